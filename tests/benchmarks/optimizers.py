@@ -110,6 +110,8 @@ def main() -> None:
         if HAS_TORCH and theirs:
             rivals |= dict(torch_s(theirs, options))
         table(f"{title}, 2 M weights", race(rivals), "gradwright")
+    rivals = {"Adam": ours(optim.Adam(1e-3)), "Adam8bit": ours(optim.Adam8bit(1e-3))}
+    table("8 bits beside 32, 2 M weights", race(rivals), "Adam")
 
 
 if __name__ == "__main__":

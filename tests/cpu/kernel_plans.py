@@ -41,7 +41,10 @@ class Step:
         self.graph, self.step = self.trainer.graph, self.trainer.parts.taker.current()
         self.values = self.trainer.values
         self.feeds = {self.graph[k]: v for k, v in batch.items()}
-        self.feeds[self.step.rate] = np.array(0.1)
+        numbers = self.trainer.parts.taker.next({}).numbers
+        self.feeds |= {t: np.array(n) for t, n in zip(self.step.numbers, numbers, strict=True)} | {
+            self.step.rate: np.array(0.1)
+        }
         self.plan = Plan(
             self.step.fetches,
             {t: spec_of(a) for t, a in self.feeds.items()},

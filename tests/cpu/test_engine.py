@@ -270,3 +270,16 @@ def test_a_steady_step_allocates_no_array():
         finally:
             tracemalloc.stop()
     assert peaks["wait"] < 3_000 < peaks["off"], peaks
+
+
+def test_a_copy_of_a_view_that_takes_a_shape_is_written_to_the_result():
+    g = gw.Graph()
+    x = g.placeholder("x", (300, 200))
+    shape = g.constant(np.array([600, 100]), name="shape")
+    y = gw.transpose(gw.tanh(x)).reshape(shape)
+    with gw.Session(g, kernels="wait") as session:
+        for scale in (1.0, -1.0, 2.0):
+            a = array(300, 200) * np.float32(scale)
+            np.testing.assert_allclose(
+                session.run(y, {"x": a}), np.tanh(a).T.reshape(600, 100), 1e-5, 1e-6
+            )

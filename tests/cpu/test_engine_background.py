@@ -97,7 +97,8 @@ def test_released_plans_run_again():
 def test_replay_and_guard_run_beside_kernels():
     trainer, batch = mlp(session=None)
     g, step = trainer.graph, trainer.parts.taker.current()
-    feeds = {**batch, step.rate: 0.1}
+    numbers = trainer.parts.taker.next({}).numbers
+    feeds = {**batch, **dict(zip(step.numbers, numbers, strict=True)), step.rate: 0.1}
     for how in ({"check": "replay"}, {"device": "guard"}):
         with gw.Session(g, kernels="wait", **how) as session:
             before = g.values["w0"].copy()

@@ -66,6 +66,38 @@ def test_vectors_of_a_hessian_are_named_by_their_tensor() -> None:
         gw.hvp(loss, [g["w"]], [np.ones(3)])
 
 
+@pytest.mark.parametrize("wrong", [3, None, "w", object(), [3], ["w"], {1: 2}, np.ones(2), len])
+def test_what_is_differentiated_is_a_list_of_tensors(wrong: Any) -> None:
+    g, loss = model()
+    w, v = [g["w"]], [np.ones((4, 2))]
+    losses = gw.sum(g["y"], axis=1)
+    calls: list[Callable[[], Any]] = [
+        lambda: gw.gradients(loss, wrong),
+        lambda: gw.gradients(wrong, w),
+        lambda: gw.gradients(loss, w, stop=wrong),
+        lambda: gw.jacobian(loss, wrong),
+        lambda: gw.hvp(loss, wrong, v),
+        lambda: gw.per_example_gradients(losses, wrong),
+    ]
+    for call in calls:
+        with pytest.raises(GradientError, match=r"no tensor|need: a list of tensors"):
+            call()
+
+
+@pytest.mark.parametrize("wrong", [3, None, len, "v"])
+def test_vectors_are_a_list(wrong: Any) -> None:
+    g, loss = model()
+    with pytest.raises(GradientError, match=r"need: a list of them|1 tensors|does not fit"):
+        gw.hvp(loss, [g["w"]], wrong)
+
+
+@pytest.mark.parametrize("wrong", ["x", object(), {}, b"q"])
+def test_a_cotangent_is_an_array(wrong: Any) -> None:
+    g, loss = model()
+    with pytest.raises(GradientError, match="grad_output of 'loss' is no array"):
+        gw.gradients(loss, [g["w"]], wrong)
+
+
 @pytest.mark.parametrize("ys", [None, "loss"])
 def test_a_jacobian_of_what_is_no_tensor(ys: Any) -> None:
     g, _ = model()

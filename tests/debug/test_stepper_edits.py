@@ -162,3 +162,28 @@ def test_a_copy_runs_by_itself_with_the_edits(net):
     copy.edit("hidden/h", np.zeros((2, 2)))
     copy.rerun()
     assert s.value("hidden/h").sum() == 4
+
+
+@pytest.mark.parametrize("way", ["in the loop", "after it"])
+def test_what_was_edited_in_a_turn_is_shown_as_it_was_edited(way):
+    g = gw.Graph()
+    x = g.placeholder("x", (4,))
+
+    def turn(c, v):
+        deep, _ = gw.scan(lambda e, u: (gw.mul(e, u, name="m") + 1.0, None), c, gw.stack([v, v]))
+        return gw.add(deep, 1.0, name="sum") * 1.0, None
+
+    end, _ = gw.scan(turn, 1.0, x, name="walk")
+    s = gw.Stepper(g, [end], {"x": [1.0, 1.0, 1.0, 1.0]})
+    s.run_to("walk:1:sum")
+    s.step()
+    s.edit("walk:1:sum", 10.0)
+    s.run_to("walk:2:sum")
+    s.edit("walk:2:scan", 100.0)
+    s.run_to("walk:3:scan:1:m")
+    if way == "after it":
+        while s.depth:
+            s.out()
+        assert float(s.results()[0]) == 104.0
+    told = {"walk:0:sum": 4.0, "walk:1:sum": 10.0, "walk:2:scan:0:m": 10.0, "walk:2:sum": 101.0}
+    assert {path: float(s.value(path)) for path in told} == told

@@ -63,6 +63,17 @@ def test_a_checkpoint_is_gone_on_from(tmp_path, name):
     assert not differing(ending(trainer, one.step), unpack(DATA / f"{name}.npz.xz"), tolerance)
 
 
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_checkpoint_is_gone_on_from_without_the_code_that_made_its_trainer(tmp_path, name):
+    _, data, saved_at, tolerance = TRAININGS[name]
+    (path,) = (DATA / name).glob("*.gw")
+    trainer = gw.load(path).trainer()
+    step = trainer.steps_done
+    assert trainer.batches_done == saved_at and trainer.session.deterministic
+    fit(trainer, data)
+    assert not differing(ending(trainer, step), unpack(DATA / f"{name}.npz.xz"), tolerance)
+
+
 def test_a_checkpoint_is_an_archive_and_a_run_folder_may_hold_it(tmp_path):
     folder = shutil.copytree(DATA / "grouped", tmp_path / "checkpoints")
     (one,) = gw.Checkpoints(folder).list()

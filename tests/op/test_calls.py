@@ -148,7 +148,7 @@ def test_a_forward_that_writes_into_its_input_changes_no_variable(device):
             "Adam has no 'lr'.*did you mean gw.optim.Adam(learning_rate=0.001)?",
         ),
         (lambda x: gw.optim.Adam(betas=(0.9, 0.99)), "it has learning_rate, beta1, beta2, eps"),
-        (lambda x: x.numpy(), "fetch it with Session.run"),
+        (lambda x: x.numpy(), "did you mean x.eval(feeds)?.*Session.run"),
         (lambda x: np.sum(x), "numpy's sum cannot take tensor 'x'.*use gw.sum"),
         (lambda x: np.frexp(x), "numpy's frexp cannot take tensor 'x'"),
         (lambda x: np.add.reduce(x), "numpy's add cannot take tensor 'x'"),

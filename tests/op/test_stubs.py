@@ -116,7 +116,7 @@ def g_constant(x: gw.Tensor, values: list[int]) -> gw.Tensor:
         (lambda x: gw.sum(x, 0, axis=1), "sum got 'axis' twice"),
         (lambda x: gw.sum(), "sum needs the input 'x'"),
         (lambda x: gw.sum(x, 0, False, 3), "got 4 positional arguments"),
-        (lambda x: gw.sum(x, axes=0), "sum has no attribute 'axes'; it has axis, keepdims"),
+        (lambda x: gw.sum(x, axes=0), "sum has no 'axes'; it has axis, keepdims"),
         (lambda x: gw.cast(x), "cast needs the attribute 'dtype'"),
     ],
 )

@@ -105,3 +105,13 @@ def test_shares_and_labels_without_weight_are_let_through(net):
     trained(g, x, t, w, b, gw.loss.sigmoid_cross_entropy(t, logits, shown), SIGNS)
     trained(g, x, t, w, b, gw.loss.softmax_cross_entropy(t, logits), SIGNS)  # returns, weighted
     trained(g, x, t, w, b, gw.loss.sigmoid_cross_entropy((t + 1.0) * 0.5, logits), SIGNS)
+
+
+def test_batch_norm_in_the_order_of_torch_is_refused(net):
+    g, x, *_ = net
+    names = ("mean", "var", "gain", "bias")
+    mean, var, gain, bias = (g.variable(n, (4,), init=float(n in ("var", "gain"))) for n in names)
+    with pytest.raises(GraphError, match=r"weight 'mean' and running_var 'bias' are all zeros"):
+        gw.nn.batch_norm(x, mean, var, gain, bias)
+    gw.nn.batch_norm(x, gain, bias, mean, var)
+    gw.nn.batch_norm(x, bias, running_var=var)  # a last weight may begin as zeros

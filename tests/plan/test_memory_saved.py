@@ -114,11 +114,11 @@ class Small(Cpu):
         self.made = []
         super().__init__()
 
-    def arena(self, nbytes):
+    def arena(self, nbytes, what=""):
         live = {id(a): a.nbytes for r in self.made if (a := r()) is not None}
         if nbytes > self._block.nbytes and sum(live.values()) + nbytes > self.limit:
             raise MemoryError(nbytes)
-        found = super().arena(nbytes)
+        found = super().arena(nbytes, what)
         if all(r() is not found.base for r in self.made):
             self.made.append(weakref.ref(found.base))
         return found

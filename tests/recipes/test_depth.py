@@ -114,6 +114,21 @@ def test_a_stack_says_what_does_not_fit():
         stack.forward([{"v": 1.0}], y)
 
 
+def test_state_that_nobody_would_store_is_refused():
+    def layer(p, x, training=None):
+        scale, offset, mean, var = (p[name] for name in ("a", "b", "m", "v"))
+        return gw.nn.batch_norm(x, scale, offset, mean, var, training=training, name="bn")
+
+    params = dict.fromkeys(("a", "b", "m", "v"), (3,))
+    inputs = {"x": gw.TensorSpec((None, 3))}
+    with pytest.raises(GraphError, match=r"'bn' would set state(.|\n)*gw\.nn\.layer_norm"):
+        Section(layer, params, inputs)
+    fixed = Section(lambda p, x: layer(p, x, training=False), params, inputs)
+    values = {"a": np.ones(3), "b": np.zeros(3), "m": np.ones(3), "v": np.ones(3)}
+    found = fixed.run(values, {"x": np.full((2, 3), 2.0)})
+    np.testing.assert_allclose(found, np.full((2, 3), 1 / np.sqrt(1 + 1e-5)), rtol=1e-6)
+
+
 # -- stores --------------------------------------------------------------------------------------
 
 

@@ -159,6 +159,19 @@ def test_predictions_of_whole_batches_and_of_halves(model, tmp_path):
     np.testing.assert_array_equal(np.asarray(written, "f4"), np.asarray(whole, "f4"))
 
 
+def test_joining_trains_parameters_and_no_statistics_or_codes():
+    g = gw.Graph()
+    with g.scope("body"):
+        y = gw.nn.batch_norm(g.placeholder("x", (None, 3)), name="bn")
+        g.variable("codes", (3,), dtype="int8")
+        y = y * g.variable("scale", (3,), init=1.0)
+    y * g.variable("head", (3,))
+    plan = gw.transfer.FineTuning(("body/*", "head"), unfreeze_every=1)
+    own = ["body/bn/weight", "body/bn/bias", "body/scale"]
+    assert plan.apply(g, 0) == ["head"] == [t.name for t in g.trainable]
+    assert plan.apply(g, 1) == [*own, "head"] == [t.name for t in g.trainable]
+
+
 def test_layers_join_from_the_top_at_their_rates(model):
     g, _, _, loss, data = model
     plan = gw.transfer.FineTuning(

@@ -14,6 +14,7 @@ from gradwright.program import Instr, Program
 from gradwright.program.device import register_device
 from gradwright.program.executor import Ask, Env, Observe
 from gradwright.program.forward import explained, results
+from gradwright.program.ledger import Ledger, Manager
 from gradwright.program.liveness import Lifetimes
 from gradwright.program.lowering import Returning, find_launch
 from gradwright.program.memory import Layout
@@ -127,7 +128,12 @@ class Executor:
 class Copies:
     name = "copies"
 
-    def configure(self, threads: Any, record: Any, *, deterministic: bool) -> None:
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+
+    def configure(
+        self, threads: Any, record: Any, *, deterministic: bool, memory: Manager = "arena"
+    ) -> None:
         pass
 
     def nested(self) -> Copies:

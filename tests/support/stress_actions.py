@@ -104,7 +104,8 @@ def run_shared(world: World, rng: np.random.Generator) -> None:
 @action
 def run_beside(world: World, rng: np.random.Generator) -> None:
     """Run the loop of the shared graph in a session of one's own, and a traced function."""
-    with gw.Session(world.graph) as session:
+    manager = str(rng.choice(["arena", "caching", "none"]))
+    with gw.Session(world.graph, memory=manager) as session:
         for _ in range(int(rng.integers(1, 5))):
             x = rows(rng)
             close(session.run(world.last, {"x": x}), world.expected("last", x))
@@ -123,6 +124,7 @@ def look_at_shared(world: World, rng: np.random.Generator) -> None:
         str(plan.kernels), str(plan.memory()), plan.buffers(), repr(plan)
         for row in plan.kernels.rows:
             row.llvm  # noqa: B018
+    str(world.session.memory), str(world.session.timing)
     assert isinstance(world.session.tuning["choices"], dict)
     repr(world.session), repr(world.graph.values), world.graph.summary(), world.graph.nodes
     assert world.graph.values.snapshot()["w"].shape == (8, 8)
@@ -130,8 +132,10 @@ def look_at_shared(world: World, rng: np.random.Generator) -> None:
 
 @action
 def release_shared(world: World, rng: np.random.Generator) -> None:
-    """Let the memory of all shared plans go, and collect garbage."""
-    world.session.release()
+    """Let the memory of all shared plans go, or all plans, and collect garbage."""
+    freed = world.session.release() if rng.integers(2) else world.session.release_plans()
+    assert freed.plans >= 0 <= freed.nbytes
+    world.session.timing.reset(), world.session.memory.reset()
     gc.collect(int(rng.integers(3)))
 
 

@@ -313,3 +313,32 @@ def test_an_error_in_a_function_ends_the_fit_with_it():
     with pytest.raises(ZeroDivisionError, match="mine"):
         fit(trainer)
     assert trainer.status == "idle" and trainer.steps_done == 1
+
+
+# -- names that nobody would call ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("on_epoch_ends", "on_epoch_end"),
+        ("on_step_ended", "on_step_end"),
+        ("on_fit_strat", "on_fit_start"),
+        ("on_train_begin", "on_fit_start"),
+        ("on_train_batch_end", "on_step_end"),
+    ],
+)
+def test_a_misspelt_hook_is_refused_where_it_is_written(name, meant):
+    with pytest.raises(TypeError, match=rf"Mine\.{name} would never be called.*'{meant}'"):
+        type("Mine", (gw.Callback,), {name: lambda self, trainer: None})
+
+
+def test_other_methods_may_be_called_as_one_likes():
+    class Mine(gw.Callback):
+        def on_button(self):
+            return 3
+
+        def on_step_end(self, trainer, record):
+            self.seen = record.step
+
+    assert Mine().on_button() == 3

@@ -161,11 +161,11 @@ def test_settings_that_make_no_sense_are_named(settings, message):
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("max_grad_norm", "'clip_norm'"),
-        ("gradient_accumulation_steps", "'accumulation'"),
-        ("lr", "learning_rate"),
+        ("max_grad_norm", "clip_norm="),
+        ("gradient_accumulation_steps", "accumulation="),
+        ("lr", "optimizer=gw.optim.Adam"),
         ("kernel", "'kernels'"),
-        ("gradient_checkpointing", "'checkpoint'"),
+        ("gradient_checkpointing", "checkpoint='sqrt'"),
         ("epochs", "fit"),
     ],
 )

@@ -326,3 +326,14 @@ def test_the_configured_decay_is_schedule_free_s_own() -> None:
     for mine, other in agreed:
         for n in mine:
             np.testing.assert_array_equal(mine[n], other[n])
+
+
+@pytest.mark.parametrize("name", ["learning_rat", "lr", "learningRate"])
+def test_a_setting_that_does_not_exist_cannot_be_set(name):
+    optimizer = gw.optim.Adam(0.1)
+    with pytest.raises(AttributeError, match=f"no '{name}'.*did you mean 'learning_rate'"):
+        setattr(optimizer, name, 0.2)
+    optimizer.learning_rate, optimizer.beta1 = 0.2, 0.8
+    assert optimizer == gw.optim.Adam(0.2, beta1=0.8)
+    with pytest.raises(TypeError, match=r"beta_1.*beta1"):
+        gw.optim.Adam(beta_1=0.8)

@@ -7,6 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError, ShapeError, TrainingError
+from gradwright.op import Op
 
 
 def batch(seed: int, shift: float, shape: tuple[int, ...] = (16, 3)):
@@ -191,6 +192,35 @@ def test_state_in_turns_and_branches_is_refused_where_it_would_be_set():
     np.testing.assert_allclose(found[2], A / np.sqrt(1 + 1e-5), rtol=1e-6)
 
 
+class Tally(Op):
+    """The input, and how many rows have passed: an op of a user's with state."""
+
+    @property
+    def next_state(self):
+        return {1: 1}
+
+    def infer(self, x, count):
+        return x.with_shape(x.shape), count.with_shape(count.shape)
+
+    def forward(self, x, count):
+        return x.copy(), count + np.float32(len(x))
+
+    def vjp(self, gs, ys, xs):
+        return gs[0], gw.NotDifferentiable("a count")
+
+
+def test_an_op_of_one_s_own_may_have_state():
+    g = gw.Graph()
+    x, w = g.placeholder("x", (None, 3)), g.variable("w", (3,), init=1.0)
+    count = g.variable("count", ())
+    y, _ = Tally()(x * w, count, name="tally")
+    z, _ = Tally()(y + 1.0, count, name="again")
+    assert [v.name for v in g.updates] == ["count"] and g.updates.holds_state(count)
+    gw.Trainer(g, gw.mean(z**2.0)).step({"x": A})
+    gw.Trainer(g, gw.mean(y**2.0)).step({"x": A[:5]})
+    assert g.values["count"] == 2 * len(A) + 5
+
+
 def test_layers_that_are_edited_or_built_again_by_a_cell_count_once(torch):
     g = gw.Graph()
     with g.cell("data"):
@@ -240,6 +270,29 @@ def test_a_bound_on_a_weight_is_kept_after_each_step_and_its_average_sees_it():
     assert g.values["w"].tolist() == [1.0, 0.0]
     with trainer.averaged("swa"):
         assert g.values["w"].tolist() == [1.0, 0.125]
+
+
+def test_what_reads_one_network_waits_for_steps_that_move_it():
+    g = gw.Graph()
+    w, v = (g.variable(n, (), init=1.0) for n in ("g/w", "d/v"))
+    of_w, of_both, count, held = (
+        g.variable(n, (), trainable=False) for n in ("of_w", "of_both", "count", "held")
+    )
+    g.update(of_w, of_w + w, when="after")
+    g.update(of_both, of_both + v * w, when="after")
+    g.update(count, count + 1.0, when="after")
+    one, two = (gw.Trainer(g, w * v, gw.optim.SGD(1.0), parameters=f"{name}/*") for name in "gd")
+    one.step({})  # w: 0
+    two.step({})  # v: 1
+    two.step({})  # v: 1
+    one.step({})  # w: -1
+    found = {t.name: float(g.values[t.name]) for t in (w, v, of_w, of_both, count)}
+    assert found == {"g/w": -1.0, "d/v": 1.0, "of_w": -1.0, "of_both": -1.0, "count": 4.0}
+    g.update(held, held + w, when="after")
+    two.step({})
+    g.freeze("g/w")  # nobody moves it now, so there is nothing to wait for
+    two.step({})
+    assert g.values["held"] == g.values["g/w"] == -1.0
 
 
 @pytest.mark.parametrize("left_over", [False, True])
@@ -306,7 +359,8 @@ def test_a_run_of_a_session_is_told_what_moves():
     with gw.Session(g) as session:
         session.run(loss, updates=g.updates.of(loss, moved={w: moved}))
     assert g.values["w"] == g.values["slow"] == 2.0
-    assert g.updates[slow] is w
+    assert g.updates[slow] is g.updates.of(loss)[slow] is w
+    assert g.updates.of(loss, moved={}) == {}
 
 
 def test_updates_that_do_not_fit_are_refused_and_change_nothing():
@@ -338,8 +392,27 @@ def test_an_update_that_takes_the_place_of_another_says_so():
     gw.nn.batch_norm(g.placeholder("x", (None, 3)), *held, name="bn")
     with pytest.warns(UserWarning, match="takes the place of what 'bn' makes of it"):
         g.update(held[2], held[2] * 0.5)
-    gw.Trainer(g, gw.mean(g["bn"] ** 2.0), gw.optim.SGD(0.0)).step({"x": A})
-    assert not g.values["mean"].any() and g.values["var"].any()
+    trainer = gw.Trainer(g, gw.mean(g["bn"] ** 2.0), gw.optim.SGD(0.0))
+    trainer.step({"x": A})
+    assert not g.values["mean"].any() and (g.values["var"] != 1.0).all()
+
+
+def test_state_of_a_layer_that_shall_have_no_update_stays(torch):
+    g = gw.Graph()
+    x, held = g.placeholder("x", (None, 3)), statistics(g)
+    trainer = gw.Trainer(g, gw.mean(gw.nn.batch_norm(x, *held) ** 2.0), gw.optim.SGD(0.0))
+    g.update(held[2], None)
+    trainer.step({"x": A})
+    assert not g.values["mean"].any() and g.updates.holds_state(held[2])
+    np.testing.assert_allclose(g.values["var"], of_torch(torch, (A, 0.1))[1], rtol=2e-5)
+    g.update(held[2], held[2] + 3.0)  # no warning: it had none
+    trainer.step({"x": A})
+    assert (g.values["mean"] == 3.0).all()
+    g.update(held[3], 2.0 * held[3], when="after")  # reads what the layer makes of it
+    before = g.values["var"]
+    trainer.step({"x": A})
+    expected = 2.0 * (0.9 * before + 0.1 * A.var(0, ddof=1))
+    np.testing.assert_allclose(g.values["var"], expected, rtol=2e-5)
 
 
 def test_a_cell_that_runs_again_declares_its_updates_anew_in_silence():

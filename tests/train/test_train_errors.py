@@ -232,6 +232,28 @@ def test_parameters_that_cannot_be_trained_are_named():
         gw.Trainer(empty, empty.placeholder("x", ())).step({"x": 1.0})
 
 
+def test_a_trainer_of_some_parameters_speaks_of_these():
+    trainer = line(parameters=["w"])
+    g = trainer.graph
+    g.freeze("w")
+    with pytest.raises(
+        TrainingError,
+        match=r"none of parameters=\['w'\] of graph (.|\n)*frozen: 'w'\n  try:  g.unfreeze\('w'\)",
+    ) as caught:
+        trainer.step(rows())
+    assert "'b'" not in str(caught.value)
+    g.unfreeze()
+    g.variable("fixed", (2,), trainable=False)
+    with pytest.raises(
+        TrainingError,
+        match=r"made with trainable=False: 'fixed'\n  try:  g\['fixed'\]\.trainable = True",
+    ):
+        gw.Trainer(g, "loss", parameters=[g["fixed"]]).step(rows())
+    g.variable("lonely", (2,))  # no part of the loss, and no parameter of this trainer
+    trainer.step(rows())
+    assert [t.name for t in trainer.variables] == ["w"] == [t.name for t in trainer.parameters]
+
+
 def test_metrics_that_cannot_be_measured_are_named():
     trainer = line()
     g = trainer.graph

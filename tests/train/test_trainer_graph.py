@@ -248,3 +248,27 @@ def test_what_an_update_sets_is_not_trained():
     assert g.values["mean"] == 0.5
     with pytest.raises(TrainingError, match=r"'mean' is trained, and set by an update too"):
         gw.Trainer(g, loss, parameters=["mean"]).step({"x": [1.0]})
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_number_that_another_trainer_reads_stays_when_a_step_is_built_anew(masked):
+    g = gw.Graph()
+    x, t = g.placeholder("x", (None, 3)), g.placeholder("t", (None,), "int64")
+    w, v = g.variable("w", (3, 4), init=np.ones((3, 4))), g.variable("v", (3,), init=np.ones(3))
+    zero = {"v": gw.constraints.NonNegative()}  # which compares with 0
+    one = gw.Trainer(g, gw.mean((x @ v) ** 2.0), parameters=[v], constraints=zero)
+    data = {"x": np.ones((2, 3))}
+    one.step(data)
+    scores = x @ w
+    if masked:
+        loss = gw.loss.sparse_softmax_cross_entropy(t, scores, ignore_index=0)
+        data = {**data, "t": [1, 0]}
+    else:
+        loss = gw.mean(gw.where(scores > 0.5, scores, gw.abs(scores)))
+    two = gw.Trainer(g, loss, parameters=[w])
+    two.step(data)
+    one.config = one.config.but(constraints={})
+    one.step({"x": data["x"]})
+    two.config = two.config.but(l2=0.1)
+    two.step(data)
+    assert np.isfinite(two.evaluate(data)["loss"])

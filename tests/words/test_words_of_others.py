@@ -37,6 +37,8 @@ def values():
         "m": x > 0.3,
         "row": normal(4),
         "square": normal(4, 4),
+        "square4": normal(2, 4, 4),
+        "stack": normal(5, 4, 4),
         "image": normal(2, 4, 4, 6),
         "grid": rng.uniform(-0.9, 0.9, (2, 3, 5, 2)).astype(np.float32),
         "kernel": normal(5, 3, 2),

@@ -37,6 +37,7 @@ LATER = {
     "models.sequential": "Sequential",
     "recipes.unrolled_trainer": "UnrolledTrainer",
     "recording": "Run runs",
+    "recording.report": "report reporting",
 }
 """The same for what is imported when first asked for: it takes longer than all the rest."""
 MODULES = {

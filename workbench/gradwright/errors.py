@@ -176,6 +176,18 @@ class TrainingError(GradwrightError, RuntimeError):
     """Training cannot start or go on; parameters are those of the last finished step."""
 
 
+class Terminated(SystemExit):
+    """SIGTERM has ended a fit, after the step that was running.
+
+    Nobody who catches errors catches it. When callbacks have been told, so that the last checkpoint
+    is on the disk and a run knows its outcome, ``"terminated"``, it ends the process with status
+    143, as shells report the signal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(143)
+
+
 class TraceError(GradwrightError, TypeError):
     """Traced code asks for what a graph cannot hold, such as a value that is not computed yet."""
 

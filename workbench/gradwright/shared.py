@@ -50,6 +50,10 @@ _lock = module_lock()
 """Of all caches: it is held for a microsecond, and a cache per plan needs none of its own."""
 
 
+COUNTED = 32
+"""Values of a cache up to which its bytes are counted whenever one comes; of more, now and then."""
+
+
 class Bounded(Generic[ValueT]):
     """A cache that forgets what was least recently used, by count and by bytes; for any thread.
 
@@ -58,6 +62,7 @@ class Bounded(Generic[ValueT]):
         most_bytes: how many bytes their buffers may have together; the latest stays whatever it
             takes. None: any.
         buffers_of: the buffers of a value.
+        let_go: is told each value that had to go.
 
     >>> cache = Bounded[str](2)
     >>> for word in ("a", "b", "c"):
@@ -71,9 +76,13 @@ class Bounded(Generic[ValueT]):
         most: int,
         most_bytes: int | None = None,
         buffers_of: Callable[[ValueT], Buffers] = lambda value: {},
+        let_go: Callable[[ValueT], None] = lambda value: None,
     ) -> None:
         self.most, self.most_bytes, self._buffers_of = most, most_bytes, buffers_of
+        self._let_go = let_go
         self._held: collections.OrderedDict[Any, ValueT] = collections.OrderedDict()
+        self._uncounted = 0
+        """How many values came since bytes were counted."""
 
     def find(self, key: Any) -> ValueT | None:
         """Return a value, which is then the latest used, or None."""
@@ -85,17 +94,21 @@ class Bounded(Generic[ValueT]):
 
     def keep(self, key: Any, value: ValueT) -> None:
         """Add a value as the latest used, and let others go until all bounds hold."""
-        gone = []  # ends with the call: what ends with a value may take long
         with _lock:
             held = self._held
-            gone.append(held.get(key))
+            old, gone = held.get(key), []  # end with the call: what ends with a value may take long
             held[key] = value
             held.move_to_end(key)
             while len(held) > self.most:
                 gone.append(held.popitem(last=False)[1])
-            if self.most_bytes is not None:
+            self._uncounted += 1
+            if self.most_bytes is not None and self._uncounted * COUNTED > len(held):
+                self._uncounted = 0  # counting takes 5 us a plan
                 while len(held) > 1 and self.nbytes > self.most_bytes:
                     gone.append(held.popitem(last=False)[1])
+        for other in gone:
+            self._let_go(other)
+        del old
 
     def values(self) -> list[ValueT]:
         """Return the values as they are now, the latest used last."""

@@ -187,6 +187,13 @@ class GraphDesk(Desk):
         loss: Tensor = self._trainer.loss
         return loss
 
+    def trained(self, loss: Tensor) -> list[Tensor]:
+        """Return what is trained to make a loss small: by the trainer, if it is the trainer's."""
+        trainer = self._trainer
+        if trainer is None or trainer.loss is not loss:
+            return self._graph.trainable
+        return list(trainer.parameters)
+
     def example_feeds(self) -> Feeds:
         """Return the example to step through and check; raises GraphError if none is known."""
         if self._feeds is not None:

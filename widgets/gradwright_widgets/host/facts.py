@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwright import Graph, Node
-from gradwright.graph import Rng
+from gradwright import Graph, Node, Tensor
+from gradwright.errors import GradwrightError
+from gradwright.graph import Rng, ancestors
 from gradwright.spec import is_floating
 
 
@@ -33,8 +34,10 @@ def differentiated(node: Node) -> Node | None:
     return node.origin if node.name.startswith("grad/") else None
 
 
-def parameters(graph: Graph) -> list[dict[str, Any]]:
+def parameters(graph: Graph, trainer: Any = None) -> list[dict[str, Any]]:
     """Return name, shape, dtype and size of every variable that can be trained.
+
+    With a trainer these are its own, and the state of what its losses are made of.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -43,7 +46,7 @@ def parameters(graph: Graph) -> list[dict[str, Any]]:
     [{'name': 'w', 'shape': [64, 10], 'dtype': 'f32', 'count': 640}]
     """
     out = []
-    for tensor in _floating(graph.variables):
+    for tensor in _floating(graph.variables if trainer is None else _members(graph, trainer)):
         shape = [int(size) for size in tensor.shape]
         dtype = str(tensor.spec).partition("[")[0]
         out.append(
@@ -60,6 +63,15 @@ def parameters(graph: Graph) -> list[dict[str, Any]]:
 def frozen(graph: Graph) -> list[str]:
     """Return the names of the variables that could be trained and are not."""
     return [tensor.name for tensor in _floating(graph.variables) if not tensor.trainable]
+
+
+def _members(graph: Graph, trainer: Any) -> list[Tensor]:
+    try:
+        own, reached = set(trainer.variables), set(ancestors(trainer.losses))
+    except GradwrightError:  # an edit has taken them away; its next step says so
+        return graph.variables
+    states = {t for t in graph.variables if t.node in reached and graph.updates.holds_state(t)}
+    return [t for t in graph.variables if t in own | states]
 
 
 def _floating(tensors: Iterable[Any]) -> list[Any]:

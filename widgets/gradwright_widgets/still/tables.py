@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from gradwright import Graph
 
-from ..host.facts import drawn_nodes, frozen, parameters, shape_text
+from ..host.facts import drawn_nodes, shape_text
 from .svg import INK, LINE, QUIET, svg_page, svg_text
 
 MOST_BOXES = 40
@@ -78,23 +79,23 @@ def node_table(graph: Graph) -> str:
 
 
 def parameter_html(
-    graph: Graph,
+    parameters: Sequence[Mapping[str, Any]],
+    frozen: Collection[str],
     numbers: Mapping[str, Mapping[str, float]],
     flags: Mapping[str, Sequence[str]],
 ) -> str:
     """Return the parameters, their statistics and their flags as an HTML table."""
-    still = set(frozen(graph))
     columns = ("mean", "std", "norm", "gradient_norm", "ratio")
     shown = [c for c in columns if any(not math.isnan(row[c]) for row in numbers.values())]
     rows = []
-    for p in parameters(graph)[:MOST_ROWS]:
+    for p in parameters[:MOST_ROWS]:
         name, row = p["name"], numbers.get(p["name"], {})
-        words = ["frozen" if name in still else "trainable", *flags.get(name, ())]
+        words = ["frozen" if name in frozen else "trainable", *flags.get(name, ())]
         rows.append(
             [name, shape_text(p["shape"]), p["dtype"], f"{p['count']:,}",
              *(_number(row.get(c, math.nan)) for c in shown), ", ".join(words)]
         )  # fmt: skip
-    left = len(parameters(graph)) - len(rows)
+    left = len(parameters) - len(rows)
     if left:
         rows.append([f"{left:,} more", *[""] * (4 + len(shown))])
     titles = {"gradient_norm": "gradient norm", "ratio": "update : parameter"}

@@ -23,7 +23,7 @@ from .call import Call, Native, numpy_launch, overwritable
 from .calls import Calls, Step
 from .dense import is_fixed, is_plain
 from .llvm.chain import COUNT, IF_TRUE, chain
-from .places import STAGED, Fixed, Loose, Moving, Place, address
+from .places import STAGED, Fixed, Loose, Moving, Place, Within, address
 from .threads.forks import PARALLEL
 from .threads.threads import Fork, can_fork
 from .threads.tuning import ASKED, Tuning, percent, pieces
@@ -127,14 +127,15 @@ class Binder:
             self.arrays[number] = place.array if isinstance(place, Fixed) else place.template
 
     def _place_all(self, offsets: dict[int, int], arena: Array) -> None:
-        program, specs = self.program, self.program.specs
+        program, specs, ground = self.program, self.program.specs, self.ground
         self.places: dict[int, Place] = {}
         self.arrays: list[Any] = [None] * len(specs)
         for number, array in program.constants.items():
             self.arrays[number] = array
         for number, offset in offsets.items():
             shape: Any = specs[number].shape
-            self._place(number, Fixed(np.ndarray(shape, specs[number].dtype, arena, offset)))
+            part = np.ndarray(shape, specs[number].dtype, arena, offset)
+            self._place(number, Fixed(part) if ground is None else Within(ground, part))
         for number, t in program.sources.items():
             if number in self.loose:
                 self._place(number, Loose())
@@ -147,11 +148,13 @@ class Binder:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def bind(self, offsets: dict[int, int], arena: Array) -> None:
+    def bind(self, offsets: dict[int, int], arena: Array, *, moves: bool = False) -> None:
         """Give every value its place and make the calls.
 
+        Where it ``moves``, the arena is a template, and another block takes its place in each run.
         Raises RefusedError with all kernels that have no machine code.
         """
+        self.ground = Moving(TensorSpec(arena.shape, arena.dtype), arena) if moves else None
         self._place_all(offsets, arena)
         self._blocks: list[Array] = []
         self._size = 0
@@ -208,11 +211,23 @@ class Binder:
         for place in self.places.values():
             if isinstance(place, Moving):
                 place.bind(table)
+            elif isinstance(place, Within):
+                del place.template
+        if self.ground is not None:
+            self.ground.bind(table)
         self.arrays, self._blocks = [], []
+
+    def lie(self, block: Array | None) -> None:
+        """Have the arena lie in a block; None: in none any more."""
+        assert self.ground is not None
+        if block is None:
+            self.ground.release()
+        else:
+            self.ground.place(block, address(block))
 
     def forget(self) -> None:
         """Let all places and calls go; ``bind`` makes them anew."""
-        self.places, self.held = {}, []
+        self.places, self.held, self.ground = {}, [], None
         self.body = self.tail = self.last = [], []
         self._parts = Calls(), Calls(), Calls()
 
@@ -248,7 +263,7 @@ class Binder:
                         calls.alarms.append((call.alarm, step, self._arguments(instr.ins)))
                 self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
-        if isinstance(instr.op, Fused):  # numpy does better op by op
+        if isinstance(instr.op, Fused) or id(instr) in self.targets:  # numpy does better op by op
             self._refused.append(instr)
             return
         launch = numpy_launch(found)
@@ -288,12 +303,18 @@ class Binder:
         for slot, operand in call.slots:
             number = numbers[operand]
             place = None if number is None else self.places.get(self.owner[number])
-            if isinstance(place, Moving):
-                place.name(self._size + slot, int(call.block[slot]))
+            moves = self.ground if isinstance(place, Within) else place
+            if isinstance(moves, Moving):
+                moves.name(self._size + slot, int(call.block[slot]))
         self._blocks.append(call.block)
-        self.held.append(call.held)
+        self.held.append(_own(call.held, self._templates(numbers)))
         self._size += len(call.block)
         return call.address, start
+
+    def _templates(self, numbers: Sequence[int | None]) -> list[Array]:
+        """Return what stands for values until calls are bound, and is then to be freed."""
+        found = [self.places.get(self.owner[n]) for n in numbers if n is not None]
+        return [place.template for place in found if isinstance(place, Moving | Within)]
 
     def is_view(self, number: int) -> bool:
         """Tell whether a value may lie within another one."""
@@ -323,6 +344,8 @@ class Binder:
             place.use(arguments, position)
         elif isinstance(place, Moving):
             place.use(arguments, position, self.arrays[number])
+        elif isinstance(place, Within) and self.ground is not None:
+            self.ground.use(arguments, position, self.arrays[number])
         else:
             arguments[position] = self.arrays[number]
 
@@ -343,6 +366,16 @@ class Binder:
             place = self.places[o]
             is_given = o in self.lives.leaving and isinstance(place, Moving)
             place.put(np.require(y, None, ["C", "A"]) if is_given else y)
+
+
+def _own(held: Any, templates: Sequence[Array]) -> Any:
+    """Return the memory that a call names without what others will lie in the place of."""
+    if isinstance(held, tuple | list):
+        return [_own(part, templates) for part in held]
+    is_theirs = isinstance(held, np.ndarray) and any(
+        np.may_share_memory(held, template) for template in templates
+    )
+    return None if is_theirs else held
 
 
 def _overwritable(instr: Instr, program: Program) -> Sequence[tuple[int, int]]:

@@ -10,6 +10,7 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,11 +24,12 @@ from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
 from .binder import Binder
-from .call import launcher
+from .blocks import Loan, aligned, name_of
+from .call import in_place, launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .memory import Memory
-from .places import Fixed, Loose, Moving, Place, address
+from .places import Loose, Moving, Place, Within, address
 
 Array = np.ndarray[Any, Any]
 Counts = tuple[int, ...]
@@ -54,7 +56,8 @@ class Bound:
         make_dense(program)
         self.program, self.device = program, device
         self._position = {t: n for n, t in enumerate(variables)}
-        self.overwrites = overwrites(program, Lifetimes(program).roots, updates)
+        natives = functools.partial(in_place, known)
+        self.overwrites = overwrites(program, Lifetimes(program).roots, updates, natives)
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
@@ -65,9 +68,15 @@ class Bound:
         self.reader: Reader | None = None
         self._commit_if = commit_if
         self._has_tail = self._binder.n_body < len(program.instrs)
-        self.overwritten = {o.variable.name for o in self.overwrites}
-        """Names of variables whose updates are written by ``overwrite``."""
         self.arena: Array | None = None
+        """The memory that it is bound to, where that lasts."""
+        self._is_bound = False
+        self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._binder.lie)
+
+    @property
+    def overwritten(self) -> set[str]:
+        """Names of variables, as they are now, whose updates are written by ``overwrite``."""
+        return {o.variable.name for o in self.overwrites}
 
     def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
@@ -99,9 +108,10 @@ class Bound:
 
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
-        arena = self.device.arena(self.layout.nbytes)
-        binder, program = self._binder, self.program
-        binder.bind(self.layout.offsets, arena)
+        binder, program, nbytes = self._binder, self.program, self.layout.nbytes
+        moves = self._loan is not None
+        arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
+        binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
@@ -110,13 +120,13 @@ class Bound:
         self._body_exits = Exits(early, binder, self.device, given)
         self._tail_exits = Exits(late, binder, self.device, given)
         self._read_sources()
-        self._targets: list[tuple[int, Moving, Moving, str]] = []
+        self._targets: list[tuple[int, Moving, Moving, Tensor]] = []
         """For each overwriting update the variable, the place it writes, and the variable's own."""
         for o in self.overwrites:
             target, source = binder.places[o.new], binder.places[o.old]
             assert isinstance(target, Moving) and isinstance(source, Moving)
             n = self._position[o.variable]
-            self._targets.append((n, target, source, o.variable.name))
+            self._targets.append((n, target, source, o.variable))
         self._at_home = False
         """Whether every update overwrites its variable, as far as nobody else holds it."""
         self._counter = np.zeros(1, np.int64)
@@ -127,7 +137,8 @@ class Bound:
         self._alarms = binder.alarms()
         whole = self._as_a_whole(early)
         binder.close()
-        self.arena = arena  # whatever ends it before, the next run prepares all again
+        self.arena = None if moves else arena
+        self._is_bound = True  # whatever ends it before, the next run prepares all again
         self._whole = whole
 
     def _as_a_whole(self, early: Sequence[Tensor]) -> Callable[[], Any] | None:
@@ -142,7 +153,7 @@ class Bound:
         flag = None
         if self._commit_if is not None:
             number = program.numbers[self._commit_if]
-            if isinstance(binder.places.get(owner[number]), Loose | Moving):
+            if isinstance(binder.places.get(owner[number]), Loose | Moving | Within):
                 return None
             flag = address(binder.arrays[number])
         return binder.whole(self._counter, flag) if self._tail_exits.is_empty else None
@@ -166,13 +177,16 @@ class Bound:
         self._transient: list[Loose | Moving] = [
             where
             for number, where in self._binder.places.items()
-            if not isinstance(where, Fixed) and id(where) not in held and number not in targets
+            if isinstance(where, Loose | Moving) and id(where) not in held and number not in targets
         ]
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
-        if self.arena is None:
+        if not self._is_bound:
             return
+        if self._loan is not None:
+            self._loan.end()
+        self._is_bound = False
         self._whole, self.arena, self._counts = None, None, ()
         self._binder.forget()
         del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
@@ -200,7 +214,7 @@ class Bound:
 
     def run(self, env: dict[Tensor, Array], seen: Seen | None = None) -> None:
         """Compute what is fetched into ``env``; the variables are ``seen``, or in ``env``, too."""
-        if self.arena is None:
+        if not self._is_bound:
             self.prepare()
         try:
             self._take_variables(env, seen)
@@ -223,7 +237,10 @@ class Bound:
         whole = self._whole
         if whole is None:
             return None
+        loan = self._loan
         try:
+            if loan is not None:
+                loan.begin()
             done = self._step(whole, env, values) if self._position else self._pass(whole, env)
             if done:
                 self._body_exits.collect(env)
@@ -233,6 +250,8 @@ class Bound:
         finally:
             for where in self._transient:
                 where.release()
+            if loan is not None:
+                loan.end()
         return done
 
     def _step(
@@ -293,9 +312,8 @@ class Bound:
         known = counts if is_latest else self._counts
         home = [a and b == c for a, b, c in zip(reader.are_free(held), known, counts, strict=True)]
         self._find_homes(home, held, new)
-        after = [
-            n + (name in self.overwritten) for name, n in zip(reader.names, counts, strict=True)
-        ]
+        own = self.overwritten
+        after = [n + (name in own) for name, n in zip(reader.names, counts, strict=True)]
         written = zip(reader.names, after, strict=True)
         atomically([*self._binder.last[0], *reader.values.swapping(new, written)])
         # What was written is where it was; what is new, or somebody else's, has to be found.
@@ -309,14 +327,14 @@ class Bound:
     ) -> None:
         """Give each update its variable's array, where that may be, or a new one."""
         self._at_home, at_home = False, True
-        for index, target, source, name in self._targets:
+        for index, target, source, variable in self._targets:
             if source.is_owned and home[index]:
                 target.move(source.at)
                 continue
             fresh = held[index].copy()
             target.move(address(fresh))
             fresh.flags.writeable = False
-            new[name], at_home = fresh, False
+            new[variable.name], at_home = fresh, False
         self._at_home = at_home
 
     @contextlib.contextmanager
@@ -325,7 +343,7 @@ class Bound:
 
         ``env`` has all that it reads, variables too; updates are written to arrays of their own.
         """
-        if self.arena is None:
+        if not self._is_bound:
             self.prepare()
         try:
             self._take_variables(env, None)
@@ -347,8 +365,12 @@ class Bound:
             where.release()
         for _, variable in self._used:
             variable.release()
+        if self._loan is not None:
+            self._loan.end()
 
     def _take_variables(self, env: Mapping[Tensor, Array], seen: Seen | None) -> None:
+        if self._loan is not None:
+            self._loan.begin()
         if seen is None:
             self._counts, self._at_home = (), False
             for _, t, where in self._held:

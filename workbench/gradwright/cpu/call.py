@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ..op import Op
 from ..op.applying import run_forward_into, writes_outputs
 from ..program.lowering import Found, Launch, Returning, find_launch, is_lowered
+from ..program.program import Instr
 from ..spec import TensorSpec
 
 
@@ -57,16 +58,31 @@ class Call:
     label: Any = None
 
 
+def numbered(calls: Sequence[Call] | None, operands: Sequence[int]) -> Sequence[Call] | None:
+    """Return the calls of a kernel for an op: for each operand of the kernel that of the op.
+
+    Those beyond are memory that the kernel has for itself, which does not move.
+    """
+    own = range(len(operands))
+    return calls and [
+        replace(call, slots=[(slot, operands[k]) for slot, k in call.slots if k in own])
+        for call in calls
+    ]
+
+
 @dataclass(frozen=True)
 class Native:
     """A launcher that becomes machine code when a plan has its kernels.
 
     ``bind(inputs, outputs)`` returns the calls for these arrays, or None if it cannot take them as
     they lie; it may compile. Before that, and then, ``launch`` runs, or ``forward`` if it is None.
+    ``in_place`` are outputs that the machine code may write over inputs, in pairs: it reads what it
+    needs of an element before it writes there. Where it has some, it takes all that lies densely.
     """
 
     bind: Callable[[Sequence[Any], Sequence[Any]], Sequence[Call] | None]
     launch: Launch | None = None
+    in_place: Sequence[tuple[int, int]] = ()
 
 
 def launcher(
@@ -79,6 +95,14 @@ def launcher(
     if writes_outputs(op) and not any(s.by_reference or not s.is_concrete for s in outs):
         return functools.partial(run_forward_into, op)
     return None if op.ufunc is None else _ufunc(op, ins, outs)
+
+
+def in_place(
+    known: Mapping[tuple[int, ...], tuple[Any, Found]], instr: Instr
+) -> Sequence[tuple[int, int]]:
+    """Return which outputs of an op that has machine code may lie over which inputs."""
+    op, found = known.get(instr.outs, (None, None))
+    return found.in_place if op is instr.op and isinstance(found, Native) else ()
 
 
 def numpy_launch(found: Found) -> Launch | Returning | None:

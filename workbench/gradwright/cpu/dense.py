@@ -10,7 +10,7 @@ import numpy as np
 from ..op import Op, run_forward
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
-from .call import Call, Native
+from .call import Call, Native, numbered
 from .llvm.bind import bind_copy
 
 Array = np.ndarray[Any, Any]
@@ -90,7 +90,7 @@ def launch_of(program: Program, instr: Instr) -> Native | None:
         ys[0].reshape(shape)[...] = xs[0]
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
-        return bind_copy(xs[0], ys[0].reshape(shape))
+        return numbered(bind_copy(xs[0], ys[0].reshape(shape)), (0, len(xs)))
 
     return Native(bind, launch)
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..program.executor import Ask
+from ..program.ledger import Manager
 from ..program.program import Program
 from .executor import CpuExecutor
 from .llvm.blas import Limit
@@ -24,10 +25,16 @@ class Cpu(Memory):
         self._limit = Limit(None)
 
     def configure(
-        self, threads: int | None, record: Mapping[str, Any] | None, *, deterministic: bool
+        self,
+        threads: int | None,
+        record: Mapping[str, Any] | None,
+        *,
+        deterministic: bool,
+        memory: Manager = "arena",
     ) -> None:
-        """Fix how many threads runs may use, and what for; raises GraphError for what is none."""
+        """Fix threads, what they are for, and memory; raises GraphError for what is none."""
         check_switches()
+        self.manage(memory)
         self.tuning = tuned(threads, record, deterministic=deterministic)
         # OpenBLAS adds in another order with more threads: bits would depend on other sessions.
         self._limit = Limit(1 if deterministic else threads)
@@ -36,6 +43,7 @@ class Cpu(Memory):
         """Return a device for plans inside plans, which run while those do."""
         inner = type(self)()
         inner.tuning = self.tuning
+        self.share(inner)
         return inner
 
     def executor(self, program: Program, ask: Ask) -> CpuExecutor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Tensor
-from ..program.memory import LARGE, Spares
+from ..program.memory import LARGE
 from .binder import Binder
 from .memory import Memory
 from .places import Fixed, Moving, address
@@ -37,7 +37,7 @@ class Exits:
             spec, place = program.specs[number], binder.places.get(binder.owner[number])
             is_own = binder.owner[number] == number and number in binder.elsewhere
             is_large = spec.is_concrete and not spec.by_reference and spec.nbytes >= LARGE
-            take = Spares(spec, device.empty).take
+            take = device.results(spec)
             if is_own and number not in given and not binder.is_view(number):
                 self._handed.append((t, place))
                 if isinstance(place, Moving) and number in binder.written:

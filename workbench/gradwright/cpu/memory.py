@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from ..errors import LoweringError
+from ..program.ledger import Ledger, Manager
+from ..program.memory import Spares
 from ..spec import TensorSpec, kind
+from .blocks import LARGER, POOL, Blocks, Fresh, aligned
 from .threads.tuning import Tuning
 
 Array = np.ndarray[Any, Any]
-ALIGN = 64
-"""Bytes: one cache line, and what AVX-512 loads and Triton's divisibility hints want."""
-
-
-def aligned(nbytes: int) -> Array:
-    """Return an uninitialised byte buffer whose address is a multiple of 64."""
-    raw = np.empty(nbytes + ALIGN, np.uint8)
-    start = -raw.__array_interface__["data"][0] % ALIGN
-    return raw[start : start + nbytes]
 
 
 class Memory:
     """Host memory: one aligned arena for all plans of a session, which run one at a time.
 
-    A hundred shapes take the memory of the largest, and fault in its pages once.
+    A hundred shapes take the memory of the largest, and fault in its pages once. Where ``blocks``
+    lend memory instead, plans have it for a run at a time.
     """
 
     name = "cpu"
@@ -36,22 +33,44 @@ class Memory:
 
     def __init__(self) -> None:
         self._block = aligned(0)
+        self.ledger = Ledger()
+        self.blocks: Blocks | None = None
+        """What lends memory to runs; None: plans keep that of the device."""
         self.tuning = Tuning()
         """How many threads calls of its plans use."""
 
-    def arena(self, nbytes: int) -> Array:
+    def manage(self, manager: Manager) -> None:
+        """Have memory managed in one of three ways; before there is a plan."""
+        self.blocks = {"arena": None, "caching": POOL, "none": Fresh()}[manager]
+        self.ledger = Ledger() if self.blocks is None else self.blocks.ledger
+
+    def share(self, inner: Memory) -> None:
+        """Have a device for plans inside of plans manage memory as this one does."""
+        inner.blocks, inner.ledger = self.blocks, self.ledger
+
+    def arena(self, nbytes: int, what: str = "") -> Array:
         """Return an aligned buffer that a plan divides among its tensors.
 
         It is part of one that grows by a quarter at least; nothing in it lasts from run to run.
         """
         block = self._block  # the compiler's thread asks, too, while a run may let go of it
         if nbytes > block.nbytes:
+            self.ledger.because(block, LARGER)
             block = self._block = aligned(max(nbytes, block.nbytes + block.nbytes // 4))
+            self.ledger.took(block, what)
         return block[:nbytes]
+
+    def results(self, spec: TensorSpec) -> Callable[[], Array]:
+        """Return what makes arrays for a result; but where nothing is kept, some are used again."""
+        if self.ledger.manager == "none":
+            return functools.partial(self.empty, spec)
+        return Spares(spec, self.empty).take
 
     def release(self) -> None:
         """Let the arena go as soon as no plan is bound to it."""
         self._block = aligned(0)
+        if self.blocks is not None:
+            self.blocks.release()
 
     def empty(self, spec: TensorSpec) -> Array:
         """Return a fresh uninitialised array, which the plan gives away or guards."""

@@ -3,7 +3,9 @@
 A `Fixed` value lies in the arena, or is a constant: calls name its address once and for all. A
 `Moving` value lies in another array each run, of one shape: a variable, a large feed, a result
 that leaves. Calls name its address, which is changed in their blocks when it is another one. A
-`Loose` value is known to Python alone: text, sequences, and what has another size each run.
+`Loose` value is known to Python alone: text, sequences, and what has another size each run. Where
+the arena is another block each run, it is a `Moving` place itself, the ground, and what is fixed in
+it lies `Within`.
 """
 
 from __future__ import annotations
@@ -33,6 +35,28 @@ class Fixed:
     def put(self, value: Array) -> None:
         """Take a value over."""
         self.array[...] = value
+
+    again = put
+    is_used = False
+
+    def release(self) -> None:
+        """Nothing is held that is not its own."""
+
+
+class Within:
+    """A value with a place for good in an arena that is another block each run.
+
+    ``template`` is where it lies until calls are bound.
+    """
+
+    def __init__(self, ground: Moving, template: Array) -> None:
+        self._ground, self.template = ground, template
+        self._part = template.shape, template.dtype, address(template) - ground.at
+
+    def put(self, value: Array) -> None:
+        """Take a value over."""
+        shape, dtype, offset = self._part
+        np.ndarray(shape, dtype, self._ground.array, offset)[...] = value
 
     again = put
     is_used = False
@@ -77,9 +101,9 @@ class Moving:
     bound to it. ``table`` holds their blocks.
     """
 
-    def __init__(self, spec: TensorSpec) -> None:
+    def __init__(self, spec: TensorSpec, template: Array | None = None) -> None:
         shape: Any = spec.shape
-        self.template = np.empty(shape, spec.dtype)
+        self.template = np.empty(shape, spec.dtype) if template is None else template
         self.array: Any = None
         self.at = address(self.template)
         """The address that is in the blocks now."""
@@ -159,4 +183,4 @@ class Moving:
             arguments[position] = None
 
 
-Place = Fixed | Loose | Moving
+Place = Fixed | Within | Loose | Moving

@@ -13,9 +13,10 @@ from ..graph import Tensor
 from ..program.forward import apart, explained, results
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Launch, Returning
-from ..program.memory import Layout, Spares
+from ..program.memory import Layout
 from ..program.program import Instr, Program
 from ..spec import spec_of
+from .blocks import Loan, name_of
 from .call import launcher, numpy_launch, overwritable
 from .memory import Memory
 
@@ -61,6 +62,9 @@ class Plain:
         self.n_body = n if program.n_body is None else program.n_body
         self._writes: tuple[list[Write], list[Write]] = [], []
         """What the body and the tail write."""
+        self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._lie)
+        self._filled: list[tuple[list[Any], Sequence[int]]] = []
+        """Arguments of calls that lie in the arena."""
 
     # -- preparation -----------------------------------------------------------------------------
 
@@ -88,14 +92,11 @@ class Plain:
         """Allocate the arena and bind every step to it; the first run does so."""
         program = self.program
         registers: Registers = [None] * len(program.specs)
-        arena = self.device.arena(self.layout.nbytes)
         for number, array in program.constants.items():
             registers[number] = array
-        for number, offset in self.layout.offsets.items():
-            spec = program.specs[number]
-            shape: Any = spec.shape
-            registers[number] = np.ndarray(shape, spec.dtype, arena, offset)
-        self.registers = registers
+        self.registers, self._filled = registers, []
+        if self._loan is None:
+            self._lie(self.device.arena(self.layout.nbytes, name_of(program)))
         self._steps = [self._bind(n, launch) for n, launch in enumerate(self._launches)]
         given_away = {*program.sources, *program.constants}
         self._writes = [], []
@@ -107,15 +108,28 @@ class Plain:
             self._writes[is_late].append(write)
             given_away.add(number)
 
+    def _lie(self, arena: Array | None) -> None:
+        """Lie in an arena, be it for one run; None: in none any more."""
+        registers, specs = self.registers, self.program.specs
+        for number, offset in self.layout.offsets.items():
+            shape: Any = specs[number].shape
+            registers[number] = (
+                None if arena is None else np.ndarray(shape, specs[number].dtype, arena, offset)
+            )
+        for arguments, numbers in self._filled:
+            arguments[:] = [registers[i] for i in numbers]
+
     def release(self) -> None:
         """Let the arena and all spare arrays go; the next run prepares them again."""
-        self.registers, self._steps, self._writes = [], [], ([], [])
+        if self._loan is not None:
+            self._loan.end()
+        self.registers, self._steps, self._writes, self._filled = [], [], ([], []), []
 
     @property
     def arena(self) -> Array | None:
         """The memory that it is bound to, if it is prepared."""
-        for number in self.layout.offsets:
-            base: Any = self.registers[number].base if self.registers else None
+        for number in self.layout.offsets if self.registers else ():
+            base: Any = getattr(self.registers[number], "base", None)
             return base  # type: ignore[no-any-return]
         return None
 
@@ -139,7 +153,7 @@ class Plain:
         spec = self.program.specs[number]
         if self.device.guarded or spec.by_reference or not spec.is_concrete:
             return lambda value: value.copy()
-        take = Spares(spec, self.device.empty).take
+        take = self.device.results(spec)
 
         def copied(value: Array) -> Array:
             result = take()
@@ -161,6 +175,7 @@ class Plain:
         fixed = all(o in self.layout.offsets for o in outs)
         if fixed and not frees:
             results = [self.registers[o] for o in outs]
+            self._filled.append((results, outs))
             if len(ins) == 1 and ins[0] is not None:
                 only = ins[0]
                 return lambda regs: launch((regs[only],), results)
@@ -169,7 +184,7 @@ class Plain:
                 return lambda regs: launch((regs[first], regs[second]), results)
             return lambda regs: launch(read(regs), results)
         fresh = [o for o in outs if o not in self.layout.offsets]
-        spares = [(o, Spares(self.program.specs[o], device.empty).take) for o in fresh]
+        spares = [(o, device.results(self.program.specs[o])) for o in fresh]
 
         def run(regs: Registers) -> None:
             for o, take in spares:
@@ -216,10 +231,7 @@ class Plain:
 
         ``observe`` sees every value as it appears.
         """
-        if not self.registers:
-            self.prepare()
-        for number, t in self.program.sources.items():
-            self.registers[number] = env[t]
+        self._begin(env)
         self._run(False, env, observe)
         if self.n_body == len(self._steps):
             self.drop()
@@ -232,10 +244,7 @@ class Plain:
     @contextlib.contextmanager
     def singly(self, env: Mapping[Tensor, Array]) -> Iterator[list[tuple[int, Callable[[], Any]]]]:
         """Yield its calls one by one with their steps, in order; ``env`` is as in ``run``."""
-        if not self.registers:
-            self.prepare()
-        for number, t in self.program.sources.items():
-            self.registers[number] = env[t]
+        self._begin(env)
         try:
             yield [
                 (step, functools.partial(call, self.registers))
@@ -244,10 +253,21 @@ class Plain:
         finally:
             self.drop()
 
+    def _begin(self, env: Mapping[Tensor, Array]) -> None:
+        """Take memory, and what comes in."""
+        if not self.registers:
+            self.prepare()
+        if self._loan is not None:
+            self._loan.begin()
+        for number, t in self.program.sources.items():
+            self.registers[number] = env[t]
+
     def drop(self) -> None:
         """Hold no array that is not its own."""
         for i in self._transient:
             self.registers[i] = None
+        if self._loan is not None:
+            self._loan.end()
 
     def _run(self, is_tail: bool, env: dict[Tensor, Array], observe: Observe | None) -> None:
         regs = self.registers

@@ -56,9 +56,9 @@ def expect(value: Any, kind: type[T], what: str, where: str) -> T:
 
 
 def check_version(stated: Any, most: int, where: str = "") -> int:
-    """Return the version of a format, if this reads it: the first is 1.
+    """Return the version of a format; raises ArchiveError where this gradwright does not read it.
 
-    Raises ArchiveError for another one.
+    The first one is 1.
     """
     version: int = expect(stated, int, "the version of the format", where)
     if version > most:

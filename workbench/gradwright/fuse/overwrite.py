@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .fused import Fused
+
+Pair = tuple[int, int]
+"""Positions of an output and of an input."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,16 @@ def _needed(instrs: Sequence[Instr], values: Iterable[int], *, through: bool) ->
 
 
 def overwrites(
-    program: Program, roots: Sequence[int], updates: Mapping[Tensor, Tensor]
+    program: Program,
+    roots: Sequence[int],
+    updates: Mapping[Tensor, Tensor],
+    natives: Callable[[Instr], Sequence[Pair]] = lambda instr: (),
 ) -> list[Overwrite]:
     """Return the updates that may be in place; their instructions become the end of the program.
 
     ``updates`` maps variables to new values. An update qualifies if a kernel of the tail makes its
     value and reads the old one there element by element or not at all, and nothing later does.
+    ``natives`` gives the outputs that other machine code may write over inputs, in pairs.
     """
     n_body = len(program.instrs) if program.n_body is None else program.n_body
     tail = program.instrs[n_body:]
@@ -104,7 +111,11 @@ def overwrites(
         old, y = held[variable], instr.outs.index(number)
         reads = [i for i, x in enumerate(instr.ins) if x is not None and roots[x] == old]
         x = reads[0] if reads else None
-        if len(reads) <= 1 and _fits(instr, x, y, program.specs[old], program):
+        if isinstance(instr.op, Fused):
+            fits = _fits(instr, x, y, program.specs[old], program)
+        else:
+            fits = (y, x) in natives(instr) and program.specs[number] == program.specs[old]
+        if len(reads) <= 1 and fits:
             found.append(Overwrite(variable, old, instr, x, y))
     found = _last(tail, found, roots)
     last = {id(o.instr) for o in found}
@@ -118,7 +129,8 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
     made: dict[int, Instr] = {}
     groups: dict[int, list[Overwrite]] = {}
     for o in found:
-        groups.setdefault(id(o.instr), []).append(o)
+        if isinstance(o.instr.op, Fused):
+            groups.setdefault(id(o.instr), []).append(o)
     for key, group in groups.items():
         instr = group[0].instr
         op: Any = instr.op
@@ -130,7 +142,7 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
             fused, instr.ins, instr.outs, instr.origin, instr.path, origins=instr.origins
         )
     program.instrs = [made.get(id(instr), instr) for instr in program.instrs]
-    return [dataclasses.replace(o, instr=made[id(o.instr)]) for o in found]
+    return [dataclasses.replace(o, instr=made.get(id(o.instr), o.instr)) for o in found]
 
 
 def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program) -> bool:

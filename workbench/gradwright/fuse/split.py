@@ -20,7 +20,7 @@ from ..ops.core.quantifiers import CountNonzero
 from ..ops.core.reduce import Sum
 from ..ops.core.reshape import Reshape
 from ..ops.draws.random import Bernoulli
-from ..ops.losses.cross_entropy import class_numbers
+from ..ops.losses.labels import class_numbers
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from ..spec.rounding import rounded

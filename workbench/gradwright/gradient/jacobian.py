@@ -15,7 +15,7 @@ from ..ops.core.like import IotaLike
 from ..ops.core.movement import Cast
 from ..ops.core.reshape import Reshape
 from ..spec import differ, kind
-from .reverse import gradients
+from .reverse import check_unreachable, gradients, listed
 
 
 def jacobian(
@@ -50,8 +50,8 @@ def jacobian(
 def _rows(y: Tensor, wrt: Sequence[Tensor], unreachable: str) -> list[Tensor]:
     if not isinstance(y, Tensor) or kind(y.dtype) != "f":
         raise GradientError(f"{y!r} has no Jacobian", need="a real floating tensor")
-    if isinstance(wrt, Tensor):
-        raise GradientError("nothing to differentiate", need="jacobian(y, [w, ...]) with a list")
+    wrt = listed(wrt, "wrt")
+    check_unreachable(unreachable)
     reached = set(ancestors([y]))
     if unreachable == "error" and (lost := [w for w in wrt if w.node not in reached]):
         gradients(y, lost)  # says so, not from inside of a loop that the user has not written
@@ -86,8 +86,9 @@ def hvp(loss: Tensor, wrt: Sequence[Tensor], vectors: Sequence[Any]) -> list[Ten
     [10.0, 6.0]
     """
     _check_loss(loss, ())
-    if isinstance(wrt, Tensor):
-        raise GradientError("nothing to differentiate", need="hvp(loss, [w, ...], [v, ...])")
+    wrt = listed(wrt, "wrt")
+    if not isinstance(vectors, Sequence | np.ndarray):
+        raise GradientError(f"the vectors are a {type(vectors).__name__}", need="a list of them")
     if len(vectors) != len(wrt):
         raise GradientError(f"{len(wrt)} tensors need {len(wrt)} vectors, got {len(vectors)}")
     slopes = gradients(loss, wrt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import GradientError
+from ..errors import GradientError, GradwrightError
 from ..graph import Graph, Node, Source, Tensor, ancestors
 from ..graph.collecting import without_collecting
 from ..op import ZERO, redefinitions, seams
@@ -67,11 +67,12 @@ def gradients(
     >>> [float(v) for v in g.output({"x": 3.0}, dx, on, held).values()]
     [9.0, 6.0, 0.0]
     """
-    outputs = [ys] if isinstance(ys, Tensor) else list(ys)
+    outputs = [ys] if isinstance(ys, Tensor) else listed(ys, "ys")
+    wrt = listed(wrt, "wrt")
     seeds = [grad_outputs] if not isinstance(grad_outputs, (list, tuple)) else list(grad_outputs)
     if grad_outputs is None:
         seeds = [None] * len(outputs)
-    stops = frozenset([stop] if isinstance(stop, Tensor) else stop)
+    stops = frozenset([stop] if isinstance(stop, Tensor) else listed(stop, "stop"))
     graph = _check(outputs, wrt, seeds, stops, unreachable)
     if not wrt:
         return []
@@ -88,6 +89,26 @@ def gradients(
     return list(graph.gradients[key])
 
 
+def listed(given: Any, name: str) -> list[Tensor]:
+    """Return several tensors as a list; raises GradientError for what is none."""
+    if isinstance(given, Tensor | Graph | str | bytes) or not isinstance(given, Iterable):
+        text = repr(given)[:60]
+        raise GradientError(
+            f"{name}={text}: nothing to differentiate", need=f"a list of tensors as {name}"
+        )
+    found = list(given)
+    for t in found:
+        if not isinstance(t, Tensor):
+            raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
+    return found
+
+
+def check_unreachable(unreachable: object) -> None:
+    """Raise GradientError for another word than ``"error"`` and ``"zero"``."""
+    if not isinstance(unreachable, str) or unreachable not in ("error", "zero"):
+        raise GradientError(f"unreachable={unreachable!r} is not known", need="'error' or 'zero'")
+
+
 def _check(
     ys: Sequence[Tensor],
     wrt: Sequence[Tensor],
@@ -96,15 +117,11 @@ def _check(
     unreachable: str,
 ) -> Graph:
     """Return the graph that the gradient is built in: the innermost of those that take part."""
-    if unreachable not in ("error", "zero"):
-        raise GradientError(f"unreachable={unreachable!r} is not known", need="'error' or 'zero'")
-    if not ys or isinstance(wrt, Tensor):
+    check_unreachable(unreachable)
+    if not ys:
         raise GradientError("nothing to differentiate", need="gradients(y, [w, ...]) with lists")
     if len(seeds) != len(ys):
         raise GradientError(f"{len(ys)} outputs need {len(ys)} grad_outputs, got {len(seeds)}")
-    for t in (*ys, *wrt, *stop):
-        if not isinstance(t, Tensor):
-            raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
     graph = innermost([*ys, *(s for s in seeds if isinstance(s, Tensor))])
     for t in (*ys, *wrt):
         check_reachable(graph, t)
@@ -190,7 +207,14 @@ def _seed(y: Tensor, seed: Any) -> Tensor:
         return FillItems(value=1.0)(y)  # type: ignore[no-any-return]
     if seed is None:
         return OnesLike()(y)  # type: ignore[no-any-return]
-    g = seed if isinstance(seed, Tensor) else y.graph.constant(seed, dtype=y.dtype)
+    try:
+        g = seed if isinstance(seed, Tensor) else y.graph.constant(seed, dtype=y.dtype)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, GradwrightError):
+            raise
+        raise GradientError(
+            f"grad_output of {y.name!r} is no array: {error}", need=str(y.spec)
+        ) from None
     if g.rank != y.rank or g.dtype != y.dtype or any(map(differ, g.shape, y.shape)):
         raise GradientError(
             f"grad_output of {y.name!r} does not fit", need=str(y.spec), facts=[f"got {g.spec}"]

@@ -3,11 +3,12 @@
 from ..op import seams
 from . import expand
 from .build import active_graph, check_update
+from .coerce import coerce
 from .edit import Edit, clone
 from .expand import SubGraph, expansion, interpret
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Rng, Source, Tensor, Variable
-from .values import Values, coerce, read_only
+from .values import Values, read_only
 from .walk import ancestors, descendants
 
 seams.builder = expand

@@ -24,8 +24,8 @@ from ..spec import Dim, TensorSpec, dtype_name, kind, promote
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
 from ..words.typed import typed
+from .coerce import check_range, coerce
 from .tensor import Constant, Node, Tensor
-from .values import check_range, coerce
 
 if TYPE_CHECKING:
     from .graph import Graph

@@ -13,9 +13,9 @@ from ..spec import TensorSpec, dtype_name, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
 from .build import renumbered
+from .coerce import check_range
 from .edit import Edit, set_inputs
 from .tensor import Constant, Node, Placeholder, Source, Tensor, Variable
-from .values import check_range
 
 if TYPE_CHECKING:
     from .graph import Graph

@@ -363,8 +363,11 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
     """Build the nodes of a sub-graph again in ``graph``, on other inputs.
 
     They keep their names where these are free, the user's lines, and what they are gradients of.
+    Sizes that their ops state are those of the inputs.
     """
     mapping: dict[Tensor, Tensor] = dict(zip(sub.inputs, inputs, strict=True))
+    shapes = {t: x.shape for t, x in mapping.items() if t.spec != x.spec}
+    sizes = {**sub.sizes, **bind_dims(shapes)}  # type: ignore[arg-type]
     with graph:
         for node in sub.nodes:
             if node.outputs[0] in mapping:
@@ -377,7 +380,8 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
             before = [None if t is None else t.dtype for t in node.inputs]
             if any(t is not None and t.dtype != d for t, d in zip(given, before, strict=True)):
                 given = renumbered(graph, given, before)
-            op = node.op.fitted([None if t is None else t.spec for t in given])
+            op = node.op.bind(sizes) if sizes else node.op
+            op = op.fitted([None if t is None else t.spec for t in given])
             graph.add(op, given, name)
             made = graph.latest
             made.named, made.site, made.origin = node.named, node.site, node.origin or made.origin

@@ -20,7 +20,7 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
-from ..words.advised import GRAPH, Advised
+from ..words.advised import GRAPH, Advised, advised
 from .build import active, check_name, dtype_beside, initial, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
 from .conversion import convert, to_constant, to_variable
@@ -122,6 +122,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
                 return Dim.fresh(symbol)
         return Dim.symbol(symbol)
 
+    @advised
     def variable(
         self,
         name: str,
@@ -403,14 +404,15 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
 
         That is for what a step sees, such as a count or a running mean. With ``when="after"`` the
         value is computed from what the step leaves in parameters and state: for averages of
-        weights, target networks, and bounds on weights, which may set what is trained, too. A step
-        that does not feed what a value needs leaves its update out, and one that is refused or
-        skipped sets nothing. With accumulation, ``"before"`` is before every batch, and ``"after"``
-        after every update of the parameters.
+        weights, target networks, and bounds on weights, which may set what is trained, too; where
+        the value reads trainable parameters, after steps that move some of these. A step that does
+        not feed what a value needs leaves its update out, and one that is refused or skipped sets
+        nothing. With accumulation, ``"before"`` is before every batch, and ``"after"`` after every
+        update of the parameters.
 
         A variable has one update: another takes its place, and a warning says of what; with None
-        it has none. State of layers such as ``gw.nn.batch_norm`` needs none: a step sets that of
-        the layers which its loss is made of.
+        it has none, and stays what it is. State of layers such as ``gw.nn.batch_norm`` needs none
+        declared: a step sets that of the layers which its loss is made of.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

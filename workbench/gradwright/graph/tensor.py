@@ -11,7 +11,7 @@ from ..errors import GraphError, Site, describe_site
 from ..op import OPS, Op, find_op
 from ..op.calling import called, function
 from ..spec import AnyDim, Shape, TensorSpec
-from ..words.advice import Advice, advice
+from ..words.advice import advice
 from ..words.rows import TENSOR, VARIABLE
 from .doors import TensorDoors
 from .methods import TensorMethods
@@ -216,14 +216,11 @@ class Tensor(TensorMethods, TensorDoors):
     __int__ = __index__ = __float__
 
     def __getattr__(self, name: str) -> Any:
-        advised = self._advice(name)
+        stored = self.kind in ("variable", "constant")
+        advised = advice(VARIABLE, name, NAME=self.name) if stored else None
+        advised = advised or advice(TENSOR, name, called, NAME=self.name)
         hint = f"; {advised}" if advised else ""
         raise AttributeError(f"a Tensor has no attribute {name!r}{hint}")
-
-    def _advice(self, name: str) -> Advice | None:
-        stored = self.kind in ("variable", "constant")
-        of_stored = advice(VARIABLE, name, NAME=self.name) if stored else None
-        return of_stored or advice(TENSOR, name, called, NAME=self.name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
         """Build graph where numpy meets a tensor: ``np.exp(x)`` is ``gw.exp(x)``."""

@@ -6,10 +6,11 @@ state of those that its losses are made of. What else a step shall set, the user
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import GraphError
 from .build import check_update
@@ -30,6 +31,11 @@ class Declared:
     value: Tensor
     when: str
     """Whether it reads the values before the step or after it."""
+
+    @functools.cached_property
+    def reads(self) -> list[Node]:
+        """The variables that the value was made of when this was first asked."""
+        return [n for n in ancestors([self.value]) if n.kind == "variable"]
 
 
 class Updates(Mapping[Tensor, Tensor]):
@@ -60,17 +66,20 @@ class Updates(Mapping[Tensor, Tensor]):
         """Return what a step on ``losses`` sets, with the parameters that it has ``moved``.
 
         The result fits ``session.run(..., updates=)``. Updates are left out that depend on
-        placeholders which the losses do not.
+        placeholders which the losses do not; of those that read values after the step, also those
+        that read trainable parameters, none of which has moved. Without ``moved`` all read what
+        there is.
         """
         graph, new = self._graph, dict(moved or {})
         for t in (*losses, *new, *new.values()):
             graph.check_member(t)
-        key = "updates", losses, tuple(new.items()), tuple(self.declared.values())
+        key = "updates", losses, moved is None, tuple(new.items()), tuple(self.declared.values())
         held: dict[Tensor, Tensor] | None = graph.gradients.get(key)
         if held is None or any(not _is_there(t) for t in held.values()):
             fed = placeholders(losses)
             new = self.before(losses, fed) | new
-            held = graph.gradients[key] = self.after(new, fed, graph._free_scope("updates"))
+            scope = graph._free_scope("updates")
+            held = graph.gradients[key] = self.after(new, fed, scope, all_due=moved is None)
         return dict(held)
 
     def before(self, losses: Iterable[Tensor], fed: Iterable[Tensor]) -> dict[Tensor, Tensor]:
@@ -87,16 +96,23 @@ class Updates(Mapping[Tensor, Tensor]):
         }
 
     def after(
-        self, new: Mapping[Tensor, Tensor], fed: Iterable[Tensor], prefix: str
+        self,
+        new: Mapping[Tensor, Tensor],
+        fed: Iterable[Tensor],
+        prefix: str,
+        *,
+        all_due: bool = False,
     ) -> dict[Tensor, Tensor]:
         """Return ``new``, what a step sets, with what reads these values in place of the old.
 
-        What is built for it is named under ``prefix``.
+        What reads trainable parameters is due where one of them is among ``new``: an average of
+        one network's weights does not go on while another is trained. What is built for it is named
+        under ``prefix``.
         """
         declared = {
             v: d.value
             for v, d in self.declared.items()
-            if d.when == "after" and _is_fed(d.value, fed)
+            if d.when == "after" and _is_fed(d.value, fed) and (all_due or _is_due(d.value, new))
         }
         mapping = dict(new)
         with self._graph.deriving(prefix):
@@ -135,14 +151,16 @@ class Updates(Mapping[Tensor, Tensor]):
     # -- which there are -------------------------------------------------------------------------
 
     def declare(self, variable: Tensor, value: Tensor | None, when: str) -> None:
-        """Declare the update of a variable, or with None that there is none."""
+        """Declare the update of a variable, or with None that it stays what it is."""
         if when not in WHEN:
             raise GraphError(f"when={when!r} is not known", need=" or ".join(map(repr, WHEN)))
+        check_update(variable, variable if value is None else value)
         if value is None:
             self.declared.pop(variable, None)
+            if layers_of(variable):
+                self.declared[variable] = Declared(variable, "before")
             return
-        check_update(variable, value)
-        if old := self._replaced(variable, value):
+        if old := self._replaced(variable, value, when):
             warnings.warn(
                 f"the update of {variable.name!r} to {value.name!r} takes the place of {old}; "
                 "g.update(variable, None) before it says that this is meant",
@@ -150,14 +168,18 @@ class Updates(Mapping[Tensor, Tensor]):
             )
         self.declared[variable] = Declared(value, when)
 
-    def _replaced(self, variable: Tensor, value: Tensor) -> str:
+    def _replaced(self, variable: Tensor, value: Tensor, when: str) -> str:
         """Return in words what sets a variable so far; nothing where a cell declares it again."""
         held = self.declared.get(variable)
-        if held is None:
+        if held is None and when == "before":
             return " and ".join(f"what {n.name!r} makes of it" for n in layers_of(variable))
-        if held.value is value or not _is_there(held.value):
+        if held is None or {held.value} & {value, variable} or not _is_there(held.value):
             return ""
         return f"that to {held.value.name!r}, made at {held.value.node.where or 'no line'}"
+
+    def marks(self) -> list[Any]:
+        """Return what decides which updates a step makes, beside the revision of the graph."""
+        return [m for d in self.declared.values() for m in (id(d), *(n.trainable for n in d.reads))]
 
     def redirect(self, old: Tensor, new: Tensor) -> None:
         """Have what sets a variable to ``old`` set it to ``new``."""
@@ -176,16 +198,13 @@ class Updates(Mapping[Tensor, Tensor]):
         gone = {t for n in nodes for t in n.outputs}
         self.declared = {v: d for v, d in self.declared.items() if not {v, d.value} & gone}
 
-    def _all(self) -> dict[Tensor, Tensor]:
-        return self.of(*(t for n in self._graph.nodes for t in n.outputs[:1]))
-
     def holds_state(self, variable: Tensor) -> bool:
         """Tell whether steps see a variable as state: of a layer, or set by what reads it before.
 
         Such a variable is not trained unless that is asked for.
         """
         declared = self.declared.get(variable)
-        return bool(layers_of(variable)) if declared is None else declared.when == "before"
+        return (declared is not None and declared.when == "before") or bool(layers_of(variable))
 
     def __contains__(self, variable: object) -> bool:
         if not isinstance(variable, Tensor):
@@ -193,13 +212,14 @@ class Updates(Mapping[Tensor, Tensor]):
         return variable in self.declared or bool(layers_of(variable))
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter(self._all())
+        states = [t for t in self._graph.variables if layers_of(t)]
+        return iter(dict.fromkeys([*states, *self.declared]))
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(list(iter(self)))
 
     def __getitem__(self, variable: Tensor) -> Tensor:
-        return self._all()[variable]
+        return self.of(*(t for n in self._graph.nodes for t in n.outputs[:1]))[variable]
 
     def __repr__(self) -> str:
         return f"<Updates of {', '.join(repr(v.name) for v in self) or 'nothing'}>"
@@ -219,6 +239,11 @@ def _is_there(t: Tensor) -> bool:
     """Tell whether a tensor is part of its graph, and no leftover of a cell that runs again."""
     graph, node = t.graph, t.node
     return graph._nodes.get(node.name) is node and graph._stale.get(node.name) is not node
+
+
+def _is_due(value: Tensor, new: Iterable[Tensor]) -> bool:
+    read = {n.outputs[0] for n in ancestors([value]) if n.trainable}
+    return not read or not read.isdisjoint(new)
 
 
 def _is_fed(value: Tensor, fed: Iterable[Tensor]) -> bool:

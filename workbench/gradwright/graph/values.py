@@ -14,24 +14,16 @@ import functools
 import operator
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
-from ..errors import DTypeError, GraphError, ShapeError
-from ..spec import BOXED, Dim, TensorSpec, dtype, dtype_name, kind, spec_of
+from ..errors import GraphError, ShapeError
+from ..spec import TensorSpec
 from ..spec.buffer import Buffer
-from ..spec.containers import (
-    ContainerSpec,
-    OptionalSpec,
-    SequenceSpec,
-    box,
-    box_sequence,
-    to_python,
-)
-from ..spec.rounding import rounded
+from .coerce import coerce
 from .store import Packed, Store
 
 if TYPE_CHECKING:
@@ -39,90 +31,6 @@ if TYPE_CHECKING:
     from .tensor import Node
 
 Array = np.ndarray[Any, Any]
-
-
-def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
-    """Return ``value`` as an array of ``spec``; converts to floats from floats and ints only.
-
-    A list becomes a sequence, None an optional that holds nothing.
-    """
-    if isinstance(spec, ContainerSpec):
-        return _boxed(value, spec, label)
-    array = np.asarray(value)
-    if kind(spec.dtype) == "s":
-        array = _text(array, spec, label)
-    if array.dtype != spec.dtype:
-        if array.dtype == object or array.dtype.kind in "SUmM":
-            raise DTypeError(f"{label} cannot hold {array.dtype}", need=str(spec))
-        allowed = {"b": "b", "i": "bui", "u": "bui", "f": "buif", "c": "buifc"}[kind(spec.dtype)]
-        foreign = array.dtype.isbuiltin == 2  # of ml_dtypes, which numpy calls V
-        came = kind(dtype(array.dtype)) if foreign else array.dtype.kind
-        if came not in allowed:
-            raise DTypeError(
-                f"{label} is {dtype_name(spec.dtype)} and cannot take {array.dtype}",
-                need=str(spec),
-                hint=f"array.astype({dtype_name(spec.dtype)!r})",
-            )
-        array = _cast(array, spec.dtype, label)
-    if array.shape != spec.shape:
-        raise ShapeError(f"{label} has another shape", need=str(spec), facts=[f"got {array.shape}"])
-    return array
-
-
-def _boxed(value: Any, spec: ContainerSpec, label: str) -> Array:
-    """Return the value of a container, made of items that nobody else has."""
-    if isinstance(value, np.ndarray) and value.dtype == BOXED and not value.ndim:
-        value = to_python(value)
-    if isinstance(spec, OptionalSpec):
-        if value is None:
-            return box(spec, ())
-        inner = _item(value, spec.element, label)
-        return box(OptionalSpec(spec_of(inner)), (inner,))
-    if not isinstance(value, (list, tuple)) or not isinstance(spec, SequenceSpec):
-        raise DTypeError(
-            f"{label} is no list but {type(value).__name__}", need=str(spec), hint="[a, b, ...]"
-        )
-    shape = spec.item_shape
-    items = []
-    for i, v in enumerate(value):
-        stated = np.shape(v) if shape is None else shape
-        items.append(_item(v, TensorSpec(stated, spec.item_dtype), f"item {i} of {label}"))
-    return box_sequence(items, spec)
-
-
-def _item(value: Any, spec: TensorSpec, label: str) -> Array:
-    if isinstance(spec, ContainerSpec):
-        return _boxed(value, spec, label)
-    array = np.asarray(value)
-    if array.ndim != spec.rank or any(
-        d != n for d, n in zip(spec.shape, array.shape, strict=True) if not isinstance(d, Dim)
-    ):
-        raise ShapeError(f"{label} has another shape", need=str(spec), facts=[f"got {array.shape}"])
-    return coerce(array, TensorSpec(array.shape, spec.dtype), label).copy()
-
-
-def _text(array: Array, spec: TensorSpec, label: str) -> Array:
-    """Return text of any kind that numpy has; a list of str comes as one of its widths."""
-    if not array.size or (array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat)):
-        return array.astype(spec.dtype)  # [] is of no type, and float64 to numpy
-    if array.dtype.kind not in "UT" or getattr(array.dtype, "na_object", None) is not None:
-        raise DTypeError(f"{label} cannot hold {array.dtype}", need=f"text, {spec}")
-    return array.astype(spec.dtype, copy=False)
-
-
-def _cast(array: Array, target: np.dtype[Any], label: str) -> Array:
-    check_range(array, target, f"{label}: values do")
-    return rounded(array, target)
-
-
-def check_range(array: Array, target: np.dtype[Any], what: str) -> None:
-    """Refuse numbers that an integer dtype does not hold: a cast would wrap them silently."""
-    if kind(target) in "iu" and array.size:
-        limits = ml_dtypes.iinfo(target)  # type: ignore[no-untyped-call]
-        if not (limits.min <= array.min() and array.max() <= limits.max):
-            raise DTypeError(
-                f"{what} not fit into {dtype_name(target)}", need=f"{limits.min} to {limits.max}"
-            )
 
 
 def read_only(array: Array) -> Array:
@@ -154,6 +62,9 @@ class Values(Mapping[str, Array]):
         """The reader that knows of every change, and whose writes may not be counted yet; nobody
         else has got an array since."""
         self.lock = threading.RLock()
+        self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
+        self._taken: weakref.WeakValueDictionary[int, Values] = weakref.WeakValueDictionary()
+        """Snapshots of all values of the graph that somebody holds, by id."""
 
     def __getitem__(self, name: str) -> Array:
         try:
@@ -213,6 +124,8 @@ class Values(Mapping[str, Array]):
         copy = Values(self._graph)
         with self.lock:
             self._lend()
+            copy._taken = self._taken
+            self._taken[id(copy)] = copy
             copy._arrays = self._arrays.copy(names)
             copy._versions = {name: self._versions[name] for name in copy._arrays.names()}
         return copy
@@ -287,7 +200,9 @@ class Values(Mapping[str, Array]):
 
     def reader(self, names: Sequence[str], written: Sequence[str] = ()) -> Reader:
         """Return what reads some of the values again and again, and may write over ``written``."""
-        return Reader(self, names, written)
+        made = Reader(self, names, written)
+        self._readers.add(made)
+        return made
 
     def _settle(self) -> None:
         """Count what the latest reader has written in place; under the lock."""
@@ -310,7 +225,12 @@ class Values(Mapping[str, Array]):
             self._arrays.pop(name, None)  # the count goes on if a cell makes the variable anew
 
     def rename(self, old: str, new: str) -> None:
-        """Move a value to another name."""
+        """Move a value to another name, in all snapshots and for all readers, too."""
+        for values in (self, *self._taken.values()):
+            if old in values:
+                values._rename(old, new)
+
+    def _rename(self, old: str, new: str) -> None:
         with self.lock:
             self._lend()
             stores: tuple[dict[str, Any], ...] = self._arrays, self._arrays.packed
@@ -318,6 +238,8 @@ class Values(Mapping[str, Array]):
                 if old in held:
                     held[new] = held.pop(old)
             self._versions[new] = max(self._versions.get(new, -1), self._versions[old]) + 1
+            for reader in list(self._readers):
+                reader.rename(old, new)
 
 
 class Reader:
@@ -335,11 +257,11 @@ class Reader:
 
     def __init__(self, values: Values, names: Sequence[str], written: Sequence[str]) -> None:
         self.values, self.names, self.written = values, tuple(names), tuple(written)
+        self._get = _getter(names)
         self.writes = np.zeros(1, np.int64)
         """How often ``written`` have been overwritten and not been counted; machine code adds."""
         self.is_sole = False
         """Whether nobody has held an array since ``see``; whoever looks at ``all_free`` sets it."""
-        self._get = _getter(names)
         self._all_free = [_HELD_TWICE] * len(self.names)
 
     def arrays(self) -> tuple[Array, ...]:
@@ -347,6 +269,14 @@ class Reader:
         if self.values.latest is not self:
             self.values._lend()
         return self._get(self.values._arrays)
+
+    def rename(self, old: str, new: str) -> None:
+        """Read a value by another name; under the lock."""
+        self.names, self.written = (
+            tuple([new if name == old else name for name in names])
+            for names in (self.names, self.written)
+        )
+        self._get = _getter(self.names)
 
     @property
     def is_latest(self) -> bool:

@@ -21,7 +21,8 @@ import numpy as np
 from ..errors import GraphError
 from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
-from ..words.advice import advice_on_keyword, value_instead
+from ..words.advice import hint_on_value
+from ..words.advised import refuse_keyword
 from . import seams
 from .declare import (
     REQUIRED,
@@ -147,19 +148,15 @@ class Op(Frozen):
         for name, declared in cls.attrs.items():
             value = attrs.pop(name, declared.default)
             if value is REQUIRED:
-                self._refuse_unknown(attrs)
+                refuse_keyword(cls.name, attrs, cls.attrs)
                 raise TypeError(f"{cls.name} needs the attribute {name!r}: {declared.doc}")
             if name == "dtype" and value is not None:
                 value = as_dtype(value)
             value = freeze(value, f"{name} of {cls.name}")
             if declared.choices and value not in declared.choices:
-                options = ", ".join(map(repr, declared.choices))
-                ours = value_instead(name, value)
-                raise GraphError(
-                    f"{cls.name}: {name}={value!r} is not known",
-                    need=f"one of {options}",
-                    hint=f"leave {name} out" if ours == "" else ours or "",
-                )
+                need = "one of " + ", ".join(map(repr, declared.choices))
+                said = f"{cls.name}: {name}={value!r} is not known"
+                raise GraphError(said, need=need, hint=hint_on_value(name, value))
             if value is not declared.default and not takes(declared.type, type(value).__name__):
                 need = declared.type.replace("AnyDim", "int")
                 raise GraphError(f"{cls.name}: {name}={value!r} does not fit", need=need)
@@ -168,15 +165,8 @@ class Op(Frozen):
                     f"{cls.name}: {name}={value!r} is out of bounds", need=declared.bounds(name)
                 )
             self.__dict__[name] = value
-        self._refuse_unknown(attrs)
-
-    def _refuse_unknown(self, given: Mapping[str, Any]) -> None:
-        cls = type(self)
-        if wrong := next((k for k in given if k not in cls.attrs), ""):
-            known = ", ".join(cls.attrs) or "no attributes"
-            said = f"{cls.name} has no attribute {wrong!r}; it has {known}"
-            advised = advice_on_keyword(cls.name, wrong, cls.attrs)
-            raise TypeError(f"{said}; {advised}" if advised else said)
+        if attrs:
+            refuse_keyword(cls.name, attrs, cls.attrs)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{self!r} is immutable; use op.replace({name}=...)")

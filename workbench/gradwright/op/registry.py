@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import GraphError, UnsupportedOpError
 from ..shared import first_use, module_lock
+from ..words.advised import advised
 
 if TYPE_CHECKING:
     from .op import Op
@@ -110,6 +111,7 @@ def maker(namespace: str, name: str = "") -> Callable[[FunctionT], FunctionT]:
 
     def decorate(function: FunctionT) -> FunctionT:
         global _revision
+        function = advised(function)
         with _registering:
             FUNCTIONS.setdefault(namespace, {})[name or function.__name__] = function
             _revision += 1

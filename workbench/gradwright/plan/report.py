@@ -11,7 +11,7 @@ from ..errors import MemoryLimitError
 from ..program.executor import Laid
 from ..program.program import Instr
 from ..spec import TensorSpec
-from ..words.tables import Table
+from ..words.tables import Table, size
 
 TOP = 12
 """Rows that a printed report shows of the largest arrays."""
@@ -167,18 +167,6 @@ def exhausted(memory: Memory, asked: str) -> MemoryLimitError:
         need="buffers, after those of idle plans were released",
         hint='a smaller batch, or Session(checkpoint="sqrt")',
     )
-
-
-def size(n: int) -> str:
-    """Return bytes as text of three digits and a unit.
-
-    >>> size(999), size(1536), size(3_200_000_000)
-    ('999 B', '1.54 kB', '3.2 GB')
-    """
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n >= factor:
-            return f"{n / factor:.3g} {unit}" if n < 999.5 * factor else f"{n / factor:.0f} {unit}"
-    return f"{n} B"
 
 
 def _live(rows: Sequence[Held], start: int, n: int) -> list[int]:

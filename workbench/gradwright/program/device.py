@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..errors import LoweringError
 from ..shared import first_use
 from .executor import Ask, Executor
+from .ledger import Ledger, Manager
 from .lowering import load
 from .program import Program
 
@@ -18,9 +19,16 @@ class Device(Protocol):
     """What a session asks of a device; each session has one of its own."""
 
     name: str
+    ledger: Ledger
+    """What memory it has taken for plans, and what it has freed."""
 
     def configure(
-        self, threads: int | None, record: Mapping[str, Any] | None, *, deterministic: bool
+        self,
+        threads: int | None,
+        record: Mapping[str, Any] | None,
+        *,
+        deterministic: bool,
+        memory: Manager = "arena",
     ) -> None:
         """Fix what a session may be told; raises GraphError for what is none."""
 

@@ -38,8 +38,8 @@ class RunSummary:
     name: str
     graph: str
     status: str
-    """``"running"``, ``"finished"``, ``"stopped"``, ``"failed"``; ``"interrupted"`` where its
-    process is gone."""
+    """``"running"``, ``"finished"``, ``"stopped"``, ``"terminated"``, ``"failed"``;
+    ``"interrupted"`` where its process is gone."""
     created: float
     """Seconds since 1970."""
     updated: float

@@ -184,6 +184,7 @@ class Editor:
             del self.producers[o]
         root.op, root.outs = op, root.outs[:n_outs]
         self.entries.append(Entry(rule, before, lines((root,), self.specs)))
+        self.enqueue(root)
 
     def take_first(self, a: Instr, b: Instr) -> tuple[Instr, Instr]:
         """Return two instructions in the order in which they run."""

@@ -89,6 +89,21 @@ def commit_plainly(
     values.commit(new)
 
 
+def replayed(
+    targets: Sequence[Tensor],
+    env: dict[Tensor, Array],
+    values: Values,
+    *,
+    training: bool,
+    skip_rewrites: Collection[str],
+) -> Callable[[Program], Callable[[int, Array], None]]:
+    """Return an observer that compares a plan with a plain run on the same values."""
+    read_sources(ancestors(targets, stop=env), env, values)
+    reference = dict(env)
+    run_plainly(targets, reference, values, training=training, skip_rewrites=skip_rewrites)
+    return comparison(reference, training=training)
+
+
 def comparison(
     reference: Mapping[Tensor, Array], *, training: bool
 ) -> Callable[[Program], Callable[[int, Array], None]]:

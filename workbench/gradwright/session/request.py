@@ -14,6 +14,7 @@ from ..plan import Plan
 from ..spec import spec_of
 from ..spec.containers import ContainerSpec, to_python
 from .feeds import as_feed, named
+from .timing import Times
 
 Array = np.ndarray[Any, Any]
 Env = dict[Tensor, Array]
@@ -74,6 +75,8 @@ class Request:
         """What the latest plan was for."""
         self.key: Any = None
         self.plan: Callable[[], Plan | None] = _nothing
+        self.times = Times("", "")
+        """Where its runs are noted, once it has a plan."""
         self._stated = [
             (i, t, None if t.spec.by_reference else t.dtype) for i, t in enumerate(feeds)
         ]

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import FeedError, GraphError, MemoryLimitError
-from ..graph import Graph, Tensor, Values, ancestors
+from ..graph import Graph, Tensor, Values
 from ..op import redefinitions
 from ..ops.draws.philox import is_word
 from ..plan import Plan, exhausted
-from ..plan.template import Templates
 from ..program.device import open_device
+from ..program.ledger import Manager
 from ..program.lowering import lowering_revision
 from ..program.options import Kernels
-from ..shared import Bounded, default_bytes
-from ..spec import TensorSpec, spec_of
+from ..spec import TensorSpec
 from .feeds import example, keyed, named
 from .listeners import Listener, RunEvent
-from .plain import commit_plainly, comparison, read_sources, run_plainly
+from .plain import commit_plainly, replayed, run_plainly
+from .planned import Planned
 from .prepared import Prepared
 from .request import UPDATES, Env, Request, signature
-from .settings import Checkpoint, checked_listeners, is_count, plan_options
+from .settings import Checkpoint, checked_listeners, checked_manager, is_count, plan_options
 
 
-class Session:
+class Session(Planned):
     """Runs a graph: prunes to what is fetched, compiles for the feeds' shapes, caches the plans.
 
     Args:
@@ -55,6 +54,10 @@ class Session:
         tuning: the record of another session: calls that it names use as many threads again.
         checkpoint: which activations are computed again for the backward pass, to save memory:
             None keeps all, ``"sqrt"`` keeps √n of n layers, n every n-th, patterns those names.
+        memory: where plans compute. ``"arena"`` keeps one block for all plans of the session;
+            ``"caching"`` shares blocks with all sessions that cache, a run at a time, for about
+            6 µs a run; ``"none"`` keeps nothing: what a run takes is freed when it ends. Numbers
+            are the same, to the bit; ``session.memory`` tells what is held, what was freed and why.
         max_plans: how many plans are kept, least recently used first to go.
         cache_bytes: how many bytes they may hold together; None is a quarter of the machine's
             memory. The latest is kept whatever it takes.
@@ -85,7 +88,8 @@ class Session:
         threads: int | None = None,
         tuning: Mapping[str, Any] | None = None,
         checkpoint: Checkpoint = None,
-        max_plans: int = 64,
+        memory: Manager = "arena",
+        max_plans: int = 256,
         cache_bytes: int | None = None,
         skip_rewrites: Collection[str] | str = (),
         listeners: Iterable[Listener] = (),
@@ -103,22 +107,15 @@ class Session:
             raise GraphError(f"seed={seed!r} is no seed", need="an int, 0 <= seed < 2**64")
         if deterministic and kernels == "background":
             kernels = "wait"  # when a background compiler is ready, no clock and no seed decides
-        self.graph, self.device = graph, open_device(device)
-        self.values = graph.values if values is None else values
+        options = plan_options(skip_rewrites, kernels, checkpoint, verify=check == "rewrites")
+        values = graph.values if values is None else values
+        super().__init__(graph, values, open_device(device), options, max_plans, cache_bytes)
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
-        self.device.configure(threads, tuning, deterministic=deterministic)
-        self.options = plan_options(skip_rewrites, kernels, checkpoint, verify=check == "rewrites")
+        manager = checked_manager(memory)
+        self.device.configure(threads, tuning, deterministic=deterministic, memory=manager)
         self._running = self.device.running()
         self.listeners = checked_listeners(listeners)
-        most = default_bytes() if cache_bytes is None else cache_bytes
-        self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
-        self._templates = Templates(max_plans)
-        self._requests: dict[Any, Request] = {}
-        self._latest: Request | None = None
-        """The request that ran last, whose plan is the last to go."""
-        self._lock = threading.RLock()
-        self._closed = False
 
     def __enter__(self) -> Session:
         return self
@@ -130,68 +127,10 @@ class Session:
         state = "closed" if self._closed else f"{self.step} runs, {len(self.plan_cache)} plans"
         return f"<Session of graph {self.graph.name!r} on {self.device.name}: {state}>"
 
-    @property
-    def tuning(self) -> dict[str, Any]:
-        """What decides the last bits and the speed of a run here: versions, machine, threads.
-
-        ``choices`` says how many threads each kind of call uses, as far as that is known by now; a
-        deterministic session has chosen before its first step. JSON can keep it, and
-        ``Session(tuning=...)`` takes it back.
-        """
-        record = self.device.record()
-        return {"device": self.device.name, **record, "kernels": self.options.kernels}
-
-    def retune(self, record: Mapping[str, Any]) -> None:
-        """Take over the choices of another session's ``tuning``, for plans that are there, too.
-
-        Raises GraphError for what is no record.
-
-        >>> import gradwright as gw
-        >>> g = gw.Graph()
-        >>> session = gw.Session(g)
-        >>> session.retune(gw.Session(g, threads=1).tuning)
-        >>> session.tuning["threads"]
-        1
-        """
-        self.device.retune(record, deterministic=self.deterministic)
-
     def close(self) -> None:
         """Release plans and buffers; running afterwards is an error."""
         self._closed = True  # who waits for the lock sees it
-        with self._lock:
-            self.release()
-            self.plan_cache.clear()
-            self._templates.clear()
-            self._requests.clear()
-            self._latest = None
-
-    def release(self) -> None:
-        """Let go of the memory of all plans, which are kept: the next run of each takes it anew."""
-        with self._lock:
-            for plan in self.plan_cache.values():
-                plan.release()
-            self.device.release()
-
-    def wait_for_kernels(self, timeout: float | None = None) -> bool:
-        """Have the kernels of all plans compiled that are kept, and wait for them.
-
-        From then on these plans run on kernels, without the first three runs that they would wait
-        for otherwise. Returns False if ``timeout`` seconds were too few; they come later, then.
-        ``plan.kernels`` shows what came.
-
-        >>> import gradwright as gw
-        >>> g = gw.Graph()
-        >>> x = g.placeholder("x", (None,))
-        >>> with gw.Session(g) as session:
-        ...     plan = session.plan(gw.tanh(x * 2.0), {"x": (3,)})
-        ...     session.wait_for_kernels()
-        True
-        """
-        with self._lock:
-            self._check_open()
-            for plan in self.plan_cache.values():
-                plan.ask_for_kernels()
-        return self.device.wait(timeout)
+        self.release_plans("the session was closed")
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -275,25 +214,6 @@ class Session:
             request.check(self.graph, -1)
             return self._plan(request, specs)[1]
 
-    @property
-    def plans(self) -> list[Plan]:
-        """The plans that are kept; the one that ran last, or was asked for last, comes last.
-
-        >>> import gradwright as gw
-        >>> g = gw.Graph()
-        >>> x = g.placeholder("x", (None,))
-        >>> session = gw.Session(g)
-        >>> y = session.run(x * 2.0, {"x": [1.0]})
-        >>> session.plans[-1].targets
-        [<Tensor 'mul': f32[x_0]>]
-        """
-        with self._lock:  # a run of another thread may add one
-            return self.plan_cache.values()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
-
     def _request(
         self,
         fetches: Any,
@@ -351,14 +271,19 @@ class Session:
         plan = request.plan() if known else None
         if plan is None:
             plan = self._planned(request, shapes, env)
+        began = time.perf_counter()
         try:
             if self.check == "replay":
                 with np.errstate(all="ignore"):
-                    observe = self._replayed(request, env)
+                    observe = replayed(
+                        request.targets(), env, self.values,
+                        training=request.training, skip_rewrites=self.options.skip,
+                    )  # fmt: skip
                     plan.run(env, self.values, observe)
                     committed = bool(request.updates) and plan.commit(env, self.values, observe)
             else:
                 committed = plan.step(env, self.values)
+            request.times.add(time.perf_counter() - began)
             if request.updates:
                 return committed
             return request.commit_if is None or bool(env[request.commit_if])
@@ -368,74 +293,22 @@ class Session:
             if again:
                 what = ", ".join(t.name for t in request.fetches) or "the updates"
                 raise exhausted(plan.memory(), what) from error
-        self.release()
+        self.release("the machine had no more memory")
         return self._run_plan(request, shapes, env, again=True)
-
-    # -- plans -----------------------------------------------------------------------------------
-
-    def _planned(self, request: Request, shapes: Any, env: Mapping[Tensor, Any]) -> Plan:
-        """Return the plan of a request for what is fed now."""
-        plan = self.plan_cache.find(request.key) if shapes == request.shapes else None
-        if plan is None:
-            specs = {t: spec_of(a) for t, a in env.items()}
-            request.key, plan = self._plan(request, specs)
-            request.shapes, request.plan = shapes, weakref.ref(plan)
-        self._latest = request
-        return plan
-
-    def _plan(self, request: Request, specs: dict[Tensor, TensorSpec]) -> tuple[Any, Plan]:
-        if request.rng is not None:
-            specs[request.rng] = request.rng.spec
-        key = (
-            tuple(request.fetches),
-            tuple((t, s.shape, s if s.by_reference else s.dtype) for t, s in specs.items()),
-            tuple(request.updates.items()),
-            request.commit_if,
-            request.training,
-            self.options,
-            self.graph.revision,
-            redefinitions(),
-            lowering_revision(),
-        )
-        plan = self.plan_cache.find(key)
-        if plan is None:
-            plan = self._templates.plan(
-                request.fetches,
-                specs,
-                self.device,
-                training=request.training,
-                options=self.options,
-                updates=request.updates,
-                commit_if=request.commit_if,
-            )
-            self.plan_cache.keep(key, plan)
-        return key, plan
 
     # -- listeners and checks --------------------------------------------------------------------
 
     def _run_watched(self, request: Request, env: Env) -> bool:
         """Run node by node for listeners that want nodes; return whether updates were committed."""
-        targets, training = request.targets(), request.training
         with np.errstate(all="ignore"):
-            self._run_plainly(targets, env, training, self.listeners)
+            run_plainly(
+                request.targets(), env, self.values, self.listeners,
+                training=request.training, skip_rewrites=self.options.skip,
+            )  # fmt: skip
         committed = request.commit_if is None or bool(env[request.commit_if])
         if committed and request.updates:
             commit_plainly(request.updates, env, self.values)
         return committed
-
-    def _replayed(self, request: Request, env: Env) -> Any:
-        """Return an observer that compares a plan with a plain run on the same values."""
-        targets = request.targets()
-        read_sources(ancestors(targets, stop=env), env, self.values)
-        reference = dict(env)
-        self._run_plainly(targets, reference, request.training)
-        return comparison(reference, training=request.training)
-
-    def _run_plainly(
-        self, targets: Any, env: Env, training: bool, listeners: Sequence[Listener] = ()
-    ) -> None:
-        skip = self.options.skip
-        run_plainly(targets, env, self.values, listeners, training=training, skip_rewrites=skip)
 
     def _tell(self, request: Request, number: int, found: list[Any], committed: bool) -> None:
         event = RunEvent(request.fetches, request.training, number, found, committed)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ..errors import GraphError
+from ..program.ledger import Manager
 from ..program.options import Kernels, PlanOptions
 from ..rewrite import check_names
 from .listeners import Listener
@@ -29,6 +30,15 @@ def checked_listeners(listeners: Iterable[Listener]) -> list[Listener]:
             raise GraphError(
                 f"{listener!r} is no listener", need="instances of subclasses of gw.Listener"
             )
+    return found
+
+
+def checked_manager(memory: Any) -> Manager:
+    """Return how memory is to be managed; raises GraphError for what is no way to."""
+    if memory not in get_args(Manager):
+        need = ", ".join(map(repr, get_args(Manager)))
+        raise GraphError(f"memory={memory!r} is not known", need=need)
+    found: Manager = memory
     return found
 
 

@@ -13,8 +13,8 @@ from ..graph import Tensor
 from ..ops.draws.philox import is_word
 from ..program.options import Kernels
 from ..session import Session
+from ..words.advice import advice_on_keyword
 from ..words.jsonable import from_json, jsonable, to_json
-from ..words.spelling import meant
 from .constraints import Constraint
 from .optim import Adam, Optimizer, get
 from .optim.base import Number
@@ -310,21 +310,8 @@ def check_names(named: Mapping[str, Any], of: str) -> None:
     known = [f.name for f in fields(TrainingConfig)]
     for name in named:
         if name not in known:
-            close = _THEIRS.get(name) or meant(name, known)
-            hint = f"; did you mean {close!r}?" if close else f"; it has {', '.join(known)}"
-            raise TypeError(f"{of} has no {name!r}{hint}")
-
-
-_THEIRS = {
-    **dict.fromkeys(("lr", "learning_rate"), "optimizer=gw.optim.Adam(learning_rate)"),
-    **dict.fromkeys(("max_grad_norm", "gradient_clip_val", "clipnorm"), "clip_norm"),
-    **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches"), "accumulation"),
-    **dict.fromkeys(("fp16", "bf16", "mixed_precision", "amp", "dtype"), "precision"),
-    **dict.fromkeys(("gradient_checkpointing", "remat"), "checkpoint"),
-    **dict.fromkeys(("param_groups", "parameter_groups"), "groups"),
-    **dict.fromkeys(("epochs", "batch_size", "validation", "shuffle"), "fit(...) with it"),
-}
-"""What other libraries, and hurried readers, call a setting."""
+            advised = advice_on_keyword("Trainer", name, known) or f"it has {', '.join(known)}"
+            raise TypeError(f"{of} has no {name!r}; {advised}")
 
 
 def _name(given: Any) -> str:

@@ -1,4 +1,4 @@
-"""What acts between steps: pause, resume, stop and Ctrl-C by Control, callbacks by Hooks."""
+"""What acts between steps: pause, resume, stop and signals by Control, callbacks by Hooks."""
 
 from __future__ import annotations
 
@@ -10,39 +10,45 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from signal import SIGINT
+from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM
 from typing import Any
 
-from ..errors import TrainingError
+from ..errors import Terminated, TrainingError
 from .callbacks import Callback, Stopping
 from .stateful import beneath
 from .training import Training
 
+_ENDINGS: dict[int, type[BaseException]] = {SIGINT: KeyboardInterrupt, SIGTERM: Terminated}
+"""What the signals that end a training raise."""
+
 
 class Control:
-    """What other threads and Ctrl-C want of a training loop, and its clock.
+    """What other threads and signals want of a training loop, and its clock.
 
     The loop runs in its ``with`` block, sets ``in_step`` while a step runs and is committed and
     ``in_hooks`` while callbacks are told, and asks ``pauses`` and ``stops`` between steps when
-    ``attention`` is set. Ctrl-C during a step or in hooks, which hold locks and files, waits for
-    the end; a second one does not wait, for what hangs. Elsewhere, such as in a data loader, Ctrl-C
-    acts at once.
+    ``attention`` is set. Ctrl-C or SIGTERM during a step or in hooks, which hold locks and files,
+    waits for the end; a second one does not wait, for what hangs. Elsewhere, such as in a data
+    loader, they act at once. Where a signal is ignored it stays so, and a handler for SIGTERM that
+    is there already, such as a server's, goes on to decide.
     """
 
     def __init__(self) -> None:
         self.status = "idle"
         self.attention = self.in_step = self.in_hooks = False
         self.is_torn = False
-        """Whether a second Ctrl-C has ended a step midway, so that what it did may lack its record.
+        """Whether a second signal has ended a step midway, so that what it did may lack its record.
         """
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._pausing = self._stopping = self._interrupted = False
+        self._pausing = self._stopping = False
+        self._signal = 0
+        """The one that waits."""
         self._until = math.inf
         self._thread = 0
         self._seconds, self._since = 0.0, 0.0
-        self._handler: tuple[Any, bool] = None, False
-        """What Ctrl-C did before, and whether it has been replaced."""
+        self._handlers: dict[int, Any] = {}
+        """What the signals did before that do something else now."""
 
     @property
     def seconds(self) -> float:
@@ -77,26 +83,28 @@ class Control:
             self.status, self.is_torn = "running", False
         if self._thread == threading.main_thread().ident:
             # Not signal.signal, which looks the old handler up among enums: 13 us, a small step.
-            self._handler = _signal.signal(SIGINT, self._interrupt), True
+            for number in _ENDINGS:
+                held = _signal.getsignal(number)  # None where something else than Python has it
+                if held not in (SIG_IGN, None) and (number == SIGINT or held == SIG_DFL):
+                    self._handlers[number] = held
+                    _signal.signal(number, self._interrupt)
 
     def __exit__(self, *exc: object) -> None:
-        handler, replaced = self._handler
-        self._handler = None, False
-        if replaced:
-            _signal.signal(SIGINT, handler)
+        while self._handlers:
+            _signal.signal(*self._handlers.popitem())
         with self._lock:
             self._seconds += time.perf_counter() - self._since if self.status == "running" else 0.0
             self.status = "idle"
-            self._pausing = self._stopping = self._interrupted = False
+            self._pausing, self._stopping, self._signal = False, False, 0
             self._until = math.inf
             self.attention = self.in_step = self.in_hooks = False
             self._changed.notify_all()
 
     def _interrupt(self, number: int, frame: Any) -> None:
-        if not (self.in_step or self.in_hooks) or self._interrupted:
+        if not (self.in_step or self.in_hooks) or self._signal:
             self.is_torn = self.in_step
-            raise KeyboardInterrupt
-        self._interrupted = self.attention = True
+            raise _ENDINGS[number]
+        self._signal, self.attention = number, True
 
     def left(self, done: int) -> float:
         """Return how many steps may be taken before the next pause, ``done`` being done."""
@@ -105,7 +113,7 @@ class Control:
     def pauses(self, done: int) -> bool:
         """Be paused if that was asked for, ``done`` steps being done; return whether it was.
 
-        Raises KeyboardInterrupt after Ctrl-C.
+        Raises KeyboardInterrupt after Ctrl-C, and Terminated after SIGTERM.
         """
         with self._changed:
             self.interrupt()
@@ -117,21 +125,21 @@ class Control:
             return True
 
     def wait(self) -> None:
-        """Return when ``resume`` or ``stop`` has been called; raises KeyboardInterrupt."""
+        """Return when ``resume`` or ``stop`` has been called; raises as ``pauses`` does."""
         self.interrupt()
         with self._changed:
             self._changed.wait_for(lambda: self.status != "paused")
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt for a Ctrl-C that has waited; the next one waits again."""
-        interrupted, self._interrupted = self._interrupted, False
-        if interrupted:
-            raise KeyboardInterrupt
+        """Raise what a signal that has waited stands for; the next one waits again."""
+        number, self._signal = self._signal, 0
+        if number:
+            raise _ENDINGS[number]
 
     def stops(self) -> bool:
         """Return whether the loop is to end."""
         with self._changed:
-            due = self._pausing or self._interrupted or self._until < math.inf
+            due = self._pausing or self._signal > 0 or self._until < math.inf
             self.attention = self._stopping or due
             return self._stopping
 
@@ -185,7 +193,7 @@ class Hooks:
             raise TrainingError(
                 f"the callbacks are {callbacks!r}", need="a list of them", hint="callbacks=[...]"
             )
-        self.callbacks = tuple(callbacks)
+        self.callbacks = _in_order(callbacks)
         self._training, self._control = weakref.ref(training), control
         self._joining = threading.Lock()
         for callback in self.callbacks:
@@ -197,7 +205,7 @@ class Hooks:
     def add(self, callback: Callback) -> None:
         """Call the hooks of a callback, too."""
         with self._joining:
-            self.callbacks = (*self.callbacks, callback)
+            self.callbacks = _in_order((*self.callbacks, callback))
 
     def remove(self, callback: Callback) -> None:
         """Call the hooks of a callback no more."""
@@ -275,3 +283,8 @@ class Hooks:
             kind = type(callback).__name__
             yield f"{kind}_{seen[kind]}", callback
             seen[kind] += 1
+
+
+def _in_order(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+    """Return callbacks as they are told: those that come last, last."""
+    return tuple(sorted(callbacks, key=lambda c: getattr(c, "comes_last", False)))

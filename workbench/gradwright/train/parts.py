@@ -139,7 +139,7 @@ class Parts:
         session, keeper, control = self.setup.session, self.taker.keeper, self.control
         values, seed, seconds = session.values, session.seed, control.seconds
         arrays, slots, begun = values.snapshot(), keeper.held(), copy.copy(self.position.begun)
-        trainable = {t: t.trainable for t in self.objective.graph.variables}
+        marks = {t.node: (t.trainable, t.node.frozen) for t in self.objective.graph.variables}
         told = [h for h in (self.objective, *self.hooks.callbacks) if isinstance(h, Stateful)]
         states = [dict(h.state_dict()) for h in told]
         holders = [self.setup, self.position, self.taker, self.loop, *told]
@@ -155,10 +155,10 @@ class Parts:
                 attributes.update(before)
             self.position.begun, session.seed, control.seconds = begun, seed, seconds
             keeper.put_back(slots, arrays)
-            for t, was in trainable.items():
-                t.node.trainable = was
-                if values.version(t.name) != arrays.version(t.name):
-                    values.restore({t.name: arrays[t.name]})
+            for node, was in marks.items():
+                node.trainable, node.frozen = was
+                if values.version(node.name) != arrays.version(node.name):
+                    values.restore({node.name: arrays[node.name]})
             raise
 
     def _stateful(self, history: History) -> dict[str, Stateful]:

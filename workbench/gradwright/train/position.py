@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TrainingError
+from ..errors import Terminated, TrainingError
 
 Totals = dict[str, Any]
 """What batches have measured, summed up by metric."""
+LOG = logging.getLogger("gradwright.train")
 COUNTERS = ("steps", "epochs", "batches", "skipped", "gathered", "taken")
 
 
@@ -122,7 +124,7 @@ class FitProgress:
     """
 
     outcome: str
-    """``"running"``, ``"finished"``, ``"stopped"`` or ``"failed"``."""
+    """``"running"``, ``"finished"``, ``"stopped"``, ``"terminated"`` or ``"failed"``."""
     error: str
     """What a failed fit raised."""
     reason: str
@@ -171,9 +173,12 @@ class Fit:
         if isinstance(error, Exception):
             outcome, text = "failed", f"{type(error).__name__}: {error}"
             reason = text.partition("\n")[0]
+        elif isinstance(error, Terminated):
+            outcome, reason = "terminated", "SIGTERM"
         elif error is not None:
             reason = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else type(error).__name__
         self._final = self._now(outcome, text, reason)
+        LOG.debug("fit: %s after %d steps: %s", outcome, self._final.steps, reason)
 
     def report(self) -> FitProgress:
         """Return where the fit is, or where it ended."""

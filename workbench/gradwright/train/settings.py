@@ -76,6 +76,9 @@ class EMA:
 
     a ← w at update ``start``; then, every ``every`` updates,  a ← d·a + (1 − d)·w
 
+    So it begins after the first update, as torch's ``AveragedModel`` does; the averages of Keras,
+    timm and optax begin before it, with the first weights, or with zeros.
+
     It is kept in float32 at least. A variable that is not trained is not averaged; ``buffers``
     averages what updates of the graph set, such as running means, too.
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import TrainingError
-from ..graph import Graph, Node, Tensor, Values, Variable
+from ..graph import Constant, Graph, Node, Tensor, Values, Variable
 from ..graph.edit import discard
 from ..spec import TensorSpec
 from ..spec.rounding import rounded
-from .optim import Optimizer
+from .optim import Optimizer, Slot
+from .optim.base import Seen
 
 Array = np.ndarray[Any, Any]
 _scopes: weakref.WeakKeyDictionary[Graph, dict[str, weakref.ref[Slots]]]
@@ -60,9 +61,11 @@ class Slots:
             self.values.discard(node.name)
 
     def clear_graph(self) -> None:
-        """Remove what was built under the scope, but not the state."""
+        """Remove what was built under the scope, but neither state nor numbers that others read."""
         self._asked.clear()
-        discard([n for n in self._nodes() if not isinstance(n.op, Variable)])
+        built = dict.fromkeys(n for n in self._nodes() if not isinstance(n.op, Variable))
+        others = [n for n in built if any(user not in built for user in n.outputs[0].uses)]
+        discard(n for n in built if n not in others or not isinstance(n.op, Constant))
 
     def begin(self, movers: Mapping[Tensor, Optimizer]) -> None:
         """Have parameters begin anew whose slots are another optimizer's, or of another shape.
@@ -101,12 +104,13 @@ class Slots:
 
     def slots(self, param: Tensor, optimizer: Optimizer) -> list[Tensor]:
         """Return the slots of a parameter, made where it has none yet."""
-        found = []
-        for name, slot in optimizer.state(param).items():
+        found, seen = [], Seen(param, optimizer)
+        for name, slot in state_of(param, optimizer).items():
             spec = TensorSpec(slot.shape, slot.dtype)
             init: Any = slot.init
             if init == "parameter":
                 init = self.values.array(param.name)
+                init = init.view(seen.dtype).reshape(seen.shape) if seen.is_paired else init
             found.append(self._variable(f"{param.name}/{name}", spec, init))
         return found
 
@@ -209,7 +213,9 @@ class Slots:
         }
         found = set()
         for param, optimizer in movers.items():
-            wanted = {k: TensorSpec(s.shape, s.dtype) for k, s in optimizer.state(param).items()}
+            wanted = {
+                k: TensorSpec(s.shape, s.dtype) for k, s in state_of(param, optimizer).items()
+            }
             if held.get(param.name, {}) != wanted:
                 found.add(param.name)
         return found
@@ -276,7 +282,7 @@ class Slots:
     ) -> TensorSpec:
         """Return the spec of the slot of this name."""
         mover = optimizer("" if param is None else param.name)
-        known = {} if param is None else mover.state(param)
+        known = {} if param is None else state_of(param, mover)
         if slot not in known:
             raise TrainingError(
                 f"saved optimizer state {name!r} has no place here",
@@ -284,6 +290,12 @@ class Slots:
                 facts=[f"slots of {type(mover).__name__}: {', '.join(known) or 'none'}"],
             )
         return TensorSpec(known[slot].shape, known[slot].dtype)
+
+
+def state_of(param: Tensor, optimizer: Optimizer) -> dict[str, Slot]:
+    """Return the slots that an optimizer keeps for a parameter."""
+    seen: Any = Seen(param, optimizer)
+    return optimizer.state(seen if seen.is_paired else param)
 
 
 def _count(name: str, array: Array) -> int:

@@ -43,7 +43,7 @@ class Trainer:
         loss: a floating scalar of it; or several, by name or in a list, whose sum is trained; or an
             ``Objective`` (``train/objective.py``), which says itself what data feeds.
         optimizer: how parameters move, or a name such as ``"adam"``; default ``Adam(1e-3)``.
-        metrics: scalars (averaged over examples) or ``Metric`` objects by name.
+        metrics: scalars (means over examples, or what else they divide by) or ``Metric``s by name.
         parameters: tensors or name patterns of the variables to train; default all of the graph.
             Those that are frozen are left alone, bit for bit, from the next step on.
         callbacks: hooks that are called between steps.
@@ -144,7 +144,8 @@ class Trainer:
             progress: whether to show a bar; ``"auto"`` does in notebooks and terminals.
 
         Raises FeedError or TrainingError for data that does not fit, and TrainingError at the first
-        step whose loss or gradient is not finite, before it changes anything.
+        step whose loss or gradient is not finite, before it changes anything. After SIGTERM it ends
+        with the step, and raises ``errors.Terminated``, an exit with status 143.
         """
         if more:
             if not self.config.columns:
@@ -188,9 +189,9 @@ class Trainer:
     ) -> dict[str, float]:
         """Return loss and metrics over data in eval mode; batches may be of any size.
 
-        ``weights`` says which: an average, ``"ema"`` or ``"swa"``; ``"optimizer"``, which
-        schedule-free AdamW keeps itself; or ``"trained"``, the variables as they are. By default
-        it is what ``fit`` validates: that of ``validate_with``, else the optimizer's, if there are.
+        A batch weighs what the loss divides by in it: tokens of a mask, else examples. ``weights``
+        says which: an average, ``"ema"``, ``"swa"``, or ``"optimizer"`` for schedule-free AdamW's
+        own; or ``"trained"``. By default it is what ``fit`` validates: ``validate_with``, else own.
         """
         source = self.parts.objective.batches(data, None, batch_size=batch_size)
         return self.parts.validation.measured(source, weights)
@@ -233,10 +234,7 @@ class Trainer:
 
     status: str = part("control.status", '``"idle"``, ``"running"`` or ``"paused"``.')
     is_torn: bool = part("control.is_torn", "Whether a second Ctrl-C has ended a step midway.")
-    progress: FitProgress | None = part(
-        "loop.progress",
-        "How far the present ``fit`` is, or how the last one ended; None before any.",
-    )
+    progress: FitProgress | None = part("loop.progress", "How far the present or last ``fit`` is.")
     callbacks: tuple[Callback, ...] = part("hooks.callbacks", "Those called between steps.")
     swapped: str = part("weights.swapped", "The average that stands in for the weights, if any.")
 
@@ -301,9 +299,8 @@ class Trainer:
         "setup.session.values",
         "The values that are trained: those of the session, usually the graph's.",
     )
-    parameters: list[Tensor] = part(
-        "taker.keeper.parameters", "The variables that the next step trains."
-    )
+    parameters: list[Tensor] = part("taker.keeper.parameters", "What the next step trains.")
+    variables: list[Tensor] = part("taker.keeper.variables", "What it may train, frozen or not.")
     losses: list[Tensor] = part("taker.keeper.losses", "The losses whose sum is trained.")
 
     @property

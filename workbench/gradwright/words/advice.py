@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .rows import MODULE, TENSOR, Row, keywords, rows, values
-from .spelling import meant
+from .spelling import meant, plain
 from .typed import Typed, typed
 
 Given = Mapping[str, Any]
@@ -29,7 +29,7 @@ class Advice(NamedTuple):
     difference: str = ""
 
     def __str__(self) -> str:
-        return f"did you mean {self.ours}?" + self._aside()
+        return f"did you mean {self.ours}?" + self._aside() if self.ours else self.difference
 
     @property
     def hint(self) -> str:
@@ -66,12 +66,20 @@ def advice(
 
 
 def _called_so(owner: str, name: str, call: Typed | None, ours: str) -> str:
-    """Return a function of ours with the arguments that one of the same name has been given."""
-    if call is None or call.args is None or ours.rpartition(".")[2] != name:
+    """Return a function of ours with the arguments that one of the same name has been given.
+
+    Of a layer, ``ELU()(x)``, those are what it is called with, where it has no settings.
+    """
+    home, _, function = ours.rpartition(".")
+    if call is None or call.args is None or plain(function) != plain(name):
         return ours if owner == MODULE else f"{ours}({owner})"
-    first = [] if owner == MODULE else [call.owner]
-    home = ast.Name(ours.rpartition(".")[0])
-    return replace(call, owner=home, name=name, args=(*first, *call.args)).text
+    args = call.args
+    if name[:1].isupper():
+        if args or call.named or not call.later:
+            return ours
+        args = call.later
+    first = [] if owner == MODULE or call.owner is None else [call.owner]
+    return replace(call, owner=ast.Name(home), name=function, args=(*first, *args)).text
 
 
 def advice_on(name: str) -> Advice | None:
@@ -80,12 +88,13 @@ def advice_on(name: str) -> Advice | None:
     Only rows with conditions that hold are considered, as of ``gather(x, dim: int, index)``: what
     fails for another reason gets no advice.
     """
-    call = typed(name)
-    if call is not None:
-        for row in [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]:
-            given = _bound(row, call) if row.conditions else None
-            if given is not None:
-                return _written(row, given, call, {})
+    held = [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]
+    conditional = [row for row in held if row.conditions]
+    call = typed(name) if conditional else None
+    for row in [] if call is None else conditional:
+        given = _bound(row, call)
+        if given is not None:
+            return _written(row, given, call, {})
     return None
 
 
@@ -99,30 +108,58 @@ def advice_on_keyword(of: str, keyword: str, known: Collection[str]) -> Advice |
     did you mean 'axis'?
     """
     call = typed()
-    made = _keyword(of, keyword, known, None if call is None else call.named.get(keyword))
+    call = None if call is None or keyword not in call.named else call
+    made = _keyword(of, keyword, known, call)
     if made is None:
         close = meant(keyword, known)
         return Advice(repr(close)) if close else None
     ours, difference = made
-    if call is None or keyword not in call.named or ours.args:
-        return Advice(ast.unparse(ours).removeprefix("f(").removesuffix(")"), difference)
+    if call is None:
+        return Advice(_inside(ours), difference)
     named: dict[str, ast.expr] = {}
+    others = []
     for key, value in call.named.items():
-        other = None if key in known else _keyword(of, key, known, value)
-        pairs = [(key, value)] if other is None else [(k.arg, k.value) for k in other[0].keywords]
-        named |= {k: v for k, v in pairs if k is not None}
-    return Advice(replace(call, named=named).text, difference)
+        other = None if key in known else _keyword(of, key, known, call)
+        if other is not None and other[0].args:  # it is said by another call
+            others.append((key, *other))
+        else:
+            pairs = (
+                [(key, value)] if other is None else [(k.arg, k.value) for k in other[0].keywords]
+            )
+            named |= {k: v for k, v in pairs if k is not None}
+    args = call.args or ()
+    if "learning_rate" in named and next(iter(known)) == "learning_rate":
+        args = args[1:]  # parameters come first in torch
+    rest = replace(call, args=args, named=named)
+    if not others:
+        return Advice(rest.text, difference)
+    key, _, difference = others[0]
+    around = _keyword(of, key, known, call, rest.expression)
+    return None if around is None else Advice(_inside(around[0]), difference)
+
+
+def _inside(call: ast.Call) -> str:
+    """Return what stands in the parentheses of a call."""
+    return ast.unparse(call).partition("(")[2].removesuffix(")")
 
 
 def _keyword(
-    of: str, keyword: str, known: Collection[str], value: ast.expr | None
+    of: str,
+    keyword: str,
+    known: Collection[str],
+    call: Typed | None,
+    rest: ast.expr | None = None,
 ) -> tuple[ast.Call, str] | None:
-    """Return a call with what a keyword of theirs is here, if that is known; and the difference."""
+    """Return a call with what a keyword of theirs is here, if that is known; and the difference.
+
+    ``rest`` stands for the call without it.
+    """
+    value = ast.Name(keyword) if call is None else call.named[keyword]
+    names = {"_": value, "CALL": ast.Name(of.lower()) if rest is None else rest}
     for owner in (of, "*"):
         ours, difference = keywords().get((owner, keyword), (None, ""))
-        if ours is not None and all(k.arg in known for k in ours.keywords):
-            put = _Put({"_": ast.Name(keyword) if value is None else value}, frozenset())
-            return put.visit(copy.deepcopy(ours)), difference
+        if ours is not None and all(ours.args or k.arg in known for k in ours.keywords):
+            return _Put(names, frozenset()).visit(copy.deepcopy(ours)), difference
     return None
 
 
@@ -163,7 +200,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], bool]] = {
     "tuple": lambda v: isinstance(v, tuple | list),
     "pair": lambda v: isinstance(v, tuple | list) and len(v) == 2,
     "four": lambda v: isinstance(v, tuple | list) and len(v) == 4,
-    "rows": lambda v: True,
+    "any": lambda v: True,
 }
 """Conditions of rows on an argument; None is what is no literal. Others are what is written."""
 
@@ -187,10 +224,20 @@ def value_instead(keyword: str, value: Any) -> str | None:
     return values().get(f"{keyword}={value!r}")
 
 
+def hint_on_value(keyword: str, value: Any) -> str:
+    """Return what to try in the place of ``keyword=value``, or "".
+
+    >>> hint_on_value("mode", "bilinear"), hint_on_value("reduction", "mean")
+    ("mode='linear'", 'leave reduction out')
+    """
+    ours = value_instead(keyword, value)
+    return f"leave {keyword} out" if ours == "" else ours or ""
+
+
 def _written(row: Row, given: Given, call: Typed | None, texts: Given) -> Advice:
     names: dict[str, Any] = {k: ast.Constant(v) for k, v in texts.items()}
-    if call is not None:
-        names[row.owner if row.owner != MODULE else ""] = call.owner
+    if call is not None and call.owner is not None and row.owner != MODULE:
+        names[row.owner] = call.owner
     absent = set()
     for name, default in row.defaults.items():
         if name in given:
@@ -240,18 +287,19 @@ class _Put(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.value, ast.Tuple | ast.List):
             return node
-        at = (
-            ast.literal_eval(node.slice)
-            if not isinstance(node.slice, ast.Slice)
-            else slice(
-                *(
-                    None if p is None else ast.literal_eval(p)
-                    for p in (node.slice.lower, node.slice.upper)
-                )
-            )
-        )
-        part = node.value.elts[at]
+        try:
+            part = node.value.elts[_place(node.slice)]
+        except (IndexError, ValueError):  # as of (0.9,) for two betas
+            return node
         return ast.Tuple(part, ast.Load()) if isinstance(part, list) else part
+
+
+def _place(node: ast.expr) -> Any:
+    """Return the number, or the slice, that stands in brackets."""
+    if not isinstance(node, ast.Slice):
+        return ast.literal_eval(node)
+    ends = (None if end is None else ast.literal_eval(end) for end in (node.lower, node.upper))
+    return slice(*ends)
 
 
 def _said(given: ast.keyword) -> list[ast.keyword]:

@@ -1,13 +1,17 @@
-"""Advised: what tells of a name that it does not have what that is here, where others have it."""
+"""Advised: classes and functions that say what others' names and keywords are here."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, TypeVar
 
-from .advice import advice
+from .advice import advice, advice_on_keyword
 from .rows import GRAPH, OPTIMIZER
 
-__all__ = ["GRAPH", "OPTIMIZER", "Advised"]
+__all__ = ["GRAPH", "OPTIMIZER", "Advised", "advised", "refuse_keyword"]
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 class Advised:
@@ -29,6 +33,37 @@ class Advised:
         cls._words = words or cls._words
 
     def __getattr__(self, name: str) -> Any:
-        advised = advice(self._words, name)
+        found = advice(self._words, name)
         what = f"a {type(self).__name__} has no attribute {name!r}"
-        raise AttributeError(f"{what}; {advised}" if advised else what)
+        raise AttributeError(f"{what}; {found}" if found else what)
+
+
+def advised(function: FunctionT) -> FunctionT:
+    """Have a function say what a keyword is here that it does not have.
+
+    >>> @advised
+    ... def mean(x, axis=None):
+    ...     return x
+    >>> mean(1.0, dim=0)
+    Traceback (most recent call last):
+        ...
+    TypeError: mean has no 'dim'; it has x, axis; did you mean axis=dim?
+    """
+    known = inspect.signature(function).parameters
+    assert not any(p.kind is p.VAR_KEYWORD for p in known.values())
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        refuse_keyword(function.__name__, named, [k for k in known if k != "self"])
+        return function(*args, **named)
+
+    return call  # type: ignore[return-value]
+
+
+def refuse_keyword(of: str, named: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise TypeError for the first keyword that is not known, and say what it is here."""
+    wrong = next((name for name in named if name not in known), None)
+    if wrong is not None:
+        said = f"{of} has no {wrong!r}; it has {', '.join(known) or 'none'}"
+        found = advice_on_keyword(of, wrong, known)
+        raise TypeError(f"{said}; {found}" if found else said)

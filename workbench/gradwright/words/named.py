@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any, Self
 
-from .advice import advice_on_keyword
+from .advised import refuse_keyword
 
 
 class Named:
@@ -25,10 +25,6 @@ class Named:
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         """Refuse names that are no fields."""
-        known = [f.name for f in fields(cls)] if is_dataclass(cls) else named.keys()
-        for name in named:
-            if name not in known:
-                said = f"{cls.__name__} has no {name!r}; it has {', '.join(known)}"
-                advised = advice_on_keyword(cls.__name__, name, known)
-                raise TypeError(f"{said}; {advised}" if advised else said)
+        if is_dataclass(cls):
+            refuse_keyword(cls.__name__, named, [f.name for f in fields(cls)])
         return super().__new__(cls)

@@ -81,12 +81,12 @@ def keywords() -> Mapping[tuple[str, str], tuple[ast.Call, str]]:
 @functools.cache
 def values() -> Mapping[str, str]:
     """Return what is written for ``keyword=value``; nothing where it is left out."""
-    return {theirs.removesuffix(" ->"): ours for theirs, ours, _ in _lines(VALUES)}
+    return {theirs: ours for theirs, ours, _ in _lines(VALUES)}
 
 
 def _lines(text: str) -> Iterator[tuple[str, str, str]]:
     for line in text.splitlines():
         if line.strip():
-            theirs, _, rest = line.partition(" -> ")
+            theirs, _, rest = line.partition(" ->")
             ours, _, difference = rest.partition(" | ")
             yield theirs.strip(), " ".join(ours.split()), " ".join(difference.split())

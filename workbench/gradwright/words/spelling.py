@@ -11,8 +11,8 @@ from .rows import TENSOR, rows
 def spellings(name: str) -> list[str]:
     """Return what other libraries call an op of ours, small and without underscores.
 
-    >>> spellings("where")
-    ['maskedfill']
+    >>> spellings("boolean_mask")
+    ['maskedselect']
     """
     return [theirs for theirs, ours in _ours().items() if ours == name and theirs != plain(name)]
 

@@ -56,3 +56,15 @@ class Table:
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         head = f"<thead><tr>{cells(self.columns, 'th')}</tr></thead>"
         return f"<table>{caption}{head}<tbody>{body}</tbody></table>{notes}"
+
+
+def size(n: int) -> str:
+    """Return bytes as text of three digits and a unit.
+
+    >>> size(999), size(1536), size(3_200_000_000)
+    ('999 B', '1.54 kB', '3.2 GB')
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n >= factor:
+            return f"{n / factor:.3g} {unit}" if n < 999.5 * factor else f"{n / factor:.0f} {unit}"
+    return f"{n} B"

@@ -7,7 +7,7 @@ import functools
 import itertools
 import linecache
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..errors import user_frame
 
@@ -19,20 +19,25 @@ class Typed:
     ``later`` are the arguments of what is called once more, as a layer of torch is.
     """
 
-    owner: ast.expr
+    owner: ast.expr | None
     name: str
     args: tuple[ast.expr, ...] | None = None
     named: Mapping[str, ast.expr] = field(default_factory=dict)
     later: tuple[ast.expr, ...] = ()
 
     @property
+    def expression(self) -> ast.expr:
+        """The call, or the name, as an expression."""
+        of = ast.Name(self.name) if self.owner is None else ast.Attribute(self.owner, self.name)
+        if self.args is None:
+            return of
+        named = [ast.keyword(name, value) for name, value in self.named.items()]
+        return ast.Call(of, list(self.args), named)
+
+    @property
     def text(self) -> str:
         """The call, or the name, on one line."""
-        of = ast.Attribute(self.owner, self.name)
-        if self.args is None:
-            return ast.unparse(of)
-        named = [ast.keyword(name, value) for name, value in self.named.items()]
-        return ast.unparse(ast.Call(of, list(self.args), named))
+        return ast.unparse(self.expression)
 
 
 def typed(name: str = "", *, whole: bool = False) -> Typed | None:
@@ -50,17 +55,22 @@ def typed(name: str = "", *, whole: bool = False) -> Typed | None:
         return None
     node = min(around, key=lambda n: (n.end_lineno - n.lineno, n.end_col_offset - n.col_offset))  # type: ignore[operator]
     taken = node.func if isinstance(node, ast.Call) else node
-    if not isinstance(taken, ast.Attribute) or name not in ("", taken.attr):
+    if not isinstance(taken, ast.Attribute | ast.Name) or name not in ("", _last(taken)):
         return None
     while whole and isinstance(outer := above[taken], ast.Attribute):
         taken = outer
+    made = Typed(taken.value if isinstance(taken, ast.Attribute) else None, _last(taken))
     call = above[taken]
     if not (isinstance(call, ast.Call) and call.func is taken):
-        return Typed(taken.value, taken.attr)
+        return made
     again = above[call]
     named = {k.arg: k.value for k in call.keywords if k.arg is not None}
     later = again.args if isinstance(again, ast.Call) and again.func is call else ()
-    return Typed(taken.value, taken.attr, tuple(call.args), named, tuple(later))
+    return replace(made, args=tuple(call.args), named=named, later=tuple(later))
+
+
+def _last(taken: ast.Attribute | ast.Name) -> str:
+    return taken.attr if isinstance(taken, ast.Attribute) else taken.id
 
 
 def _is_around(node: ast.expr, at: tuple[int | None, ...]) -> bool:

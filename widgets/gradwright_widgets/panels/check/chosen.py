@@ -8,8 +8,8 @@ from gradwright import Graph, Tensor
 from gradwright.errors import GraphError
 
 
-def chosen_tensors(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
-    """Return tensors; scopes have a slash behind, and None stands for all that is trained.
+def chosen_tensors(graph: Graph, wrt: Sequence[Tensor | str]) -> list[Tensor]:
+    """Return tensors; scopes have a slash behind.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -21,8 +21,6 @@ def chosen_tensors(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Ten
     Raises:
         GraphError: a name is of no tensor, or of a scope without trainable parameters.
     """
-    if wrt is None:
-        return graph.trainable
     found: list[Tensor] = []
     for item in [wrt] if isinstance(wrt, (str, Tensor)) else wrt:
         if isinstance(item, str) and item.endswith("/"):

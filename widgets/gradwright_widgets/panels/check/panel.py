@@ -129,7 +129,7 @@ class CheckPanel(Panel):
         loss, feeds = self.desk.loss_tensor(), self.desk.example_feeds()
         if wrt is None and self.check_which == "selected":
             wrt = [chosen_name(self.desk.selected)]
-        chosen = chosen_tensors(self.desk.graph, wrt)
+        chosen = self.desk.trained(loss) if wrt is None else chosen_tensors(self.desk.graph, wrt)
         mode = self.check_training if training is None else training
         limit = self.check_limit if max_per_param is ... else max_per_param
         found = CheckProgress(feeds=feeds_text(feeds), training=mode)

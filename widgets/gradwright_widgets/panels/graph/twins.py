@@ -29,17 +29,10 @@ def has_gradients(graph: Graph) -> bool:
     return any(differentiated(node) is not None for node in graph.derived)
 
 
-def trained(loss: Tensor) -> list[Tensor]:
-    """Return the parameters that a loss depends on and that training moves.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> w, other = g.variable("w", ()), g.variable("other", ())
-    >>> [t.name for t in trained(w * w)]
-    ['w']
-    """
+def trained(desk: GraphDesk, loss: Tensor) -> list[Tensor]:
+    """Return the parameters that a loss depends on and that training moves."""
     reached = set(ancestors([loss]))
-    return [t for t in loss.graph.trainable if t.node in reached and is_floating(t.dtype)]
+    return [t for t in desk.trained(loss) if t.node in reached and is_floating(t.dtype)]
 
 
 def ensure_gradients(desk: GraphDesk) -> None:
@@ -60,7 +53,7 @@ def ensure_gradients(desk: GraphDesk) -> None:
             f"graph {graph.name!r} has no gradients to draw, and no loss is known",
             hint='gw.gradients(loss, g.trainable) in a cell, or GraphView(g, loss="loss")',
         ) from None
-    wrt = trained(loss)
+    wrt = trained(desk, loss)
     if not wrt:
         raise GraphError(
             f"loss {loss.name!r} depends on no parameter that is trained, so it has no gradients",

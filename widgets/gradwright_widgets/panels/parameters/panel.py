@@ -88,7 +88,7 @@ class ParameterPanel(Panel):
 
     def initial(self) -> dict[str, Any]:
         """Return the parameters; the outer scopes of a large model begin closed."""
-        found = _described(self.desk.graph)
+        found = _described(self.desk)
         closed = _closed_at_first(_names(found))
         return {"parameters": found, "table_closed": closed}
 
@@ -249,7 +249,7 @@ class ParameterPanel(Panel):
         self.when_shown(self._describe)
 
     def _describe(self) -> None:
-        now = _described(self.desk.graph)
+        now = _described(self.desk)
         if now != self.parameters:
             self.parameters = now
             self._measurer.forget_others()
@@ -261,7 +261,8 @@ class ParameterPanel(Panel):
     def to_table(self) -> str:
         """Return the parameters as an HTML table."""
         self._measurer.measure(IN_A_PAGE)
-        return parameter_html(self.desk.graph, self.parameter_numbers(), self.parameter_flags())
+        numbers, flags = self.parameter_numbers(), self.parameter_flags()
+        return parameter_html(_described(self.desk), frozen(self.desk.graph), numbers, flags)
 
 
 @dataclass(frozen=True)
@@ -308,11 +309,12 @@ class ParameterTable(Host):
         super().__init__(graph, trainer, **options)
 
 
-def _described(graph: Graph) -> list[dict[str, Any]]:
+def _described(desk: GraphDesk) -> list[dict[str, Any]]:
     """Return the facts of each parameter; ``"running"`` is one that is state, as a running mean."""
+    graph = desk.graph
     return [
         {**p, "bytes": t.spec.nbytes, "running": graph.updates.holds_state(t)}
-        for p in parameters(graph)
+        for p in parameters(graph, desk.trainer)
         for t in [graph[p["name"]]]
     ]
 

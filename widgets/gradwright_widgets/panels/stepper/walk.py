@@ -114,8 +114,9 @@ class Walk:
         graph = self.panel.desk.graph
         if self.fetches is not None:
             return [graph[name] for name in self.fetches]
-        loss = self.panel.desk.loss_tensor()
-        return [loss, *gradients(loss, trained(loss))] if is_floating(loss.dtype) else [loss]
+        desk = self.panel.desk
+        loss = desk.loss_tensor()
+        return [loss, *gradients(loss, trained(desk, loss))] if is_floating(loss.dtype) else [loss]
 
     def check_free(self) -> None:
         """Raise GraphError while a run in the background goes on."""

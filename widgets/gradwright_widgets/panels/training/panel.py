@@ -263,7 +263,9 @@ class TrainPanel(Panel):
             return "idle"
         if trainer.status == "paused":
             return "paused"
-        return "stopped" if self._single and done.outcome == "finished" else str(done.outcome)
+        if done.outcome == "terminated" or (self._single and done.outcome == "finished"):
+            return "stopped"
+        return str(done.outcome)
 
 
 class _Closing(Callback):

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import hmac
 import itertools
+import logging
 import os
 import secrets
 import stat
@@ -22,6 +23,7 @@ import struct
 import sys
 from pathlib import Path
 
+LOG = logging.getLogger("gradwright.cpu")
 MAGIC = b"gradwright object 1\n"
 LIMIT = 200 * 2**20
 """Bytes the folder may hold; beyond them the files used longest ago go."""
@@ -159,6 +161,7 @@ def trim(root: Path) -> None:
     total = sum(size for _, size, _ in files)
     if total <= LIMIT:
         return
+    LOG.debug("kernels on disk: %d bytes, over %d: those used longest ago go", total, LIMIT)
     for _, size, path in sorted(files):
         with contextlib.suppress(OSError):
             path.unlink()

@@ -17,6 +17,7 @@ import os
 import platform
 import sys
 import threading
+import time
 from typing import Any
 
 from ...fuse.ir import Kernel
@@ -27,7 +28,7 @@ from .objects import outside
 from .target import switch, target
 
 Key = tuple[Kernel, Pattern]
-_log = logging.getLogger("gradwright")
+LOG = logging.getLogger("gradwright.cpu")
 _busy = threading.RLock()
 """Held while LLVM works: one kernel at a time, and none across a fork or the interpreter's end."""
 
@@ -51,7 +52,7 @@ def available() -> bool:
         with _busy:
             identity()
     except (ImportError, OSError, RuntimeError) as error:
-        _log.info("no native kernels: %s", error)
+        LOG.info("no native kernels: %s", error)
         return False
     return True
 
@@ -169,14 +170,18 @@ def compile_text(text: str) -> int:
         key = cache.key(text, identity())
         code = cache.load(key)
         if code is not None and (address := image.place(code, "k", _outside)) is not None:
+            LOG.debug("kernel %s: found on disk, %d bytes", key[:16], len(code))
             return address
         tools = _toolchain()
         if code is not None:
             with contextlib.suppress(RuntimeError, ValueError):
                 return tools.load(code, "k")
+        begun = time.perf_counter()
         code = tools.object_code(text)
         address = image.place(code, "k", _outside) or tools.load(code, "k")
         cache.store(key, code)
+        taken = (time.perf_counter() - begun) * 1e3
+        LOG.debug("kernel %s: compiled in %.1f ms, %d bytes", key[:16], taken, len(code))
         return address
 
 
@@ -210,7 +215,7 @@ class Kernels:
                 try:
                     self.addresses[key] = compile_text(emit(*key))
                 except Exception as error:  # no kernel is worth a failed run: numpy computes it
-                    _log.info("a kernel stays on numpy: %s\n%s", error, key[0])
+                    LOG.info("a kernel stays on numpy: %s\n%s", error, key[0])
                     self.addresses[key] = None
             return self.addresses[key]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from ...ops.core import special
 from ...ops.numerics.products import product
 from ...program.lowering import Launch, lowering
 from ...spec import TensorSpec, normalize_axis
-from ..call import Call, Native
+from ..call import Call, Native, numbered
 from ..llvm.bind import bind_copy, bind_kernel
 from ..llvm.products import bind_product
 from .common import Specs, floats, runs
@@ -90,12 +89,10 @@ def _concat(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         ends = np.cumsum([x.shape[axis] for x in xs])
         for i, (x, end) in enumerate(zip(xs, ends.tolist(), strict=True)):
             part = ys[0][(slice(None),) * axis + (slice(end - x.shape[axis], end),)]
-            copied = bind_copy(x, part) if x.size else []
+            copied = numbered(bind_copy(x, part), (i, len(xs))) if x.size else []
             if copied is None:
                 return None
-            for call in copied:
-                slots = [(slot, (i, len(xs))[operand]) for slot, operand in call.slots]
-                calls.append(dataclasses.replace(call, slots=slots))
+            calls += copied
         return calls
 
     return Native(bind, launch)

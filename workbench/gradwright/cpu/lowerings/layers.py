@@ -9,7 +9,7 @@ from ...ops.convolutions.formats import is_first
 from ...ops.convolutions.windows import Windows
 from ...program.lowering import lowering
 from ...spec import TensorSpec
-from ..call import Call, Native
+from ..call import Call, Native, numbered
 from ..llvm.cells import cell_of
 from ..llvm.check import bind_class_check
 from ..llvm.convolution import (
@@ -31,7 +31,12 @@ def _check_classes(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | 
     if logits is None:
         return None
     n = int(logits.shape[-1])
-    return Native(lambda xs, ys: bind_class_check(xs[0], ys[0], n, op.ignore_index))
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        calls = bind_class_check(xs[0], ys[0], n, op.ignore_index)
+        return numbered(calls, (0, len(xs)))  # labels, and their copy
+
+    return Native(bind)
 
 
 @lowering("lstm")

@@ -11,7 +11,7 @@ import numpy as np
 from ...op import Op
 from ...ops.core import rows
 from ...ops.layers.nn import softmax_into
-from ...ops.losses.cross_entropy import class_numbers
+from ...ops.losses.labels import class_numbers
 from ...ops.numerics.summing import column_sums, matrix, row_sums, running_sums
 from ...program.lowering import Launch
 from ...spec import TensorSpec, normalize_axis

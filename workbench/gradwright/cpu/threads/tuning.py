@@ -14,6 +14,7 @@ import functools
 import hashlib
 import itertools
 import json
+import logging
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from ..llvm.blas import blas, default_threads
 from .forks import PARALLEL, SERIAL
 from .threads import Fork
 
+LOG = logging.getLogger("gradwright.cpu")
 ASKED = 4_000
 """ns from which on a call is worth the question: a fork costs 1 to 10 µs."""
 CUT = 20_000
@@ -126,10 +128,14 @@ class Tuning:
         if name in self.choices:
             return name, min(n, self.choices[name])
         if not self.measures:
-            self.choices[name] = n if call.cost >= CUT else 1
+            self._choose(name, n if call.cost >= CUT else 1, "by its size")
         elif (known := _known().get(f"{n} {name}")) is not None:
-            self.choices[name] = known
+            self._choose(name, known, "as measured before")
         return name, self.choices.get(name)
+
+    def _choose(self, name: str, n: int, reason: str) -> None:
+        self.choices[name] = n
+        LOG.debug("%s: threads %d, %s", name, n, reason)
 
     def watch(self, name: str, n: int, fork: Fork) -> None:
         """Remember a fork that is being measured."""
@@ -146,7 +152,7 @@ class Tuning:
                 if (turn := fork.turn) not in (SERIAL, PARALLEL):
                     still.append((name, n, held))
                 elif name not in self.choices:
-                    self.choices[name] = n if turn == PARALLEL else 1
+                    self._choose(name, n if turn == PARALLEL else 1, "as measured now")
                     found[f"{n} {name}"] = self.choices[name]
             self._open = still
         if found and _is_quiet():

@@ -40,6 +40,7 @@ LEAST = float(np.finfo(np.float64).smallest_subnormal)  # the rounding of what i
 _NOISY = 1e4  # roundings of its value that a function may be off without being noisy
 _LOST = 1e-3  # part of its size by which a function may scatter and still have a slope
 INSIDE = 1e3 * EPS  # what numbers up to a thousand inside of f are rounded by, at most
+_SUDDEN = 100  # growth of a change by a step √10 times as long: 10 of a square, 32 of a cube
 _UNRESOLVED = 100  # roundings that a slope may be off without f being too fast for the steps
 
 
@@ -115,7 +116,8 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     sides = _sides(f, finer) if (nearer == zero).all() else None
     noise = max(measured, EPS * max(abs(zero), magnitude), LEAST)
     if sides is not None:
-        noise = max(noise, _quantum(np.abs(np.concatenate([*sides, above, below]) - zero)))
+        whole = zip((above, below), sides, strict=True)
+        noise = max(noise, _quantum([np.abs(np.concatenate(side) - zero) for side in whole]))
     still = bool((near == zero).all())
     options: Any = {"noise": noise, "scale": scale, "turns": turns, "still": still}
     found = _slope(steps, zero, above, below, **options)
@@ -128,15 +130,22 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     return found
 
 
-def _quantum(moved: Array) -> float:
+def _quantum(sides: Sequence[Array]) -> float:
     """Return the height of the stairs in which a function goes that stands still at fine steps.
 
-    A small result of numbers near 1, as a cross entropy of 1e-6, is rounded as they are. What
+    ``sides`` are its changes on either side, those at long steps first. A small result of numbers
+    near 1, as a cross entropy of 1e-6, is rounded as they are. A change that grows suddenly is one
+    stair or more, be it from nothing, or from the little by which other terms of a sum go on. What
     stands still at all steps may go in stairs that no step climbs; a change larger than such
     roundings is no stair, but a function that is flat here and not there.
     """
-    lowest = float(np.min(moved[moved > 0], initial=INSIDE))
-    return lowest if lowest < INSIDE or not moved.any() else 0.0
+    found, moves = 0.0, False
+    for moved in sides:
+        reached = np.fmax.accumulate(np.append(0.0, moved[::-1]))
+        sudden = (reached[1:] > _SUDDEN * reached[:-1]) & (reached[1:] < INSIDE)
+        found = max(found, float(np.max(reached[1:], initial=0.0, where=sudden)))
+        moves |= bool(reached[-1] > 0)
+    return found if moves else INSIDE
 
 
 def _sides(f: Function, steps: Array) -> tuple[Array, Array]:
@@ -263,14 +272,17 @@ def _extrapolate(central: Array, noise: Array, first: int) -> tuple[float, float
 def _kink(gap: Array, noise: Array, first: int, best: int) -> int | None:
     """Return a step at which left and right slope differ and go on differing, if there is one.
 
-    For a smooth function the gap is proportional to h: a hundredth after two decades. Steps longer
-    than the best one do not see f as it is here.
+    For a smooth function the gap is proportional to h: a hundredth after two decades, a tenth after
+    one, which tells where noise leaves no more. Steps longer than the best one do not see f as it
+    is here.
     """
     for i in range(len(gap) - 1, max(first + _DECADES2, best) - 1, -1):
         wide, narrow = abs(gap[i - _DECADES2]), abs(gap[i])
         if 20 * noise[i] < 0.3 * wide < math.inf:
+            between = abs(gap[i - _DECADES2 // 2])
             stays = narrow > 0.6 * abs(gap[i - 1])  # 0.3 of it for a smooth function
-            return i if stays and narrow > 0.3 * wide else None
+            clear = narrow > 0.3 * wide or (narrow > 0.3 * between and narrow > 20 * noise[i])
+            return i if stays and clear else None
     return None
 
 

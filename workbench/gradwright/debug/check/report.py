@@ -30,6 +30,7 @@ WAYS = ("unchecked", "certified", "differenced", "probed")
 - ``differenced``: by differences of the loss, together with others;
 - ``probed``: by differences of the loss, alone, with as many steps as it took.
 """
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,13 @@ class ParameterCheck:
         """Take in the results of the elements that a mask names; all arrays have its shape."""
         if not where.any():
             return
-        np.copyto(self.numeric, numeric, where=where)
-        self.verdicts[where], self.ways[where] = VERDICTS.index(verdict), WAYS.index(way)
+        for kept, value in (
+            (self.numeric, numeric), (self.verdicts, VERDICTS.index(verdict)),
+            (self.ways, WAYS.index(way)),
+        ):  # fmt: skip
+            np.copyto(kept, value, where=where)
         apart = np.abs(self.analytic - numeric)
-        score = np.where(where, apart / np.maximum(tolerance, np.finfo(np.float64).tiny), -1.0)
+        score = np.where(where, apart / np.maximum(tolerance, _TINY), -1.0)
         listed = [int(np.argmax(score))]
         if verdict != "ok":
             listed += np.flatnonzero(where)[: self.MAX_TROUBLES].tolist()

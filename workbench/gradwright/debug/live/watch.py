@@ -8,8 +8,9 @@ elements of one parameter, too: the graph's gradient beside differences of the l
 it rests between any two of these.
 
 Nobody is accused on one look. A node that fails is looked at again, with another cotangent along
-another direction, and once more beside these values. An element that fails has to fail at another
-moment, after all nodes have been found right. What the compiled plan makes of a node is only told.
+another direction, and once more beside these values. An element that fails has to fail at two other
+moments, with other rows, after all nodes have been found right. What the compiled plan makes of a
+node is only told.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ SPARSE = 512
 HAND = 8
 """The least number of nodes that a round looks at; else a quarter of them, so that values are no
 older than a quarter of a turn."""
+FAILS = 3
+"""Moments at which an element has to fail: of a loss of 1e-8, one look in ten thousand is misled by
+its roundings, and the values of a training that has ended stay much as they are."""
 ELEMENTS = 2
 """Elements of a parameter that a round looks at, beside one direction."""
 BESIDE = 1e-3
@@ -80,8 +84,9 @@ class Watch:
         self._nodes, self._parameters = Deck(self._rng), Deck(self._rng)
         self._own = Deck(self._rng)  # nodes with ops of the user's, which are the likeliest
         self._program: Program | None = None
-        self._suspects: dict[tuple[str, Any], int] = {}
-        """Elements that have failed, and how often all nodes had had their turn by then."""
+        self._suspects: dict[tuple[str, Any], tuple[int, int]] = {}
+        """Elements that have failed: at how many moments, and how often all nodes had had their
+        turn by the latest."""
         self._accused: set[str] = set()
         """What is at fault as far as was last seen: nodes and parameters."""
         self._rows: int | None = ROWS
@@ -234,7 +239,7 @@ class Watch:
         names = {p.name: p for p in program.parameters}
         due = [
             (name, index)
-            for (name, index), rounds in self._suspects.items()
+            for (name, index), (_, rounds) in self._suspects.items()
             if name in names and self._nodes.rounds > rounds
         ]
         chosen = [*(name for name, _ in due), *self._parameters.deal(list(names), 1)]
@@ -261,18 +266,20 @@ class Watch:
                 yield None if check is None else self._checked(now, check)
 
     def _checked(self, now: Sight, check: ElementCheck) -> Point:
-        """Keep the point of an element; one that fails for the second time is an alarm."""
+        """Keep the point of an element; one that fails at so many moments is an alarm."""
         self.counts.elements += 1
         key, verdict = (check.parameter, check.index), check.verdict
         if verdict == "fail":
-            before = self._suspects.get(key)
-            if before is None:
-                verdict, self._suspects[key] = "unclear", self._nodes.rounds
+            fails, rounds = self._suspects.get(key, (0, -1))
+            if not fails:
                 self._nodes.again()
-            elif before < self._nodes.rounds:
-                self._accuse(now.step, check)
-            else:
+            if rounds < self._nodes.rounds:
+                fails += 1
+            self._suspects[key] = fails, self._nodes.rounds
+            if fails < FAILS:
                 verdict = "unclear"
+            else:
+                self._accuse(now.step, check)
         else:
             self._suspects.pop(key, None)
             if verdict == "ok":

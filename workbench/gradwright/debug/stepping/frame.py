@@ -21,7 +21,7 @@ from ...graph.expand import bind_dims, run_node
 from ...op import Op
 from ...spec import Dim, TensorSpec, spec_of
 from ..address import Address, Level, Part
-from ..inside import Inside
+from ..inside import Edits, Inside
 
 Array = np.ndarray[Any, Any]
 
@@ -282,9 +282,19 @@ class Frame:
         depth = len(self.at)
         self.edits = {k: a for k, a in self.edits.items() if k[0].levels[depth].node != node.name}
         for turn in turns:
-            self.edits |= turn.edits
-            for t, array in turn.overrides.items():
-                self.edits[turn.address(t.node), t.index] = array
+            self.edits |= turn.all_edits()
+
+    def all_edits(self) -> dict[tuple[Address, int], Array]:
+        """Return what was edited at this level, and inside of its nodes."""
+        here = {(self.address(t.node), t.index): array for t, array in self.overrides.items()}
+        return {**self.edits, **here}
+
+    def take_edits(self, edits: Edits) -> None:
+        """Set what was edited at this level; nothing of it has run yet."""
+        for (at, index), array in edits.items():
+            t = self.tensor(at.node, index) if at.levels == self.at else None
+            if t is not None:
+                self.override(t, array)
 
     def _dependents(self, t: Tensor) -> list[Node]:
         changed = {t}

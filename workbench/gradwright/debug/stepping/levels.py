@@ -16,7 +16,7 @@ from ...spec import BOXED, TensorSpec
 from ...spec.containers import to_python
 from ..address import Address, Level, Part, check_turn, turns_of
 from ..float64 import given
-from ..inside import Inside
+from ..inside import Edits, Inside, Opened
 from .frame import Frame
 from .turns import Turns
 
@@ -169,8 +169,19 @@ class Levels(Turns):
             return None
         return frame, Inside(frame.op(node), frame.inputs(node))
 
+    def _edits(self, frame: Frame) -> Edits:
+        """Return what was edited inside of a level: in nodes that have run, and where we are."""
+        inner = next((f for f in self._frames if len(f.at) == len(frame.at) + 1), None)
+        found = dict(frame.edits)
+        for turn in inner.edited.values() if inner is not None else ():
+            found |= turn.all_edits()
+        return found
+
     def _aside(self, address: Address) -> Frame:
-        """Return the level of an address that has run, computed again beside those we are in."""
+        """Return the level of an address that has run, computed again beside those we are in.
+
+        What was edited there has the value that it was given.
+        """
         found = self._has_run(address)
         if found is None:
             raise GraphError(
@@ -178,6 +189,7 @@ class Levels(Turns):
                 hint="step or run further; in a loop that has run say which turn, as scan:3:add",
             )
         frame, inside = found
+        edits = self._edits(frame)
         for name, part in address.levels[len(frame.at) :]:
             node = frame.named(name)
             if node is None:
@@ -186,10 +198,12 @@ class Levels(Turns):
             if frame.is_known(node.outputs[0]):
                 inside = Inside(frame.op(node), frame.inputs(node))
             while inside.sub is not None and part not in (None, inside.part):
-                inside.take(inside.sub.run(inside.given, training=self.training))
+                level = Opened(frame.address(node), inside, self.training, edits)
+                inside.take(level.results())
             if inside.sub is None:
                 raise no_part(frame.path(node), inside, part)
             frame = _frame_in(frame, name, inside)
+            frame.take_edits(edits)
             while frame.current is not None:
                 frame.forward()
         return frame

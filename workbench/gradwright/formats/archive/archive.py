@@ -128,7 +128,7 @@ def write_archive(
             raise GraphError(
                 f"{name}: {len(text):,} bytes of JSON could not be read again, limit {MAX_JSON:,}"
             )
-    target = Path(path).resolve() if follow else Path(path)
+    target = Path(path).resolve() if follow else Path(path).absolute()
     folders = {VALUES: values, **{f"{STATE}/{name}": arrays for name, arrays in sets.items()}}
 
     def shards(most: int, **how: bool) -> list[Shard]:

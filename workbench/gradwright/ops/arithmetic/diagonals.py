@@ -118,6 +118,8 @@ class SetDiag(Op):
 class Meshgrid(Op):
     """Coordinates of a grid, one tensor per vector.
 
+    Default of torch: ``indexing="ij"``; here it is "xy", as in numpy.
+
     yₖ[i₀, i₁, …] = xₖ[iₖ];  "xy" exchanges the first two axes, so that x runs along columns
 
     >>> import gradwright as gw

@@ -118,6 +118,8 @@ class JaccardDistance(_Distance):
 class CosineSimilarity(_Distance):
     """Cosine of the angle between two vectors; 0 where one of them is 0.
 
+    Defaults of torch: ``axis=1, eps=1e-8``; here all axes are one vector.
+
     y = Σ a·b / max(‖a‖·‖b‖, eps), with 0/0 = 0
 
     >>> import gradwright as gw

@@ -285,6 +285,8 @@ class Quantile(_Composite):
 class Median(_Composite):
     """Middle element, or the mean of the two in the middle; NaN where one of them is NaN.
 
+    torch takes the lower of two: ``quantile(x, 0.5, method="lower")``.
+
     y = quantile(x, 1/2)
 
     >>> import gradwright as gw

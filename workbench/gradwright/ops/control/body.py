@@ -86,7 +86,9 @@ class Body:
             )
         if hands_on_state:
             return
-        outside = {inner: t for t, inner in self.graph.captures.items() if t.kind == "variable"}
+        outside: dict[Tensor | None, Tensor] = {
+            inner: t for t, inner in self.graph.captures.items() if t.kind == "variable"
+        }
         for node in self.graph.nodes:
             for i in node.op.next_state:
                 if (state := outside.get(node.inputs[i])) is not None:

@@ -32,7 +32,7 @@ class Call(Op):
         return self.label
 
     @functools.cached_property
-    def next_state(self) -> Mapping[int, int]:  # type: ignore[override]
+    def next_state(self) -> Mapping[int, int]:
         places = {t: i for i, t in enumerate(self.body.inputs)}
         found = {}
         for j, t in enumerate(self.body.outputs):

@@ -6,6 +6,7 @@ holds: cotangents then go back tap by tap, in as few passes as the maximum took.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -23,13 +24,8 @@ from .windows import Windows, check_cotangent, check_images, chunks, per_axis
 Array = np.ndarray[Any, Any]
 
 RENAMED = {
-    "kernel_size": "kernel_shape",
-    "stride": "strides",
-    "padding": "pads",
-    "dilation": "dilations",
-}
-
-
+    "kernel_size": "kernel_shape", "stride": "strides", "padding": "pads", "dilation": "dilations",
+}  # fmt: skip
 FEW = 16
 """Windows of more elements are searched axis by axis: 13 by 13 in 26 steps, not in 169."""
 MANY = 32
@@ -51,9 +47,18 @@ class Pooling(Op, abstract=True):
 
     def windows(self, n: int) -> Windows:
         """Return how windows slide over ``n`` axes."""
-        kernel = per_axis(self.kernel_size, n, "kernel_size", 1)
-        stride = kernel if self.stride is None else self.stride
-        return Windows.of(kernel, stride, self.padding, self.dilation, self.ceil_mode)
+        found = self._windows.get(n)
+        if found is None:
+            kernel = per_axis(self.kernel_size, n, "kernel_size", 1)
+            stride = kernel if self.stride is None else self.stride
+            found = Windows.of(kernel, stride, self.padding, self.dilation, self.ceil_mode)
+            self._windows[n] = found
+        return found
+
+    @functools.cached_property
+    def _windows(self) -> dict[int, Windows]:
+        """By number of axes; what they work out of themselves is kept with them."""
+        return {}
 
     def pooled(self, x: TensorSpec) -> TensorSpec:
         """Return the spec of the result; every window must see something of the image."""

@@ -168,13 +168,7 @@ class Windows:
 
     def slices(self, padded: Array, n_out: Sizes) -> Iterator[Array]:
         """Yield per element of the kernel the view that it sees, row by row."""
-        for taps in itertools.product(*(range(int(k)) for k in self.kernel)):
-            starts = (i * d for i, d in zip(taps, self.dilation, strict=True))
-            seen = tuple(
-                slice(a, a + (int(m) - 1) * s + 1, s)
-                for a, m, s in zip(starts, n_out, self.stride, strict=True)
-            )
-            yield padded[(slice(None),) * (padded.ndim - len(seen)) + seen]
+        return map(padded.__getitem__, _seen(self, tuple(map(int, n_out))))
 
     def along(self, axis: int, padded: Array, n_out: AnyDim) -> Iterator[Array]:
         """Yield per element of the kernel along one spatial axis the view that it sees."""
@@ -241,6 +235,25 @@ class Windows:
             else:
                 found.append(((at >= 0) & (at < n)).sum(1))
         return found
+
+
+@functools.lru_cache(1024)
+def _seen(windows: Windows, n_out: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """Return per element of the kernel, row by row, the index of what it sees of padded images.
+
+    Making them anew takes a third of the time of adding up nine views of a small image.
+    """
+    sizes, strides = n_out, windows.stride
+    return [
+        (
+            ...,
+            *(
+                slice(i * d, i * d + (m - 1) * s + 1, s)
+                for i, d, m, s in zip(taps, windows.dilation, sizes, strides, strict=True)
+            ),
+        )
+        for taps in itertools.product(*(range(int(k)) for k in windows.kernel))
+    ]
 
 
 @functools.lru_cache(4096)

@@ -144,6 +144,8 @@ class Nonzero(Op):
 class OneHot(Op):
     """Rows that are 1 at one place and 0 elsewhere; all 0 for an index outside.
 
+    torch gives ``dtype="int64"``, counts the places itself, and refuses an index outside.
+
     y[…, k] = [indices[…] = k]
 
     >>> import gradwright as gw

@@ -51,6 +51,8 @@ def root(x: Any, p: float = 2.0) -> Any:
 class Var(_Composite):
     """Variance: mean squared distance from the mean.
 
+    torch divides by n − 1 unless told otherwise: ``ddof=1``; here it is n, as in numpy.
+
     y = Σ (x − mean x)² / max(0, n − ddof), which is infinite or NaN where ddof >= n
 
     >>> import gradwright as gw
@@ -83,6 +85,8 @@ class Var(_Composite):
 
 class Std(Var):
     """Standard deviation; its gradient where all elements are equal is taken to be 0.
+
+    torch divides by n − 1 unless told otherwise: ``ddof=1``; here it is n, as in numpy.
 
     y = √(Σ (x − mean x)² / max(0, n − ddof))
 

@@ -20,6 +20,9 @@ POLICIES = ("stretch", "not_larger", "not_smaller")
 class Resize(AlongAxes):
     """Images of another size, interpolated along each axis (ONNX Resize-19).
 
+    torch's default is ``mode="nearest", coordinate_transformation_mode="asymmetric",
+    nearest_mode="floor"``; its bilinear is linear here, without ``align_corners``.
+
     y[…, i, …] = Σⱼ w(xᵢ − j)·x[…, j, …] along each axis, xᵢ the coordinate in x of element i
 
     x: f32[N, C, *size]. ``sizes`` or ``scales`` are one per spatial axis, or per axis of ``axes``,

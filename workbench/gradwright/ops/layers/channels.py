@@ -181,6 +181,8 @@ class MeanVarianceNormalization(Op):
 class LpNormalize(Op):
     """Divide by the norm along an axis; what has no length stays 0.
 
+    Defaults of torch: ``axis=1, eps=1e-12``.
+
     y = x/max(‖x‖ₚ, ε), with 0/0 = 0
 
     >>> import gradwright as gw

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
+from ...errors import GraphError
 from ...graph import Tensor
 from ...op import find_op, maker
 from ...spec import TensorSpec, at_least_float32, normalize_axis
@@ -59,7 +62,8 @@ def batch_norm(
     made. Channels lie along ``axis``; ``training`` None follows the run.
 
     Parameters that are not given are made: variables ``name/weight``, ``name/bias``,
-    ``name/running_mean`` and ``name/running_var`` of one number per channel.
+    ``name/running_mean`` and ``name/running_var`` of one number per channel. torch has the running
+    ones before weight and bias: GraphError is raised where weight and running_var begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -79,6 +83,12 @@ def batch_norm(
     }
     op.infer(x.spec, *(spec if p is None else p.spec for p in given.values()))  # before any is made
     graph = x.graph
+    if _is_zero(weight) and _is_zero(running_var):
+        raise GraphError(
+            f"weight {weight.name!r} and running_var {running_var.name!r} are all zeros",
+            need="weight, bias, running_mean, running_var, in this order",
+            hint="torch has the running ones first",
+        )
     name = name or graph._free_name("batch_norm").rpartition("/")[2]
     with graph.scope(name):
         parameters = [
@@ -95,6 +105,12 @@ def batch_norm(
         ]
     y: Tensor = op(x, *parameters, name=name)[0]
     return y
+
+
+def _is_zero(parameter: Tensor | None) -> TypeGuard[Tensor]:
+    if parameter is None or parameter.kind != "variable":
+        return False
+    return not parameter.graph.values.array(parameter.name).any()
 
 
 @maker("nn")

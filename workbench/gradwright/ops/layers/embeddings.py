@@ -22,6 +22,8 @@ from .nn import Embedding, Softmax
 class EmbeddingBag(Op):
     """Sum, mean or maximum of the rows of a table that each bag names.
 
+    Default of torch: ``mode="mean"``.
+
     y[…, :] = Σₖ w[…, k]·weight[ids[…, k], :], with ids: i64[…, K], weight: f32[n, D]
 
     ``mode`` "mean" divides by the number of ids, "max" takes the largest per column. Ids equal to

@@ -99,6 +99,8 @@ class LayerNorm(_Normalize):
 class RmsNorm(_Normalize):
     """Divide each example by its root mean square over the last axes (Zhang, Sennrich 2019).
 
+    torch's ε is that of the dtype where none is given, 1.2e-7 in float32: ``eps=1.2e-7``.
+
     y = x/√(mean x² + ε)·weight
 
     >>> import gradwright as gw

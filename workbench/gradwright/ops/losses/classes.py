@@ -15,18 +15,22 @@ from ..core.choice import Where
 from ..core.like import OnesLike
 from ..core.movement import ExpandDims, Squeeze
 from ..core.scatter import TakeAlongAxis
-from .cross_entropy import ClassNumbers, _OfLabels
+from .cross_entropy import _OfLabels
+from .labels import ClassNumbers
 from .loss import _Loss
 
 
 class Nll(_OfLabels):
     """Negative log likelihood of class numbers; predictions are log probabilities.
 
+    torch has predictions first and ``ignore_index=-100``; its mean with class weights is
+    ``reduction="mean_by_weight"``.
+
     l = −prediction[label], times class_weights[label] where they are given
 
     Labels are ``i64[…]``, predictions ``f32[…, C]``, or with the classes on another ``axis``. A
     label outside 0 … C − 1 is an error when it is run, but for ``ignore_index``: examples so
-    labelled have weight 0. The mean that torch and ONNX take is ``reduction="mean_by_weight"``.
+    labelled have weight 0.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -16,7 +16,8 @@ from ..core.comparison import IsFinite, LogicalOr
 from ..core.index import Gather
 from ..core.movement import Cast, ExpandDims, Transpose
 from ..core.special import finfo, widened
-from ..layers.nn import LogSoftmax, Softmax, refuse_outside
+from ..layers.nn import LogSoftmax, Softmax
+from .labels import ClassNumbers, class_numbers
 from .loss import _Loss, _OverClasses, check_floating
 
 
@@ -71,6 +72,8 @@ class SigmoidCrossEntropy(_Loss):
 
 class SoftmaxCrossEntropy(_OverClasses):
     """Cross entropy of class probabilities (one-hot or soft labels); predictions are logits.
+
+    torch has the predictions first, and the classes on ``axis=1``.
 
     l = −Σ y·log softmax(x) over ``axis``, y = (1 − s)·label + s/C with label smoothing s over C
     classes (Szegedy et al. 2016)
@@ -206,12 +209,15 @@ class _OfLabels(_Loss):
 class SparseSoftmaxCrossEntropy(_OfLabels):
     """Cross entropy of class numbers; predictions are logits.
 
+    torch has predictions first, classes on ``axis=1`` and ``ignore_index=-100``; its mean with
+    class weights is ``reduction="mean_by_weight"``.
+
     l = −log softmax(x)[label], times class_weights[label] where they are given
 
     Labels are ``i64[…]``, predictions ``f32[…, C]``, or with the classes on another ``axis``. A
     label outside 0 … C − 1 is an error when it is run, but for ``ignore_index``: examples so
     labelled have weight 0. Label smoothing s takes (1 − s)·l − s·Σ log softmax(x)/C, its sum
-    weighed by class. The mean that torch and ONNX take is ``reduction="mean_by_weight"``.
+    weighed by class. ONNX takes the mean of torch.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -259,53 +265,6 @@ class SparseSoftmaxCrossEntropy(_OfLabels):
         yield from super().error_samples()
         y, x = TensorSpec((3,), "int64"), TensorSpec((3, 4))
         yield ErrorSample((y, x), {"label_smoothing": 1.5}, "label_smoothing=1.5 is no share")
-
-
-class ClassNumbers(Op):
-    """Class numbers fit for indexing: ignored ones are 0, others that are no class are refused.
-
-    y = label, or 0 where label = ignore_index
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y, x = g.constant([1, -100]), g.constant([[0.0, 0.0], [0.0, 0.0]])
-    >>> g.output({}, ClassNumbers(ignore_index=-100)(y, x, name="y"))["y"].tolist()
-    [1, 0]
-    """
-
-    namespace = "inner"
-    drawing = "math"
-    autocast = Autocast.FREE
-    shape_only = (1,)
-    ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
-
-    def infer(self, labels: TensorSpec, predictions: TensorSpec) -> TensorSpec:
-        if kind(labels.dtype) not in "iu":
-            raise DTypeError(f"labels must be class numbers, got {labels.dtype}", need="int64")
-        return labels.with_dtype("int64")
-
-    def forward(self, labels: Any, predictions: Any) -> Any:
-        return class_numbers(labels, predictions.shape[-1], self.ignore_index)[0]
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return ZERO, ZERO
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield Sample((rng.integers(0, 4, (2, 3)), rng.standard_normal((2, 3, 4))))
-        yield Sample((np.array([-1, 3], np.int32), np.zeros((2, 4))), {"ignore_index": -1})
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((3,)), TensorSpec((3, 4))), {}, "must be class numbers")
-
-
-def class_numbers(labels: Any, n_classes: int, ignored: int | None) -> tuple[Any, Any]:
-    """Return labels fit for indexing, and which examples count; refuse unknown classes."""
-    kept = np.ones(labels.shape, bool) if ignored is None else labels != ignored
-    fits = ~kept | ((labels >= 0) & (labels < n_classes))
-    refuse_outside(labels, fits, "class", n_classes, "ignore_index=... leaves examples out")
-    return np.where(kept, labels, 0).astype(np.int64), kept
 
 
 class LabelCrossEntropy(Op):

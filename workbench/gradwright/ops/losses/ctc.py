@@ -321,13 +321,14 @@ def _lengths(x: Any) -> Any:
 class Ctc(_Loss):
     """Loss of label sequences that are not aligned to their inputs (Graves et al. 2006).
 
+    torch takes log probabilities f32[T, B, C], and a mean with ``weights=1/label_lengths``.
+
     l = −log Σ over alignments of Πₜ softmax(predictions[t])[symbol], one per example: f32[B]
 
     Labels are i64[B, S], predictions logits f32[B, T, C], of which ``label_lengths`` and
     ``prediction_lengths``, i64[B], count; None: all. Labels have no blank among them; what lies
     beyond their length is not looked at. A label sequence that does not fit into its time has loss
-    ∞, or 0 with ``zero_infinity``, and gradient 0. The mean that torch takes has weights
-    1/label_lengths. Gradients exist to order 2.
+    ∞, or 0 with ``zero_infinity``, and gradient 0. Gradients exist to order 2.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -262,6 +262,8 @@ class Hinge(_Loss):
 class LogLoss(_Loss):
     """Cross entropy of probabilities; from logits, ``sigmoid_cross_entropy`` is more precise.
 
+    torch adds no ε but takes logarithms from −100 on.
+
     l = −label·log(p + ε) − (1 − label)·log(1 − p + ε)
 
     >>> import gradwright as gw
@@ -365,6 +367,8 @@ class CosineDistance(_OverClasses):
 
 class KlDivergence(_OverClasses):
     """Relative entropy of two distributions (Kullback and Leibler 1951).
+
+    torch takes log prediction, and the mean over all elements; this is its "batchmean".
 
     l = Σ label·(log label − log prediction) over ``axis``, with 0·log 0 = 0
 

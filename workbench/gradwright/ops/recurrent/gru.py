@@ -82,6 +82,8 @@ class GruCell(Op):
 class Gru(RecurrentLayer):
     """Gated recurrent units of one direction or two (Cho et al. 2014).
 
+    torch has ``linear_before_reset=True``, and the blocks in the order r, z, n.
+
     z, r = σ(x_t wᵀ + h_{t-1} rᵀ + b_w + b_r), n = tanh(x_t wᵀ + (r⊙h_{t-1}) rᵀ + …),
     h_t = (1 − z)⊙n + z⊙h_{t-1}
 

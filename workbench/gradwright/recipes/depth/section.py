@@ -58,6 +58,11 @@ class Section:
         y: Any = self.y
         if not isinstance(y, Tensor) or y.graph is not graph:
             raise GraphError(f"the section built {y!r}", need="a tensor made of its inputs")
+        if layer := next((n for n in graph.nodes if n.op.next_state), None):
+            raise GraphError(
+                f"{layer.name!r} would set state such as running means, which no section keeps",
+                hint="training=False, or gw.nn.layer_norm",
+            )
         seed = graph.placeholder("y_grad", self.y.shape, self.y.dtype)
         trained = {n: t for n, t in self.params.items() if is_floating(t.dtype)}
         moved = {n: self.inputs[n] for n in wrt}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import TrainingError
 from ...graph import Graph, Tensor
+from ...spec import is_floating
 from ...train.callbacks import Callback
 from ...train.history import Record
 from ...train.training import Training
@@ -78,14 +79,15 @@ class FineTuning:
     def apply(self, graph: Graph, epoch: int = 0) -> list[str]:
         """Freeze and unfreeze as an epoch asks for; return the names of what is trained."""
         first = len(self.layers) - self.n_trained(epoch)
-        trained = []
+        trained: list[str] = []
         for i in range(len(self.layers)):
             for t in self.of_layer(graph, i):
+                if not is_floating(t.dtype):
+                    continue
                 if i >= first:
-                    graph.unfreeze(t.name)
-                    trained.append(t.name)
+                    trained += graph.unfreeze(t)
                 else:
-                    graph.freeze(t.name)
+                    graph.freeze(t)
         return trained
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...words.spelling import meant
 from ..history import Record
 
 
@@ -52,8 +53,22 @@ class Callback:
     2 1.0
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a hook that would never be called."""
+        super().__init_subclass__(**options)
+        for name in vars(cls):
+            if name.startswith("on_") and not hasattr(Callback, name):
+                hooks = [hook for hook in vars(Callback) if hook.startswith("on_")]
+                if close := _THEIRS.get(name) or meant(name, hooks):
+                    raise TypeError(
+                        f"{cls.__name__}.{name} would never be called; did you mean {close!r}? "
+                        f"Hooks are {', '.join(hooks)}"
+                    )
+
     needs_deterministic: ClassVar[bool] = False
     """Whether a session that the trainer makes for itself shall be deterministic."""
+    comes_last: ClassVar[bool] = False
+    """Whether it is called after all others, since it saves what they have come to."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of it: numbers, strings and arrays by name."""
@@ -90,6 +105,15 @@ class Callback:
 
     def on_fit_end(self, trainer: Any) -> None:
         """Called when ``fit`` ends, however it ends; ``trainer.progress.outcome`` tells how."""
+
+
+_THEIRS = {
+    **dict.fromkeys(("on_train_begin", "on_train_start"), "on_fit_start"),
+    **dict.fromkeys(("on_train_end",), "on_fit_end"),
+    **dict.fromkeys(("on_batch_end", "on_train_batch_end"), "on_step_end"),
+    **dict.fromkeys(("on_train_epoch_end", "on_validation_end"), "on_epoch_end"),
+}
+"""What Keras, Lightning and transformers call a hook."""
 
 
 class Recorder(Callback):

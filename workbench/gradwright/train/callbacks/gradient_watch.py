@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import warnings
@@ -15,7 +16,7 @@ from ...debug.arguments import EVERY, FLAG, FRACTION, FUNCTION, HOOK, SEED, SHAR
 from ...debug.live.points import Alarm, Point, columns
 from ...debug.live.program import Sight
 from ...debug.live.seen import Seen
-from ...debug.live.turns import Purse
+from ...debug.live.turns import Aftermath, Purse
 from ...debug.live.watch import Watch
 from ...errors import TrainingError
 from ...graph import Variable, ancestors
@@ -49,6 +50,7 @@ class Cost:
     """What a watch has taken and done."""
 
     seconds: float
+    """In looks, in telling of them, and in the steps after them, which are slower."""
     share: float
     """Of the time of the training without it."""
     largest: float
@@ -135,7 +137,7 @@ class GradientWatch(Stopping):
     def forget(self) -> None:
         """Forget all that was seen."""
         self._watch = Watch(rtol=self.rtol, seed=self.seed, precision=self.precision)
-        self._purse = Purse(self.budget)
+        self._purse, self._aftermath, self._has_looked = Purse(self.budget), Aftermath(), False
         self._work: Iterator[Point | None] | None = None
         self._seen: Any = None  # state of graph and ops that the work began with
         self._largest = 0.0
@@ -234,10 +236,13 @@ class GradientWatch(Stopping):
             self.on_fit_start(trainer)
             self._looked = self._counted = record.step - 1
         now = time.perf_counter()
-        took = now - self._since
-        self._purse.earn(took)
-        each = took / max(1, record.step - self._counted)
+        took, steps = now - self._since, max(1, record.step - self._counted)
+        later = self._aftermath.of(took, steps=steps, is_after=self._has_looked)
+        self._purse.spend(later)
+        self._purse.earn(took - later)
+        each, self._has_looked = took / steps, False
         if self._is_due(trainer, record.step):
+            self._has_looked = True
             self._go_on(trainer, record.step, now + max(PAUSE, PART * each))
             now = time.perf_counter()
         self._since, self._counted = now, record.step
@@ -322,6 +327,13 @@ class GradientWatch(Stopping):
             key=trainer.batches_taken - 1,
         )
 
+    @contextlib.contextmanager
+    def _charged(self) -> Iterator[None]:
+        """Spend what something takes that is no look."""
+        began = time.perf_counter()
+        yield
+        self._purse.spend(time.perf_counter() - began)
+
     def _spend(self, seconds: float) -> None:
         self._largest = max(self._largest, seconds)
         (self._purse.pay if self._watch.is_urgent else self._purse.spend)(seconds)
@@ -357,13 +369,15 @@ class GradientWatch(Stopping):
         """Have the run keep the latest points."""
         points, self._unnoted = self._unnoted, []
         if points:
-            for recorder in _recorders(trainer):
-                recorder.note(EVENT, **columns(points))
+            with self._charged():
+                for recorder in _recorders(trainer):
+                    recorder.note(EVENT, **columns(points))
 
     def _tell(self) -> None:
         self.version += 1
-        for fn in self._listeners:
-            fn(self)
+        with self._charged():
+            for fn in self._listeners:
+                fn(self)
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ class WeightsAndBiases(Callback):
         every: which steps are recorded; epochs always are.
         **options: what else ``wandb.init`` takes, such as ``tags`` and ``notes``.
 
-    Raises TrainingError where wandb is missing, and for a ``mode`` among the options.
+    Raises TrainingError where wandb is missing or the folder cannot be made, and for a ``mode``
+    among the options.
 
     >>> import gradwright as gw
     >>> gw.train.WeightsAndBiases("digits", every=10)
@@ -64,7 +65,13 @@ class WeightsAndBiases(Callback):
             import wandb
         except ImportError:
             raise TrainingError("wandb is not installed", hint="pip install wandb") from None
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TrainingError(
+                f"the folder {str(self.folder)!r} cannot be written: {error.strerror}",
+                hint="a folder that this process may write to",
+            ) from error
         known = {"id": self.run_id, "resume": "allow"} if self.run_id else {}
         self._run = wandb.init(
             project=self.project,

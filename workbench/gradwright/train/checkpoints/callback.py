@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 import time
@@ -25,6 +26,8 @@ from .settings import settings_of
 from .snapshot import Documents, Lineage, Snapshot, taken
 from .writer import Background
 
+LOG = logging.getLogger("gradwright.train")
+
 
 class Checkpoints(Callback):
     """Writes checkpoints into a folder, from which ``gw.resume`` goes on to the same bits.
@@ -34,7 +37,9 @@ class Checkpoints(Callback):
     which the training waits some milliseconds, and written beside the training, one at a time.
     While one is being written, those due by steps or seconds wait for it to end and are then taken
     of the step that is reached; at the end of an epoch, the training waits. A checkpoint is also
-    taken when ``fit`` ends, be it by an error or Ctrl-C.
+    taken when ``fit`` ends, be it by an error, Ctrl-C, or SIGTERM, which ends it after its step. In
+    a loop of your own over ``trainer.step`` those by steps and seconds are taken, and the step
+    waits for the write; the last one is yours to ``save``.
 
     A write that fails is a TrainingError after the next step. Nothing is lost by it: the training
     is as its last step has left it, earlier checkpoints stay, and ``fit`` goes on. One process at a
@@ -66,6 +71,7 @@ class Checkpoints(Callback):
     """
 
     needs_deterministic: ClassVar[bool] = True
+    comes_last: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -103,10 +109,11 @@ class Checkpoints(Callback):
         self._background, self._documents = Background(), Documents()
         self._serial = 0
         """Of the last checkpoint of the folder."""
-        self._done = 0, 0, 0
-        """Steps, epochs and batches that were done when the last one was taken."""
+        self._done: tuple[int, int, int] | None = None
+        """Steps, epochs and batches that were done when the last one was taken, or none yet."""
         self._at = 0.0
         """When that was."""
+        self._in_fit = False
         self._latest: tuple[Mapping[str, float], bool] = {}, False
         """What was measured last, and whether at the end of an epoch."""
 
@@ -142,14 +149,8 @@ class Checkpoints(Callback):
         """
         if trainer.swapped:
             raise swapped_out(trainer.swapped)
-        was_held = self._lock.is_held
-        self._open(trainer)
-        try:
-            self._take(trainer)
-            self._background.wait()
-        finally:
-            if not was_held:
-                self._lock.release()
+        self._take(trainer)
+        self._background.wait()
         return max(self.list(), key=lambda c: c.serial)
 
     def __repr__(self) -> str:
@@ -159,18 +160,18 @@ class Checkpoints(Callback):
     # -- hooks -----------------------------------------------------------------------------------
 
     def on_fit_start(self, trainer: Training) -> None:
-        """Take the folder, and a place behind all other callbacks, whose state is saved, too."""
-        trainer.remove_callback(self)
-        trainer.add_callback(self)
+        """Take the folder for as long as the fit runs."""
         self._documents.of(trainer.graph, trainer.values)  # raises now for what no archive holds
         self._open(trainer)
+        self._in_fit, self._latest = True, ({}, False)
         self._done, self._at = _place(trainer), time.monotonic()
-        self._latest = {}, False
 
     def on_step_end(self, trainer: Training, record: Record) -> None:
         """Take a checkpoint if one is due and the last is on the disk."""
         self._background.check()
         self._latest = record.metrics, False
+        if not self._in_fit and (self._done is None or self._done[0] >= trainer.steps_done):
+            self._begin(trainer, record)
         is_last = record.step == trainer.steps_done  # of the steps that ran as one
         if is_last and self._is_due(trainer) and not self._background.is_busy:
             self._take(trainer)
@@ -190,7 +191,7 @@ class Checkpoints(Callback):
 
     def on_fit_end(self, trainer: Training) -> None:
         """Take a last checkpoint, and wait until it is on the disk."""
-        if not self._lock.is_held:
+        if not self._in_fit:
             return
         error = sys.exception()
         is_own = error is not None and error is self._background.raised
@@ -204,9 +205,17 @@ class Checkpoints(Callback):
                 raise
             warnings.warn(str(failed), stacklevel=2)  # what ended the fit is what is raised
         finally:
+            self._in_fit = False
             self._lock.release()
 
     # -- writing ---------------------------------------------------------------------------------
+
+    def _begin(self, trainer: Training, record: Record) -> None:
+        """Count from before the first step of a loop of the user's; refuse its folder now."""
+        self._done, self._at = (record.step - 1, *_place(trainer)[1:]), time.monotonic()
+        if self.every_steps is not None or self.every_seconds is not None:
+            self._open(trainer)
+            self._lock.release()
 
     def _open(self, trainer: Training) -> None:
         """Take the folder; raises TrainingError where another training or process has it."""
@@ -236,13 +245,26 @@ class Checkpoints(Callback):
             path.unlink(missing_ok=True)
 
     def _is_due(self, trainer: Training) -> bool:
-        every = self.every_steps
-        if every is not None and trainer.steps_done // every > self._done[0] // every:
+        every, done = self.every_steps, self._done
+        if every is not None and done and trainer.steps_done // every > done[0] // every:
             return True
         return self.every_seconds is not None and time.monotonic() - self._at >= self.every_seconds
 
     def _take(self, trainer: Training) -> None:
-        """Take a snapshot and have it written."""
+        """Take a snapshot and have it written: in a fit beside the training, else before the end.
+
+        So the folder, which a fit holds, is held no longer than that elsewhere.
+        """
+        if self._in_fit:
+            self._start(trainer, here=not self.asynchronous)
+            return
+        self._open(trainer)
+        try:
+            self._start(trainer, here=True)
+        finally:
+            self._lock.release()
+
+    def _start(self, trainer: Training, *, here: bool) -> None:
         self._background.wait()
         metrics, is_epoch_end = self._latest
         self._done, self._at = _place(trainer), time.monotonic()
@@ -259,12 +281,13 @@ class Checkpoints(Callback):
         self._background.start(
             functools.partial(self._write, snapshot, self._serial),
             f"writing a checkpoint of step {snapshot.step} into {str(self.folder)!r}",
-            here=not self.asynchronous,
+            here=here,
         )
 
     def _write(self, snapshot: Snapshot, serial: int) -> None:
         """Write a checkpoint; then, and only then, delete what need not stay."""
-        snapshot.write(self.folder, serial)
+        path = snapshot.write(self.folder, serial)
+        LOG.debug("checkpoint of step %d: written, %s", snapshot.step, path.name)
         for old in expendable(
             self.list(),
             last=self.keep_last,
@@ -274,6 +297,7 @@ class Checkpoints(Callback):
             every=self.keep_every,
         ):
             old.path.unlink(missing_ok=True)
+            LOG.debug("checkpoint of step %d: deleted, as it need not stay", old.step)
 
 
 def _place(trainer: Training) -> tuple[int, int, int]:

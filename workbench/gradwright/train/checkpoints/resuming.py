@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 import weakref
@@ -23,6 +24,7 @@ from .settings import MOST, adopt, differences, libraries, refused, settings_of
 from .snapshot import TRAINER, Lineage
 
 Array = np.ndarray[Any, Any]
+LOG = logging.getLogger("gradwright.train")
 CHECKPOINTS = "checkpoints"
 """The folder of checkpoints in the folder of a run."""
 

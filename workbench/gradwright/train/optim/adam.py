@@ -68,6 +68,8 @@ class AdamW(Adam):
 class AMSGrad(Adam):
     """Adam whose steps never grow again, with decoupled decay (Reddi, Kale & Kumar 2018).
 
+    torch's ``Adam(amsgrad=True)`` adds the decay to g.
+
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        h ← max(h, v)
     p ← p·(1 − lr·λ) − lr · m/(1 − β₁ᵗ) / (√(h/(1 − β₂ᵗ)) + ε)
 
@@ -93,6 +95,8 @@ class AMSGrad(Adam):
 class AdaMax(Adam):
     """Adam with the largest gradient in place of the mean square (Kingma & Ba 2015, §7.1).
 
+    Default of torch: ``learning_rate=0.002``.
+
     m ← β₁·m + (1 − β₁)·g        u ← max(β₂·u, |g| + ε)
     p ← p − lr/(1 − β₁ᵗ)·m/u, with λ·p added to g
 
@@ -116,6 +120,8 @@ class AdaMax(Adam):
 @dataclass
 class Nadam(Adam):
     """Adam with Nesterov's momentum, with decoupled decay (Dozat 2016).
+
+    Defaults of torch: ``learning_rate=0.002, momentum_decay=0.004``; it adds the decay to g.
 
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
     n = β₁·m/(1 − β₁ᵗ⁺¹) + (1 − β₁)·g/(1 − β₁ᵗ)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
-from ...spec import at_least_float32
+from ...spec import TensorSpec, at_least_float32, kind
 from ...words.advised import OPTIMIZER, Advised
 from ...words.named import Named
+from ...words.spelling import meant
+from ...words.typed import typed
 from ..schedules import Schedule
 
 
@@ -44,6 +48,22 @@ class Slot:
     """What it begins as: one number everywhere, or ``"parameter"``, the parameter's value."""
 
 
+class Seen:
+    """What ``state`` is told of a parameter: its name, spec, shape, rank and dtype.
+
+    That of a complex one is of pairs of real numbers, on a last axis, unless the optimizer takes
+    complex ones: each moves as if there were two parameters.
+    """
+
+    def __init__(self, param: Tensor, optimizer: Optimizer) -> None:
+        shape, dtype = sizes(param), param.dtype
+        self.is_paired = kind(dtype) == "c" and not optimizer.takes_complex
+        if self.is_paired:
+            shape, dtype = (*shape, 2), np.empty(0, dtype).real.dtype
+        self.name, self.spec = param.name, TensorSpec(shape, dtype)
+        self.shape, self.rank, self.dtype = shape, len(shape), dtype
+
+
 def zeros(param: Tensor, init: float | str = 0.0) -> Slot:
     """Return a slot of a parameter's shape, in float32 at least."""
     return Slot(sizes(param), at_least_float32(param.dtype), init)
@@ -56,6 +76,7 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     Numbers among the fields reach ``update`` as 0-d tensors; they may be changed while a trainer
     runs and count from the next step, in the same plan. Each may be a schedule, ``gw.schedules`` or
     a function of the step, as the learning rate may. A parameter of 16 bits has float32 slots.
+    A complex one comes to ``update``, with its gradient 2·∂L/∂p̄, as pairs of real numbers.
 
     ``scalars["learning_rate"]`` is the rate of the step times the multiplier of the parameter's
     group; of optimizers that find a rate of their own (AdaDelta, Adafactor, schedule-free AdamW) it
@@ -88,11 +109,24 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     """Fields whose numbers are built into the graph of a step instead of being its scalars."""
     switches: ClassVar[frozenset[str]] = frozenset()
     """Fields of which the graph of a step depends on whether they are 0 or None."""
+    takes_complex: ClassVar[bool] = False
+    """Whether complex parameters come as they are; else as pairs of real numbers, as in torch."""
     average: ClassVar[str | None] = None
     """The slot that holds the weights to evaluate and to use, where that is not the parameter."""
 
     def __post_init__(self) -> None:
         self.check()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a hyperparameter; raises AttributeError for a name that is none."""
+        known = self.__dataclass_fields__
+        if not (name in known or name.startswith("_") or hasattr(type(self), name)):
+            close = _LR.get(name) or meant(name, known)
+            raise AttributeError(
+                f"{type(self).__name__} has no {name!r}; it has {', '.join(known)}"
+                + (f"; did you mean {close!r}?" if close else "")
+            )
+        object.__setattr__(self, name, value)
 
     def state(self, param: Tensor) -> dict[str, Slot]:
         """Return the state of a parameter by name: by default zeros of its shape for ``slots``."""
@@ -150,7 +184,8 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
             if isinstance(value, Tensor | Sequence):
                 raise TrainingError(
                     f"{kind}: {name} is a {type(value).__name__}, not a number",
-                    hint="gw.Trainer(..., parameters=[...]) says what is trained; default: all",
+                    hint=f"{_without_parameters()}; gw.Trainer(..., parameters=[...]) says what is "
+                    "trained; default: all",
                 )
             if callable(value):
                 if name in fixed:
@@ -184,6 +219,18 @@ def number_at(name: str, number: Number, step: int, most: float = math.inf) -> f
         what = name.replace("_", " ") if name == "learning_rate" else name
         raise TrainingError(f"step {step + 1}: the {what} is {value}", need=need)
     return value
+
+
+_LR = {"lr": "learning_rate"}
+"""What torch calls it."""
+
+
+def _without_parameters() -> str:
+    """Return the call that the user's line makes, without what torch takes first."""
+    call = typed()
+    if call is None or not call.args:
+        return "gw.optim.Adam(1e-3)"
+    return replace(call, args=call.args[1:]).text
 
 
 def applied(

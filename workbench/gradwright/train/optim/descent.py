@@ -16,6 +16,8 @@ from .base import Number, Optimizer, Slot, applied, zeros
 class SGD(Optimizer):
     """Stochastic gradient descent with optional momentum and L2 decay.
 
+    Default of torch: ``learning_rate=0.001``.
+
     u ← μ·u + g + λ·p        p ← p − lr·u;        Nesterov: p ← p − lr·(g + λ·p + μ·u)
 
     As torch.optim.SGD: the velocity has no learning rate in it, so a change of that acts at once on
@@ -34,6 +36,7 @@ class SGD(Optimizer):
     nesterov: bool = False
     weight_decay: Number = 0.0
     switches = frozenset({"momentum"})
+    takes_complex = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,10 +66,12 @@ class SGD(Optimizer):
 class Nesterov(Optimizer):
     """Nesterov's momentum with the learning rate in the velocity (Sutskever et al. 2013).
 
+    torch's form is ``SGD(momentum=μ, nesterov=True)``: no learning rate in the velocity.
+
     v ← μ·v − lr·(g + λ·p)        p ← p + μ·v − lr·(g + λ·p)
 
     What a learning rate has put into the velocity stays when the rate changes; while it does not,
-    this is ``SGD(momentum=μ, nesterov=True)``. State: ``velocity``.
+    both are the same. State: ``velocity``.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -81,6 +86,7 @@ class Nesterov(Optimizer):
     weight_decay: Number = 0.0
     op = "nesterov_update"
     slots = ("velocity",)
+    takes_complex = True
 
 
 @jsonable
@@ -128,6 +134,7 @@ class NoOp(Optimizer):
     """
 
     learning_rate: Number = 0.0
+    takes_complex = True
 
     def update(
         self,

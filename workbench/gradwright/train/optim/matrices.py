@@ -19,6 +19,8 @@ from .base import Number, Optimizer, Slot, applied, sizes, zeros
 class Adafactor(Optimizer):
     """Second moments by row and column, steps relative to the weights (Shazeer & Stern 2018).
 
+    torch has δ negative: ``beta2_decay=-0.8`` there is 0.8 here.
+
     β = 1 − t^−δ;  of a matrix:  r ← β·r + (1 − β)·meanⱼ (g² + ε₁),  c alike over i,
     v = r·cᵀ/mean(r);  else  v ← β·v + (1 − β)·(g² + ε₁)
     u = g/√v        u ← u/max(1, rms(u)/d)        p ← p·(1 − lr·λ) − α·u
@@ -88,6 +90,8 @@ class Adafactor(Optimizer):
 @dataclass
 class Muon(Optimizer):
     """Orthogonal steps along the momentum, of matrices alone (Jordan et al. 2024).
+
+    Defaults of torch: ``weight_decay=0.1, outputs="rows"``, its weights being f32[out, in].
 
     m ← μ·m + (1 − μ)·g        n = μ·m + (1 − μ)·g with ``nesterov``, else m
     p ← p·(1 − lr·λ) − lr·s·newton_schulz(n), a quintic iteration of ``steps`` steps

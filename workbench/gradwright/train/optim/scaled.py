@@ -17,6 +17,8 @@ from .base import Number, Optimizer, Slot, applied, zeros
 class AdaGrad(Optimizer):
     """Steps over the root of all squares so far (Duchi, Hazan & Singer 2011).
 
+    Defaults of torch: ``learning_rate=0.01, eps=1e-10``.
+
     h ← h + g²        p ← p − lr·g/(√h + ε), with λ·p added to g
 
     ε stands outside the root, as in torch; optax has it inside. h begins as ``initial``: 0 as in
@@ -48,6 +50,8 @@ class AdaGrad(Optimizer):
 class AdaDelta(Optimizer):
     """Steps that have the parameter's unit, of a rate they find themselves (Zeiler 2012).
 
+    Default of torch: ``rho=0.9``.
+
     s ← ρ·s + (1 − ρ)·g²        u = √(d + ε)/√(s + ε)·g
     d ← ρ·d + (1 − ρ)·u²        p ← p − lr·u, with λ·p added to g
 
@@ -75,6 +79,8 @@ class AdaDelta(Optimizer):
 @dataclass
 class RMSProp(Optimizer):
     """Gradient over the root of its mean square (Tieleman & Hinton 2012).
+
+    Defaults of torch: ``learning_rate=0.01, rho=0.99``.
 
     v ← ρ·v + (1 − ρ)·g²        d = g/(√v + ε), with λ·p added to g
     p ← p − lr·d;        with momentum: u ← μ·u + d,  p ← p − lr·u

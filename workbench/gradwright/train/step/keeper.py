@@ -69,6 +69,8 @@ class StepKeeper:
         self._wrt: list[Tensor] = []
         self._step: tuple[StepGraph, Any, Any] | None = None
         """The graph of a step, what it depends on, and the settings that it has been told."""
+        self._form: Any = None
+        """What it depends on of the settings."""
         self.numbers = Numbers()
         """What a step is fed with beside data and learning rates."""
         self._building = threading.RLock()
@@ -77,9 +79,14 @@ class StepKeeper:
         self._unrolled: dict[tuple[int, bool], tuple[Unrolled, Prepared]] = {}
 
     @property
+    def variables(self) -> list[Tensor]:
+        """The variables that steps may train, those that are frozen included."""
+        return candidates(self._graph, self._chosen)
+
+    @property
     def parameters(self) -> list[Tensor]:
         """The variables that the next step trains."""
-        return [t for t in candidates(self._graph, self._chosen) if t.trainable]
+        return [t for t in self.variables if t.trainable]
 
     # -- the graph of a step ---------------------------------------------------------------------
 
@@ -139,7 +146,7 @@ class StepKeeper:
         seen = [self._setup.session, graph.revision, redefinitions()]
         seen += [t.node.trainable for t in self.watched]
         if graph.updates.declared:
-            seen += map(id, graph.updates.declared.values())
+            seen += graph.updates.marks()
         return seen
 
     def _settings(self) -> Any:
@@ -306,10 +313,10 @@ class StepKeeper:
         held = self._averaged(name)
         if name != "optimizer" and not values.array(f"{scope}/averaging/{name}/counted"):
             held = {}
+        found = {v: values[f"{scope}/{n}"] for v, n in held.items() if f"{scope}/{n}" in values}
         return {
-            v.name: rounded(values[full], v.dtype)
-            for v, own in held.items()
-            if (full := f"{scope}/{own}") in values
+            v.name: rounded(a, v.dtype) if a.shape == v.shape else a.view(v.dtype)[..., 0]
+            for v, a in found.items()  # a complex variable's may be in pairs
         }
 
     def averaging(self, name: str) -> dict[str, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...errors import TrainingError
 from ...graph import Tensor
@@ -14,10 +15,11 @@ from ...ops.core.identity import AddN
 from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Sum
 from ...ops.updates.base import FLOAT64, ClipByGlobalNorm, GlobalNorm
-from ...spec import at_least_float32
+from ...spec import at_least_float32, kind
 from ..config import TrainingConfig
 from ..constraints import Constraint
 from ..optim import Optimizer
+from ..optim.base import Seen
 from ..slots import Slots
 from .average import add_average
 from .groups import treatments
@@ -87,7 +89,7 @@ class Moves:
                     none = graph.constant(0.0, dtype="float64")
                     scalars["weight_decay"] = decay if inside and decay is not None else none
                 slots = state.slots(p, optimizer)
-                moved, *rest = optimizer.update(p, grad, slots, scalars)
+                moved, *rest = _moved(optimizer, p, grad, slots, scalars)
                 if decay is not None and not inside:
                     moved = self._decayed(p, moved, decay, scalars["learning_rate"])
                 if how.constraint is not None:
@@ -103,6 +105,7 @@ class Moves:
         found: dict[str, list[Tensor]] = {"l1_penalty": [], "l2_penalty": []}
         for p, how in self._treated.items():
             wide = cast_to(at_least_float32(p.dtype), p)
+            wide = Abs()(wide) if kind(p.dtype) == "c" else wide
             if (l1 := self._fed.get(how.l1)) is not None:
                 found["l1_penalty"].append(cast_to(FLOAT64, Sum()(Abs()(wide))) * l1)
             if (l2 := self._fed.get(how.l2)) is not None:
@@ -165,6 +168,17 @@ class Moves:
                 or (average.buffers and v in self._set and v.spec.differentiable)
             ]
             add_average(average, members, updates, state, self._fed.get(f"{name}.decay"))
+
+
+def _moved(
+    optimizer: Optimizer, p: Tensor, grad: Tensor, slots: Sequence[Tensor], scalars: Any
+) -> Sequence[Tensor]:
+    """Return the new parameter and its new slots, by way of pairs where those are taken."""
+    if not Seen(p, optimizer).is_paired:
+        return optimizer.update(p, grad, slots, scalars)
+    pairs = find_op("view_as_real")()
+    moved, *rest = optimizer.update(pairs(p), pairs(grad), slots, scalars)
+    return find_op("view_as_complex")()(moved), *rest
 
 
 def _constrained(p: Tensor, moved: Tensor, constraint: Constraint, optimizer: Optimizer) -> Tensor:

@@ -1,10 +1,11 @@
 """Functions and layers: torch, torch.nn.functional, torch.nn and keras.layers."""
 
 FUNCTIONS = """
+gw.absolute(input) -> gw.abs(input)
 gw.acos(input) -> gw.arccos(input)
 gw.acosh(input) -> gw.arccosh(input)
-gw.absolute(input) -> gw.abs(input)
 gw.adaptive_avg_pool2d(input, output_size) -> gw.cnn.adaptive_avg_pool2d(input, output_size)
+gw.addcmul(input, tensor1, tensor2, *, value=1.0) -> input + value * tensor1 * tensor2
 gw.addmm(input, mat1, mat2) -> input + mat1 @ mat2
 gw.allclose(input, other, rtol=None, atol=None) -> \
     gw.all(gw.is_close(input, other, rtol=rtol, atol=atol))
@@ -19,28 +20,47 @@ gw.asinh(input) -> gw.arcsinh(input)
 gw.atan(input) -> gw.arctan(input)
 gw.atan2(input, other) -> gw.arctan2(input, other)
 gw.atanh(input) -> gw.arctanh(input)
+gw.autograd() -> gw.gradients(loss, g.trainable)
 gw.baddbmm(input, batch1, batch2) -> input + batch1 @ batch2
+gw.bernoulli(input) -> gw.cast(gw.random.uniform_like(input) < input, input.dtype)
+gw.bfloat16() -> "bfloat16" | dtypes are names, or numpy's
 gw.bmm(input, mat2) -> gw.matmul(input, mat2)
-gw.boolean_mask(tensor, mask) -> gw.boolean_mask(tensor, mask)
+gw.bucketize(input, boundaries) -> gw.searchsorted(boundaries, input)
 gw.cat(tensors, dim=None) -> gw.concat(tensors, axis=dim)
-gw.concatenate(tensors, dim=None, axis=None) -> gw.concat(tensors, axis=dim)
+gw.cdist(x1, x2) -> gw.norm(gw.expand_dims(x1, -2) - gw.expand_dims(x2, -3), axis=-1)
 gw.chunk(input, chunks, dim=None) -> gw.split(input, chunks, axis=dim)
 gw.clamp(input, min=None, max=None) -> gw.clip(input, min=min, max=max)
+gw.column_stack(tensors) -> gw.stack(tensors, axis=1) | of vectors; of matrices gw.concat
+gw.concatenate(tensors, dim=None, axis=None) -> gw.concat(tensors, axis=dim)
 gw.Constant(value) -> g.constant(value)
 gw.cosine_similarity(x1, x2, dim=1) -> gw.cosine_similarity(x1, x2, axis=dim)
+gw.cuda() -> gw.Session(g, device) | a session has a device
 gw.detach(input) -> gw.stop_gradient(input)
+gw.device(name) -> gw.Session(g, name) | a session has a device, a tensor has none
+gw.diagonal(input, offset=None) -> gw.diag_part(input, k=offset)
+gw.dist(input, other) -> gw.norm(input - other)
 gw.divide(input, other) -> gw.div(input, other)
+gw.dstack(tensors) -> gw.concat(tensors, axis=2)
 gw.empty(*size, dtype=None) -> gw.full(size, 0.0, dtype=dtype) | inside `with g:`
+gw.empty_like(input) -> gw.zeros_like(input)
 gw.eq(input, other) -> gw.equal(input, other)
 gw.expand(input, *sizes) -> gw.broadcast_to(input, sizes)
+gw.float16() -> "float16" | dtypes are names, or numpy's
+gw.float32() -> "float32" | dtypes are names, or numpy's
+gw.float64() -> "float64" | dtypes are names, or numpy's
 gw.floor_divide(input, other) -> gw.floor_div(input, other)
+gw.fmax(input, other) -> gw.maximum(input, other)
+gw.fmin(input, other) -> gw.minimum(input, other)
 gw.from_numpy(ndarray) -> g.constant(ndarray)
 gw.gather(input, dim: int, index) -> gw.take_along_axis(input, index, axis=dim) \
     | gw.gather takes whole slices
+gw.full(shape: int, fill_value) -> gw.full((shape,), fill_value)
 gw.ge(input, other) -> gw.greater_equal(input, other)
+gw.ger(input, vec2) -> gw.outer(input, vec2)
 gw.grad(outputs, inputs: tuple) -> gw.gradients(outputs, inputs) | gradients are tensors, too
 gw.grad(outputs, inputs) -> gw.gradients(outputs, [inputs]) | gradients are tensors, too
 gw.gt(input, other) -> gw.greater(input, other)
+gw.half() -> "float16" | dtypes are names, or numpy's
 gw.hstack(tensors) -> gw.concat(tensors, axis=1)
 gw.index_add(input, dim: int, index, source) -> gw.index_add(input, index, source, axis=dim)
 gw.index_copy(input, dim: 0, index, source) -> \
@@ -48,12 +68,22 @@ gw.index_copy(input, dim: 0, index, source) -> \
 gw.index_copy(input, dim, index, source) -> gw.swapaxes(gw.scatter_nd_update(\
     gw.swapaxes(input, 0, dim), gw.expand_dims(index, -1), gw.swapaxes(source, 0, dim)), 0, dim)
 gw.index_select(input, dim, index) -> gw.gather(input, index, axis=dim)
+gw.inference_mode() -> gw.stop_gradient(x) | nothing is recorded: gradients are asked for
 gw.Input(shape) -> g.placeholder("x", (None, *shape))
+gw.int32() -> "int32" | dtypes are names, or numpy's
+gw.int64() -> "int64" | dtypes are names, or numpy's
+gw.inverse(input) -> gw.inv(input)
+gw.is_tensor(obj) -> isinstance(obj, gw.Tensor)
 gw.isfinite(input) -> gw.is_finite(input)
+gw.isin(elements, test_elements) -> \
+    gw.any(gw.expand_dims(elements, -1) == test_elements, axis=-1)
 gw.isinf(input) -> gw.is_inf(input)
 gw.isnan(input) -> gw.is_nan(input)
+gw.jit(fun) -> gw.compile(fun)
+gw.kthvalue(input, k) -> gw.sort(input, axis=-1)[..., k - 1] | values alone
 gw.le(input, other) -> gw.less_equal(input, other)
-gw.logit(input) -> gw.logit(input)
+gw.logspace(start, end, steps) -> 10.0 ** gw.linspace(start, end, steps) | inside `with g:`
+gw.long() -> "int64" | dtypes are names, or numpy's
 gw.lt(input, other) -> gw.less(input, other)
 gw.manual_seed(seed) -> gw.Session(g, seed=seed) | a Trainer takes it, too
 gw.masked_fill(input, mask, value) -> gw.where(mask, value, input)
@@ -63,11 +93,12 @@ gw.multinomial(input, num_samples, replacement=False) -> \
     gw.random.categorical(gw.log(input), num_samples, replacement=replacement) | inside `with g:`
 gw.multiply(input, other) -> gw.mul(input, other)
 gw.mv(input, vec) -> gw.matmul(input, vec)
-gw.ne(input, other) -> gw.not_equal(input, other)
 gw.narrow(input, dim, start, length) -> \
     gw.gather(input, gw.arange(start, start + length), axis=dim) | or input[start:stop]
+gw.ne(input, other) -> gw.not_equal(input, other)
 gw.negative(input) -> gw.neg(input)
 gw.no_grad() -> gw.stop_gradient(x) | nothing is recorded: gradients are asked for
+gw.normal(mean, std, size) -> gw.random.normal(size, mean, std) | inside `with g:`
 gw.numel(input) -> gw.size_of(input)
 gw.ones(*size, dtype=None) -> gw.full(size, 1.0, dtype=dtype) | inside `with g:`
 gw.Parameter(data) -> g.variable("w", init=data)
@@ -79,38 +110,53 @@ gw.randint(low, high, size) -> gw.random.randint(size, low, high) | inside `with
 gw.randn(*size) -> gw.random.normal(size) | inside `with g:`
 gw.randn_like(input) -> gw.random.normal_like(input)
 gw.randperm(n) -> gw.random.permutation(n) | inside `with g:`
+gw.ravel(input) -> gw.flatten(input)
 gw.reduce_mean(input_tensor, axis=None, keepdims=None) -> \
     gw.mean(input_tensor, axis=axis, keepdims=keepdims)
 gw.reduce_sum(input_tensor, axis=None, keepdims=None) -> \
     gw.sum(input_tensor, axis=axis, keepdims=keepdims)
 gw.remainder(input, other) -> gw.mod(input, other)
 gw.repeat_interleave(input, repeats, dim=None) -> gw.repeat(input, repeats, axis=dim)
+gw.reshape(input, shape: int) -> gw.reshape(input, (shape,))
+gw.row_stack(tensors) -> gw.concat(tensors, axis=0)
 gw.scatter(input, dim, index, src) -> gw.scatter_update(input, index, src, axis=dim)
 gw.scatter_add(input, dim: int, index, src) -> gw.scatter_add(input, index, src, axis=dim)
-gw.scatter_update(input, indices: rows, updates) -> \
+gw.scatter_update(input, indices: any, updates) -> \
     gw.scatter_nd_update(input, gw.expand_dims(indices, -1), updates) \
     | that writes rows, scatter_update single elements
+gw.set_grad_enabled(mode) -> gw.stop_gradient(x) | nothing is recorded: gradients are asked for
+gw.std_mean(input, dim=None) -> (gw.std(input, axis=dim, ddof=1), gw.mean(input, axis=dim))
 gw.subtract(input, other) -> gw.sub(input, other)
 gw.t(input) -> gw.transpose(input)
+gw.take(a, indices, axis) -> gw.gather(a, indices, axis=axis)
+gw.take(a, indices) -> gw.gather(gw.flatten(a), indices)
+gw.take_along_dim(input, indices, dim) -> gw.take_along_axis(input, indices, axis=dim)
 gw.tensor(data, dtype=None) -> g.constant(data, dtype=dtype)
 gw.topk(input, k, dim=None) -> gw.top_k(input, k, axis=dim)
 gw.transpose(input, dim0: int, dim1: int) -> gw.swapaxes(input, dim0, dim1) \
     | transpose orders all axes
+gw.true_divide(input, other) -> gw.div(input, other)
 gw.unbind(input, dim=None) -> gw.unstack(input, axis=dim)
 gw.unsqueeze(input, dim) -> gw.expand_dims(input, dim)
+gw.var_mean(input, dim=None) -> (gw.var(input, axis=dim, ddof=1), gw.mean(input, axis=dim))
 gw.Variable(initial_value, name="w") -> g.variable(name, init=initial_value)
 gw.variable(name, shape=None, init=None) -> g.variable(name, shape, init=init)
 gw.view(input, shape) -> gw.reshape(input, shape)
 gw.vmap(func) -> gw.map_fn(func, x)
 gw.vstack(tensors) -> gw.concat(tensors, axis=0)
+gw.where(condition: any) -> gw.nonzero(condition)
 gw.zeros(*size, dtype=None) -> gw.full(size, 0.0, dtype=dtype) | inside `with g:`
 
+gw.bilinear(input1, input2, weight) -> \
+    gw.einsum("bi,oij,bj->bo", input1, weight, input2)
 gw.conv1d(input, weight, bias=None, *, padding: "causal") -> \
     gw.cnn.conv1d(input, weight, bias, padding=[(weight.shape[-1] - 1, 0)])
 gw.conv1d(input, weight, bias=None, *, padding: "causal", dilation) -> gw.cnn.conv1d(input, \
     weight, bias, padding=[((weight.shape[-1] - 1) * dilation, 0)], dilation=dilation)
+gw.dropout2d(input, p=0.5) -> input * gw.nn.dropout(gw.ones_like(input[:, :, :1, :1]), p)
 gw.fold(input, output_size, kernel_size, stride=None, padding=None) -> \
     gw.cnn.col2im(input, output_size, kernel_size, stride=stride, padding=padding)
+gw.glu(input, dim=None) -> gw.nn.glu(input, axis=dim)
 gw.grid_sample(input, grid, mode=None, padding_mode=None, align_corners=None) -> \
     gw.image.grid_sample(input, grid, mode=mode, padding_mode=padding_mode, \
     align_corners=align_corners)
@@ -126,22 +172,26 @@ gw.interpolate(input, size) -> gw.image.resize(input, sizes=size, mode="nearest"
     coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 gw.layer_norm(input, normalized_shape: tuple, weight=None, bias=None, eps=None) -> \
     gw.nn.layer_norm(input, weight, bias, eps=eps) | over the last axis, or axis= and all after it
+gw.log_softmax(input, dim=None) -> gw.nn.log_softmax(input, axis=dim)
 gw.normalize(input, p=2.0, dim=1) -> gw.nn.lp_normalize(input, p, dim)
+gw.one_hot(input, num_classes) -> gw.one_hot(input, num_classes) | in float32
 gw.pad(input, pad: pair) -> gw.pad(input, [(0, 0)] * (input.rank - 1) + [pad]) \
     | pairs are per axis, from the first on
 gw.pad(input, pad: four) -> gw.pad(input, [(0, 0)] * (input.rank - 2) + [pad[2:], pad[:2]]) \
     | pairs are per axis, from the first on
+gw.pairwise_distance(x1, x2) -> gw.norm(x1 - x2, axis=-1)
 gw.pixel_shuffle(input, upscale_factor) -> \
     gw.cnn.depth_to_space(input, upscale_factor, mode="crd")
 gw.pixel_unshuffle(input, downscale_factor) -> \
     gw.cnn.space_to_depth(input, downscale_factor, mode="crd")
-gw.one_hot(input, num_classes) -> gw.one_hot(input, num_classes) | in float32
 gw.softmax(input, dim=None) -> gw.nn.softmax(input, axis=dim)
-gw.log_softmax(input, dim=None) -> gw.nn.log_softmax(input, axis=dim)
-gw.glu(input, dim=None) -> gw.nn.glu(input, axis=dim)
 gw.softmin(input, dim=None) -> gw.nn.softmax(-input, axis=dim)
+gw.threshold(input, threshold, value) -> gw.where(input > threshold, input, value)
 gw.unfold(input, kernel_size, dilation=None, padding=None, stride=None) -> \
     gw.cnn.im2col(input, kernel_size, stride=stride, padding=padding, dilation=dilation)
+gw.upsample(input, *, scale_factor: int) -> gw.cnn.upsampling2d(input, scale_factor)
+gw.upsample(input, size) -> gw.image.resize(input, sizes=size, mode="nearest", \
+    coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 gw.Linear(in_features, out_features)(x) -> gw.nn.linear(x, \
     g.variable("w", (in_features, out_features), init=gw.init.fan_in_uniform()), \
@@ -157,15 +207,17 @@ gw.Embedding(num_embeddings, embedding_dim)(ids) -> gw.nn.embedding(ids, \
     g.variable("table", (num_embeddings, embedding_dim), init=gw.init.normal(std=1.0)))
 gw.LayerNorm(normalized_shape, eps=None)(x) -> gw.nn.layer_norm(x, \
     g.variable("gain", (x.shape[-1],), init=1.0), g.variable("bias", (x.shape[-1],)), eps=eps)
-gw.BatchNorm2d(num_features)(x) -> gw.nn.batch_norm(x, \
-    g.variable("gain", (num_features,), init=1.0), g.variable("bias", (num_features,)), \
-    g.variable("mean", (num_features,), trainable=False), \
-    g.variable("var", (num_features,), init=1.0, trainable=False))
-gw.BatchNorm1d(num_features)(x) -> gw.nn.batch_norm(x, \
-    g.variable("gain", (num_features,), init=1.0), g.variable("bias", (num_features,)), \
-    g.variable("mean", (num_features,), trainable=False), \
-    g.variable("var", (num_features,), init=1.0, trainable=False))
+gw.BatchNorm2d(num_features)(x) -> gw.nn.batch_norm(x) | its four variables are made, or given
+gw.BatchNorm1d(num_features)(x) -> gw.nn.batch_norm(x) | its four variables are made, or given
+gw.BatchNormalization()(x) -> gw.nn.batch_norm(x, axis=-1, momentum=0.01, eps=0.001) \
+    | its four variables are made; their momentum is 1 - ours
 gw.Dropout(p=None)(x) -> gw.nn.dropout(x, p=p)
+gw.Dropout2d(p=0.5)(x) -> x * gw.nn.dropout(gw.ones_like(x[:, :, :1, :1]), p)
+gw.Upsample(*, scale_factor: int)(x) -> gw.cnn.upsampling2d(x, scale_factor)
+gw.ZeroPad2d(padding: int)(x) -> gw.pad(x, [(0, 0), (0, 0), (padding, padding), (padding, padding)])
+gw.ReflectionPad2d(padding: int)(x) -> \
+    gw.pad(x, [(0, 0), (0, 0), (padding, padding), (padding, padding)], mode="reflect")
+gw.Identity()(x) -> x
 gw.Dropout1d(p=None)(x) -> gw.nn.dropout(x, p=p)
 gw.Flatten()(x) -> gw.flatten(x, 1)
 gw.ReLU()(x) -> gw.nn.relu(x)

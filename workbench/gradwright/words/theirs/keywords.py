@@ -21,6 +21,10 @@ KEYWORDS = """
 *(sample_weight) -> weights=_
 *(ignore_class) -> ignore_index=_
 *(alpha) -> negative_slope=_
+*(inplace, memory_format, device, requires_grad, non_blocking) -> | leave it out
+*(train, is_training) -> training=_
+variable(initializer, initial_value, value, data) -> init=_
+variable(requires_grad) -> trainable=_
 norm(p) -> ord=_
 normal(loc) -> mean=_
 normal(scale) -> std=_
@@ -34,8 +38,8 @@ AdaGrad(initial_accumulator_value) -> initial=_
 AdaGrad(lr_decay) -> gw.optim.AdaGrad(gw.schedules.Inverse(0.01, _))
 Adam(amsgrad) -> gw.optim.AMSGrad()
 AdamW(amsgrad) -> gw.optim.AMSGrad(weight_decay=0.01)
-Adam(weight_decay) -> gw.Trainer(g, loss, l2=_) | torch's Adam adds it to the gradient, as an L2 \
-    penalty is; gw.optim.AdamW decays apart
+Adam(weight_decay) -> gw.Trainer(g, loss, optimizer=CALL, l2=_) \
+    | torch's Adam adds it to the gradient, as an L2 penalty is; gw.optim.AdamW decays apart
 Step(step_size) -> every=_
 Step(gamma) -> factor=_
 Exponential(gamma) -> factor=_
@@ -55,12 +59,13 @@ Trainer(bf16) -> precision=gw.Precision("bfloat16")
 Trainer(mixed_precision, amp, dtype) -> precision=gw.Precision(_)
 Trainer(gradient_checkpointing, remat) -> checkpoint="sqrt"
 Trainer(param_groups, parameter_groups) -> groups=_
-Trainer(epochs) -> trainer.fit(data, epochs=_)
-Trainer(batch_size) -> trainer.fit(data, batch_size=_)
-Trainer(validation) -> trainer.fit(data, validation=_)
-Trainer(shuffle) -> trainer.fit(data, shuffle=_)
+Trainer(epochs) -> CALL.fit(data, epochs=_)
+Trainer(batch_size) -> CALL.fit(data, batch_size=_)
+Trainer(validation) -> CALL.fit(data, validation=_)
+Trainer(shuffle) -> CALL.fit(data, shuffle=_)
 """
-"""Keywords, of an op, an optimizer, a class of settings, or of anything; ``_`` is the value."""
+"""Keywords of an op, an optimizer, a class of settings, or of anything. ``_`` is the value, and
+``CALL`` the call without it."""
 
 VALUES = """
 reduction='mean' ->

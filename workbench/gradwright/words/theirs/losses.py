@@ -29,6 +29,8 @@ gw.margin_ranking_loss(input1, input2, target, margin=None) -> \
     gw.loss.margin_ranking(target, input1, input2, margin=margin) | labels first
 gw.mse_loss(input, target, *, reduction=None) -> \
     gw.loss.mean_squared_error(target, input, reduction=reduction) | labels first
+gw.multilabel_soft_margin_loss(input, target) -> \
+    gw.loss.sigmoid_cross_entropy(target, input) | labels first
 gw.multi_margin_loss(input, target) -> gw.loss.multi_margin(target, input) | labels first
 gw.nll_loss(input, target, weight) -> gw.loss.nll(target, input, class_weights=weight, \
     reduction="mean_by_weight") | labels first
@@ -68,6 +70,10 @@ gw.SmoothL1Loss(*, reduction=None, beta=None)(input, target) -> \
 gw.TripletMarginLoss(margin=None)(anchor, positive, negative) -> \
     gw.loss.triplet_margin(anchor, positive, negative, margin=margin)
 
+gw.BinaryFocalCrossentropy(*, gamma=None, from_logits: True)(y_true, y_pred) -> \
+    gw.loss.sigmoid_focal(y_true, y_pred, alpha=None, gamma=gamma)
+gw.BinaryFocalCrossentropy(*, gamma=None)(y_true, y_pred) -> \
+    gw.loss.sigmoid_focal(y_true, gw.logit(y_pred), alpha=None, gamma=gamma)
 gw.BinaryCrossentropy(from_logits: True)(y_true, y_pred) -> \
     gw.loss.sigmoid_cross_entropy(y_true, y_pred)
 gw.BinaryCrossentropy()(y_true, y_pred) -> gw.loss.log_loss(y_true, y_pred)
@@ -97,6 +103,12 @@ gw.MeanAbsolutePercentageError()(y_true, y_pred) -> \
 gw.MeanSquaredError()(y_true, y_pred) -> gw.loss.mean_squared_error(y_true, y_pred)
 gw.MeanSquaredLogarithmicError()(y_true, y_pred) -> \
     gw.loss.mean_squared_log_error(y_true, y_pred)
+gw.mae(y_true, y_pred) -> gw.loss.absolute_difference(y_true, y_pred)
+gw.mape(y_true, y_pred) -> 100 * gw.mean(gw.abs((y_true - y_pred) / y_true))
+gw.msle(y_true, y_pred) -> gw.loss.mean_squared_log_error(y_true, y_pred)
+gw.kld(y_true, y_pred) -> gw.loss.kl_divergence(y_true, y_pred)
+gw.squared_hinge(y_true, y_pred) -> \
+    gw.mean(gw.square(gw.nn.relu(1 - (2 * y_true - 1) * y_pred))) | labels are 0 and 1
 gw.mse(y_true, y_pred) -> gw.loss.mean_squared_error(y_true, y_pred)
 gw.Poisson()(y_true, y_pred) -> gw.loss.poisson_nll(y_true, y_pred) | predictions are rates
 gw.SparseCategoricalCrossentropy(from_logits: True)(y_true, y_pred) -> \

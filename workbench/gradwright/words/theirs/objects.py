@@ -6,10 +6,10 @@ g.compile(optimizer=None, loss=None, metrics=None) -> \
 g.cuda() -> gw.Session(g, device) | a session has a device
 g.eval() -> gw.Session(g) | run is in eval mode, Trainer.step and run(training=True) in train mode
 g.forward(feeds) -> g.output(feeds, y) | y the tensor to fetch
-g.load_state_dict(state_dict) -> g.values.commit(state_dict)
+g.load_state_dict(state_dict) -> g.values.restore(state_dict)
 g.parameters() -> g.trainable
 g.named_parameters() -> {v.name: v for v in g.trainable}
-g.predict(x) -> gw.predict(y, x) | y the tensor to predict, x feeds by name
+g.predict(x) -> gw.predict(g, y, x) | y the tensor to predict, x arrays by the name of a placeholder
 g.state_dict() -> {v.name: g.values[v.name] for v in g.variables}
 g.train() -> gw.Trainer(g, loss) \
     | run is in eval mode, Trainer.step and run(training=True) in train mode

@@ -11,6 +11,11 @@ gw.NAdam(params=None, lr=0.002, betas=None, eps=None, *, momentum_decay=0.004) -
     gw.optim.Nadam(lr, beta1=betas[0], beta2=betas[1], eps=eps, momentum_decay=momentum_decay)
 gw.RMSprop(params=None, lr=0.01, alpha=0.99, eps=None, *, momentum=None, centered=None) -> \
     gw.optim.RMSProp(lr, rho=alpha, eps=eps, momentum=momentum, centered=centered)
+gw.LBFGS(params=None, lr=1.0) -> gw.optim.Adam() | there is no L-BFGS here
+gw.Rprop(params=None, lr=0.01) -> gw.optim.Lion(lr) \
+    | there is no Rprop here; Lion moves by the sign, too, but of a momentum
+gw.SparseAdam(params=None, lr=0.001) -> gw.optim.Adam(lr) | gradients are dense
+gw.swa_utils() -> gw.Trainer(g, loss, swa=gw.SWA())
 gw.AveragedModel(model) -> gw.Trainer(g, loss, ema=gw.EMA(0.999))
 gw.GradScaler() -> gw.Trainer(g, loss, precision=gw.Precision("float16"))
 gw.autocast(device_type=None, dtype="bfloat16") -> \
@@ -65,12 +70,13 @@ gw.kaiming_uniform_(tensor) -> gw.init.he_uniform() | as init= of g.variable
 gw.kaiming_normal_(tensor) -> gw.init.he_normal() | as init= of g.variable
 gw.normal_(tensor, mean=None, std=None) -> gw.init.normal(mean=mean, std=std) \
     | as init= of g.variable
-gw.uniform_(tensor, a=0.0, b=1.0) -> gw.init.uniform(a, b) | as init= of g.variable
+gw.uniform_(tensor, a=0.0, b=1.0) -> gw.init.uniform(low=a, high=b) | as init= of g.variable
 gw.zeros_(tensor) -> gw.init.zeros() | as init= of g.variable
 gw.ones_(tensor) -> gw.init.ones() | as init= of g.variable
 gw.constant_(tensor, val) -> gw.init.constant(val) | as init= of g.variable
 gw.orthogonal_(tensor) -> gw.init.orthogonal() | as init= of g.variable
-gw.trunc_normal_(tensor, mean=None, std=None) -> gw.init.truncated_normal(mean=mean, std=std) \
-    | as init= of g.variable
+gw.trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0) -> \
+    gw.init.truncated_normal(mean=mean, std=std, lower=(a - mean) / std, upper=(b - mean) / std) \
+    | as init= of g.variable; bounds are in deviations
 """
 """Optimizers, schedules, modules, initializers."""

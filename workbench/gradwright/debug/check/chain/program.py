@@ -91,6 +91,7 @@ class Program:
             o for o in self.computed if _is_real(self.held[o]) and not self.held[o].ndim
         ]
         self._behind: dict[tuple[int, ...], list[Step]] = {}
+        self._units: dict[tuple[int, ...], list[Array]] = {}
         self.loss = self.number[self.loss_copy]
         self.parameters = [self.number[t] for t in self.copies]
         self.is_declared = bool(calls.declared or calls.veiled or run.opened)
@@ -283,6 +284,14 @@ class Program:
         except (ArithmeticError, ValueError):
             return math.nan
         return float(held[self.loss])
+
+    def units(self, registers: Sequence[int]) -> list[Array]:
+        """Return a random direction through some registers, always the same one."""
+        key = tuple(registers)
+        if key not in self._units:
+            rng = np.random.default_rng(self.seed)
+            self._units[key] = [np.asarray(rng.standard_normal(self.held[r].shape)) for r in key]
+        return self._units[key]
 
     def magnitude(self) -> float:
         """Return the size of what the loss is the sum of, whose rounding it has."""

@@ -219,6 +219,19 @@ class Rows(Slope):
         return pushed
 
 
+@functools.lru_cache(256)
+def places(size: tuple[int, ...], counts: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """Return what holds one place of every window, for each place; so many windows along an axis.
+
+    >>> [np.arange(4)[place].tolist() for place in places((2,), (2,))]
+    [[0, 2], [1, 3]]
+    """
+    return [
+        (..., *(slice(p, p + n * k, k) for p, n, k in zip(at, counts, size, strict=True)))
+        for at in np.ndindex(size)
+    ]
+
+
 class Windows(Slope):
     """Disjoint windows give one element each: one place of all windows at a time."""
 
@@ -230,10 +243,7 @@ class Windows(Slope):
 
     def _places(self, counts: Sequence[int]) -> list[tuple[Any, ...]]:
         """Return the slices that hold one place of every window, for each place."""
-        return [
-            (..., *(slice(p, p + n * k, k) for p, n, k in zip(at, counts, self.size, strict=True)))
-            for at in np.ndindex(self.size)
-        ]
+        return places(self.size, tuple(counts))
 
     def measure(self, held: list[Any]) -> None:
         x, y = held[self.call.ins[self.i]], held[self.head]

@@ -255,10 +255,10 @@ class Sweep:
 
     def tied(self, registers: Sequence[int], slopes: Sequence[Array]) -> bool:
         """Tell whether the loss itself moves as ``slopes`` say, along one random direction."""
-        held, rng = self.held, np.random.default_rng(self.program.seed)
+        held, units = self.held, self.program.units(registers)
         moves = [
-            rng.standard_normal(held[r].shape) * np.maximum(np.abs(held[r]), rms(held[r]))
-            for r in registers
+            unit * np.maximum(np.abs(held[r]), rms(held[r]))
+            for r, unit in zip(registers, units, strict=True)
         ]
         want = sum(float(np.vdot(s, v)) for s, v in zip(slopes, moves, strict=True))
         noise = 8 * _EPS * self.program.magnitude()
