@@ -34,6 +34,7 @@ LATER = {
     "train.checkpoints": "Checkpoints resume",
     "train.precision": "FP8 LossScale LossScaler Precision",
     "recipes.depth": "CheckpointedStack DeepTrainer backward_from",
+    "models.sequential": "Sequential",
     "recipes.unrolled_trainer": "UnrolledTrainer",
     "recording": "Run runs",
     "recording.report": "report reporting",
