@@ -91,10 +91,11 @@ def advice_on(name: str) -> Advice | None:
     held = [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]
     conditional = [row for row in held if row.conditions]
     call = typed(name) if conditional else None
-    for row in [] if call is None else conditional:
-        given = _bound(row, call)
-        if given is not None:
-            return _written(row, given, call, {})
+    if call is not None:
+        for row in conditional:
+            given = _bound(row, call)
+            if given is not None:
+                return _written(row, given, call, {})
     return None
 
 
