@@ -1,4 +1,4 @@
-"""A CRNN (Shi et al. 2015) as in Keras's example of reading captchas, its layers written in torch."""
+"""A CRNN (Shi et al. 2015) as in Keras's captcha example, its layers in torch."""
 
 from collections.abc import Iterator
 
@@ -82,7 +82,7 @@ def port() -> tuple[gw.Graph, gw.Tensor]:
     x = gw.nn.relu(x @ p["dense1/kernel"] + p["dense1/bias"])
 
     def gates(name: str) -> gw.Tensor:
-        """Both ways' Keras weights, [.., 4 units] of i, f, c, o, as [2, 4 units, ..] of i, o, f, c."""
+        """Both ways' weights, [.., 4 units] of i, f, c, o, as [2, 4 units, ..] of i, o, f, c."""
         both = gw.stack([p["forward/" + name], p["backward/" + name]])
         i, f, c, o = gw.split(both, 4, axis=-1)
         found = gw.concat(i, o, f, c, axis=-1)

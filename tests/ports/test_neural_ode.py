@@ -1,4 +1,4 @@
-"""A neural ODE (Chen et al. 2018, arXiv:1806.07366), fourth-order Runge-Kutta steps, against JAX."""
+"""A neural ODE (Chen et al. 2018, arXiv:1806.07366), Runge-Kutta steps, against JAX."""
 
 from collections.abc import Callable
 from typing import Any
