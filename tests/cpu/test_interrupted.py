@@ -75,8 +75,8 @@ def test_what_ends_the_making_of_calls_is_made_good_by_the_next_run(graph, monke
     session = gw.Session(g, kernels="wait")
     bind = Binder.bind
 
-    def ended(binder, *args):
-        bind(binder, *args)
+    def ended(binder, *args, **how):
+        bind(binder, *args, **how)
         raise end
 
     with monkeypatch.context() as patched:

@@ -254,8 +254,8 @@ def test_variable_to_constant_and_back():
     assert out.tolist() == [[6.0, 9.0]]
     g.to_variable("hidden/w")
     assert g["hidden/w"].trainable
-    with pytest.raises(GraphError, match="need: a variable"):
-        g.to_constant("x")
+    with pytest.raises(GraphError, match="need: a constant"):
+        g.to_variable("x")
 
 
 def test_tensors_of_two_graphs_do_not_mix():

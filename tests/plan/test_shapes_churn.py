@@ -234,3 +234,29 @@ def test_ops_that_ask_about_sizes_are_opened_at_each_of_them():
             }
             with gw.Session(g, kernels="off") as alone:
                 np.testing.assert_array_equal(session.run(y, feeds), alone.run(y, feeds))
+
+
+@pytest.mark.parametrize("kind", ["dense", "looped", "masked"])
+def test_many_shapes_in_turn_are_planned_once(kind, monkeypatch):
+    """Batches of 120 lengths, over and over: the second round finds all plans, and those inside."""
+    make, rest = GRAPHS[kind]
+    g, fetches = make()
+    made = []
+    compiled = Plan._compile
+
+    def counted(self, *args):
+        made.append(self)
+        return compiled(self, *args)
+
+    monkeypatch.setattr(Plan, "_compile", counted)
+    rng = np.random.default_rng(0)
+    given = [(rng.standard_normal((2, n, *rest)) + 0.01).astype("f4") for n in range(1, 121)]
+    with gw.Session(g, kernels="off") as session:
+        for round_ in range(2):
+            for x in given:
+                session.run(fetches, {"x": x})
+            if round_ == 0:
+                assert made
+                made.clear()
+        assert len(session.plans) == len(given)
+    assert not made

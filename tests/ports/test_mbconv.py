@@ -1,4 +1,4 @@
-"""EfficientNet's MBConv blocks (Tan and Le 2019) train as Keras's layers, written in torch, do."""
+"""EfficientNet's MBConv blocks (Tan and Le 2019) train as Keras's layers, in torch, do."""
 
 from __future__ import annotations
 

@@ -392,8 +392,27 @@ def test_an_update_that_takes_the_place_of_another_says_so():
     gw.nn.batch_norm(g.placeholder("x", (None, 3)), *held, name="bn")
     with pytest.warns(UserWarning, match="takes the place of what 'bn' makes of it"):
         g.update(held[2], held[2] * 0.5)
-    gw.Trainer(g, gw.mean(g["bn"] ** 2.0), gw.optim.SGD(0.0)).step({"x": A})
-    assert not g.values["mean"].any() and g.values["var"].any()
+    trainer = gw.Trainer(g, gw.mean(g["bn"] ** 2.0), gw.optim.SGD(0.0))
+    trainer.step({"x": A})
+    assert not g.values["mean"].any() and (g.values["var"] != 1.0).all()
+
+
+def test_state_of_a_layer_that_shall_have_no_update_stays(torch):
+    g = gw.Graph()
+    x, held = g.placeholder("x", (None, 3)), statistics(g)
+    trainer = gw.Trainer(g, gw.mean(gw.nn.batch_norm(x, *held) ** 2.0), gw.optim.SGD(0.0))
+    g.update(held[2], None)
+    trainer.step({"x": A})
+    assert not g.values["mean"].any() and g.updates.holds_state(held[2])
+    np.testing.assert_allclose(g.values["var"], of_torch(torch, (A, 0.1))[1], rtol=2e-5)
+    g.update(held[2], held[2] + 3.0)  # no warning: it had none
+    trainer.step({"x": A})
+    assert (g.values["mean"] == 3.0).all()
+    g.update(held[3], 2.0 * held[3], when="after")  # reads what the layer makes of it
+    before = g.values["var"]
+    trainer.step({"x": A})
+    expected = 2.0 * (0.9 * before + 0.1 * A.var(0, ddof=1))
+    np.testing.assert_allclose(g.values["var"], expected, rtol=2e-5)
 
 
 def test_a_cell_that_runs_again_declares_its_updates_anew_in_silence():

@@ -55,7 +55,7 @@ def named() -> list[str]:
         for by_value in (False, True):
             op = bend()
             model = make(lambda h, op=op: op(h, h.graph.placeholder("late", ())))
-            watch = gw.GradientWatch(BUDGET)
+            watch = gw.GradientWatch(BUDGET, on_alarm=lambda alarm: None)
             switch = Switch(watch, by_value)
             late = next(t.name for t in model.loss.graph.placeholders if t.name.endswith("late"))
             batches = [{**b, late: switch.late} for b in model.batches()]

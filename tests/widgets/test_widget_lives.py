@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import ipywidgets
 import numpy as np
 import pytest
 
@@ -79,6 +80,21 @@ def test_widgets_made_again_and_again_leave_nothing_at_the_trainer(bench):
     again.wait()
     again.close()
     assert trainer.callbacks == before
+
+
+def test_widgets_made_again_and_again_leave_no_model_behind(bench):
+    before = set(ipywidgets.widgets.widget._instances)
+    for make in (Workbench, ParameterTable, GraphView):
+        for _ in range(3):
+            widget = make(bench.graph, bench.trainer)
+            widget.close()
+            widget.close()
+    LivePlot(bench.trainer).close()
+    shared = ipywidgets.Layout()
+    GraphView(bench.graph, layout=shared).close()
+    assert shared.comm is not None
+    shared.close()
+    assert set(ipywidgets.widgets.widget._instances) <= before
 
 
 def test_a_widget_closed_during_a_fit_leaves_at_its_end(bench):

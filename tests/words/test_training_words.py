@@ -264,6 +264,30 @@ def test_without_source_parameters_stand_for_arguments():
         exec("x.gather(1, x)", scope)
 
 
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("gw.optim.Adam(betas=(0.9,))", "beta2=(0.9,)[1]"),
+        ("gw.optim.Adam(betas=b)", "beta1=b[0], beta2=b[1]"),
+        ("gw.optim.Adam(**{'lr': 0.1})", "did you mean learning_rate=lr?"),
+        ("x.gather(*args)", "gw.take_along_axis(x, index, axis=dim)"),
+        ("x.gather(1, x, 3, 4)", "gw.take_along_axis(x, index, axis=dim)"),
+        ("x.sum(**{'dim': 0})", "did you mean axis=dim?"),
+        ("[v.unsqueeze(0) for v in [x]]", "did you mean v.expand_dims(0)?"),
+        ("(x + 1).view(\n  2,\n  -1)", "did you mean (x + 1).reshape(2, -1)?"),
+        ("gw.pad(x, (1, 2, 3))", "does not fit rank 2"),
+        ("getattr(x, 'unsqueeze')", "did you mean x.expand_dims(dim)?"),
+        ("gw.nn.relu(x, inplace=True)", "did you mean gw.nn.relu(x)? (leave it out)"),
+        ("relu(x, inplace=True)", "did you mean relu(x)? (leave it out)"),
+    ],
+)
+def test_however_a_call_is_written_the_message_is_one(typed, message):
+    names = {"gw": gw, "x": gw.Graph().placeholder("x", (2, 3)), "args": (1,), "b": (0.9, 0.99)}
+    with pytest.raises((AttributeError, TypeError, gw.errors.GradwrightError)) as caught:
+        run(typed, {**names, "relu": gw.nn.relu})
+    assert message in str(caught.value)
+
+
 def test_looking_whether_a_name_is_there_says_no():
     x = gw.Graph().placeholder("x", (2, 3))
     assert not hasattr(x, "detach") and not hasattr(gw.nn, "ReLU") and not hasattr(x.graph, "train")

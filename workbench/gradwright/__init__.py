@@ -34,8 +34,10 @@ LATER = {
     "train.checkpoints": "Checkpoints resume",
     "train.precision": "FP8 LossScale LossScaler Precision",
     "recipes.depth": "CheckpointedStack DeepTrainer backward_from",
+    "models.sequential": "Sequential",
     "recipes.unrolled_trainer": "UnrolledTrainer",
     "recording": "Run runs",
+    "recording.report": "report reporting",
 }
 """The same for what is imported when first asked for: it takes longer than all the rest."""
 MODULES = {

@@ -50,6 +50,10 @@ _lock = module_lock()
 """Of all caches: it is held for a microsecond, and a cache per plan needs none of its own."""
 
 
+COUNTED = 32
+"""Values of a cache up to which its bytes are counted whenever one comes; of more, now and then."""
+
+
 class Bounded(Generic[ValueT]):
     """A cache that forgets what was least recently used, by count and by bytes; for any thread.
 
@@ -77,6 +81,8 @@ class Bounded(Generic[ValueT]):
         self.most, self.most_bytes, self._buffers_of = most, most_bytes, buffers_of
         self._let_go = let_go
         self._held: collections.OrderedDict[Any, ValueT] = collections.OrderedDict()
+        self._uncounted = 0
+        """How many values came since bytes were counted."""
 
     def find(self, key: Any) -> ValueT | None:
         """Return a value, which is then the latest used, or None."""
@@ -95,7 +101,9 @@ class Bounded(Generic[ValueT]):
             held.move_to_end(key)
             while len(held) > self.most:
                 gone.append(held.popitem(last=False)[1])
-            if self.most_bytes is not None:
+            self._uncounted += 1
+            if self.most_bytes is not None and self._uncounted * COUNTED > len(held):
+                self._uncounted = 0  # counting takes 5 us a plan
                 while len(held) > 1 and self.nbytes > self.most_bytes:
                     gone.append(held.popitem(last=False)[1])
         for other in gone:

@@ -143,3 +143,15 @@ def test_ctrl_c_in_the_midst_of_a_resume(tmp_path, monkeypatch):
     monkeypatch.undo()
     trainer.graph["w"].trainable = False
     same_as_ever(trainer, held, before)
+
+
+def test_a_checkpoint_of_a_newer_version_says_so_and_the_one_before_is_taken(tmp_path):
+    trained(tmp_path)
+    *_, second, newest = sorted(tmp_path.glob("*.gw"))
+    assert json.loads(members(newest)["checkpoint.json"])["format"] == 1
+    change(newest, format=9)
+    newer = r"it was written by a newer gradwright \(format 9; this reads up to 1\)"
+    with pytest.raises(TrainingError, match=newer):
+        gw.resume(trainer_of(), tmp_path, newest)
+    with pytest.warns(UserWarning, match=newer):
+        assert gw.resume(trainer_of(), tmp_path).path == second

@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 import anywidget
 import traitlets
 
+from gradwright import __version__
 from gradwright.errors import GradwrightError
+from gradwright.files.whole import write_text
 
 from .cells import close_predecessors
 from .pace import MESSAGES_PER_SECOND, Pace
@@ -64,6 +66,7 @@ class BaseWidget(anywidget.AnyWidget):
     module: ClassVar[str]
     _works: Sequence[Work] = ()
     _paces: Sequence[Pace] = ()
+    _has_own_layout = False
 
     height = traitlets.Int(420, min=160, max=4000, help="Height in pixels.").tag(sync=True)
     message = traitlets.Unicode("", help="A line shown below, such as the last error.").tag(
@@ -74,6 +77,7 @@ class BaseWidget(anywidget.AnyWidget):
         self._esm = bundle(self.module)
         self._held, self._sending = _Holding(), threading.RLock()
         super().__init__(**traits)
+        self._has_own_layout = "layout" not in traits
         close_predecessors(self)
 
     def open(self) -> None:
@@ -156,12 +160,19 @@ class BaseWidget(anywidget.AnyWidget):
         self.message = str(error) if plain else f"{type(error).__name__}: {error}"
 
     def close(self) -> None:
-        """Take the widget off all pages, and end what it runs in the background."""
+        """Take the widget off all pages, and end what it runs in the background.
+
+        Its layout, a model of its own that ipywidgets would keep for good, goes with it unless it
+        was given, and others may have it.
+        """
         for work in self._works:
             work.stop()
         for pace in self._paces:
             pace.close()
+        layout = self.layout if self._has_own_layout else None
         super().close()
+        if layout is not None:
+            layout.close()
         for work in self._works:
             work.join(CLOSING)
 
@@ -221,12 +232,13 @@ class BaseWidget(anywidget.AnyWidget):
         }
         page = _PAGE.format(
             title=html.escape(self._title()),
+            version=__version__,
             # "<" cannot end the script element early, in whatever name it may stand.
             saved=json.dumps(saved, ensure_ascii=True).replace("<", "\\u003c"),
             module=base64.b64encode(bundle(self.module).encode()).decode(),
         )
         if path is not None:
-            Path(path).write_text(page, "utf-8")
+            write_text(path, page)
         return page
 
     def _title(self) -> str:
@@ -253,6 +265,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta name="generator" content="gradwright {version}">
 <title>{title}</title>
 <style>
 body {{ margin: 24px; }}

@@ -45,3 +45,16 @@ def replacing(
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write text, as a whole or not at all.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.txt")
+    >>> write_text(path, "one line")
+    >>> path.read_text()
+    'one line'
+    """
+    with replacing(path) as file:
+        file.write(text.encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,12 +20,12 @@ from ..errors import (
     raised_at,
 )
 from ..op import Op
-from ..spec import Dim, TensorSpec, dtype_name
+from ..spec import Dim, TensorSpec, dtype_name, kind, promote
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
 from ..words.typed import typed
 from .coerce import check_range, coerce
-from .tensor import Node, Tensor
+from .tensor import Constant, Node, Tensor
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -61,6 +63,42 @@ def check_update(variable: Tensor, value: Tensor) -> None:
             need=str(variable.spec),
             facts=[f"got {value.spec} from {value.name!r}"],
         )
+
+
+_WIDTH = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "s": -1, "o": -1}
+
+
+def dtype_beside(own: np.dtype[Any], held: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    """Return the dtype of a number beside tensors: theirs, unless it is of a wider kind."""
+    joint = functools.reduce(promote, held) if held else own
+    return joint if _WIDTH[kind(own)] <= _WIDTH[kind(joint)] else own
+
+
+def renumbered(
+    graph: Graph, inputs: Sequence[Tensor | None], before: Sequence[np.dtype[Any] | None]
+) -> list[Tensor | None]:
+    """Return the inputs of a node whose dtypes have changed, numbers in the one that they take now.
+
+    A number is a 0-d constant without a name of its own that had its neighbours' dtype ``before``.
+    """
+    found = list(inputs)
+    places = [i for i, t in enumerate(inputs) if t is not None and _is_number(t)]
+    others = [i for i, t in enumerate(inputs) if t is not None and i not in places]
+    for i in places if others else ():
+        t = inputs[i]
+        assert t is not None
+        value = t.graph.values.array(t.name).item()
+        own = literal(value, None).dtype
+        then = dtype_beside(own, [d for j in others if (d := before[j]) is not None])
+        now = dtype_beside(own, [x.dtype for j in others if (x := inputs[j]) is not None])
+        if before[i] == then and t.dtype != now:
+            found[i] = graph.scalar(value, now)
+    return found
+
+
+def _is_number(t: Tensor) -> bool:
+    plain = isinstance(t.op, Constant) and not t.rank and not t.spec.by_reference
+    return plain and re.fullmatch(r"(.*/)?constant(_\d+)?", t.name) is not None
 
 
 def initial(name: str, spec: TensorSpec, init: Any) -> Array:

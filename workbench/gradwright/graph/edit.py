@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import CycleError, GradwrightError, GraphError
 from ..op import infer_specs
@@ -35,7 +35,7 @@ class Edit:
         self._before: tuple[dict[str, Node], dict[Tensor, Declared]] | None = None
         self._removed: list[Node] = []
 
-    def __enter__(self) -> Edit:
+    def __enter__(self) -> Self:
         self.graph.changed()
         self._before = dict(self.graph._nodes), dict(self.graph.updates.declared)
         return self
@@ -87,6 +87,9 @@ class Edit:
             unlink(node)
             del self.graph._nodes[node.name]
 
+    def refit(self, node: Node) -> None:
+        """See a node before it is inferred anew."""
+
     def _rewire(self, node: Node, mapping: Mapping[Tensor, Tensor]) -> None:
         self._inputs.setdefault(node, node.inputs)
         set_inputs(node, tuple(mapping.get(t, t) if t is not None else None for t in node.inputs))
@@ -97,7 +100,7 @@ class Edit:
         if order is None:
             raise CycleError("the edit would make a node depend on itself")
         self.graph.updates.drop(self._removed)
-        reinfer(self.graph, order)
+        reinfer(self.graph, order, self.refit)
         for node in self._removed:
             self.graph.values.discard(node.name)
 
@@ -131,13 +134,20 @@ def unlink(node: Node) -> None:
             t.uses = [u for u in t.uses if u is not node]
 
 
-def reinfer(graph: Graph, order: Sequence[Node]) -> None:
-    """Infer the specs of nodes anew, all or none; updates must still fit."""
+def reinfer(
+    graph: Graph, order: Sequence[Node], refit: Callable[[Node], None] | None = None
+) -> None:
+    """Infer the specs of nodes anew, all or none; updates must still fit.
+
+    ``refit`` may change the inputs of a node when those are known.
+    """
     before = {n: (n.op, [t.spec for t in n.outputs]) for n in order}
     try:
         for node in order:
             if isinstance(node.op, Source):
                 continue
+            if refit is not None:
+                refit(node)
             given = [None if t is None else t.spec for t in node.inputs]
             try:
                 node.op = node.op.fitted(given)

@@ -16,7 +16,7 @@ from ..op.declare import Frozen
 from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from ..spec.containers import ContainerSpec
-from .build import build, check_shapes, failed, located
+from .build import build, check_shapes, failed, located, renumbered
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
@@ -315,13 +315,13 @@ def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:
 
 
 def refit(sub: SubGraph, specs: Sequence[TensorSpec]) -> SubGraph:
-    """Return a sub-graph built anew for inputs of other sizes or known values.
+    """Return a sub-graph built anew for inputs of other sizes, dtypes or known values.
 
-    Inputs of another dtype or rank it refuses when they are inferred, so it stays as it is.
+    Inputs of another rank or kind it refuses when they are inferred, so it stays as it is.
     """
     pairs = [(t.spec, s) for t, s in zip(sub.inputs, specs, strict=True)]
-    fits = all(a.dtype == b.dtype and a.rank == b.rank for a, b in pairs)
-    if not fits or all(_covers(a, b) for a, b in pairs):
+    fits = all(kind(a.dtype) == kind(b.dtype) and a.rank == b.rank for a, b in pairs)
+    if not fits or all(a.dtype == b.dtype and _covers(a, b) for a, b in pairs):
         return sub
     graph = Graph(sub.graph.name, scratch=True)
     inputs = [stand_in(graph, t.name, s) for t, s in zip(sub.inputs, specs, strict=True)]
@@ -363,8 +363,11 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
     """Build the nodes of a sub-graph again in ``graph``, on other inputs.
 
     They keep their names where these are free, the user's lines, and what they are gradients of.
+    Sizes that their ops state are those of the inputs.
     """
     mapping: dict[Tensor, Tensor] = dict(zip(sub.inputs, inputs, strict=True))
+    shapes = {t: x.shape for t, x in mapping.items() if t.spec != x.spec}
+    sizes = {**sub.sizes, **bind_dims(shapes)}  # type: ignore[arg-type]
     with graph:
         for node in sub.nodes:
             if node.outputs[0] in mapping:
@@ -374,7 +377,11 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
                 continue
             name = None if graph._full_name(node.name) in graph else node.name
             given = [None if t is None else mapping[t] for t in node.inputs]
-            op = node.op.fitted([None if t is None else t.spec for t in given])
+            before = [None if t is None else t.dtype for t in node.inputs]
+            if any(t is not None and t.dtype != d for t, d in zip(given, before, strict=True)):
+                given = renumbered(graph, given, before)
+            op = node.op.bind(sizes) if sizes else node.op
+            op = op.fitted([None if t is None else t.spec for t in given])
             graph.add(op, given, name)
             made = graph.latest
             made.named, made.site, made.origin = node.named, node.site, node.origin or made.origin

@@ -7,23 +7,23 @@ which all read the values of the run's start and commit together.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
 from ..op import Op, find_op, infer_specs
-from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
+from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
 from ..words.advised import GRAPH, Advised, advised
-from .build import active, check_name, initial, literal, located, number
+from .build import active, check_name, dtype_beside, initial, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
+from .conversion import convert, to_constant, to_variable
 from .doors import Doors
 from .edit import Edit, drop_derived
 from .running import Running
@@ -312,13 +312,11 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
             return self.constant(value)
         held = [t.dtype for t in others if isinstance(t, Tensor)]
         own = as_dtype("int64") if size else literal(value, None).dtype
-        joint = functools.reduce(promote, held, held[0]) if held else own
+        beside = dtype_beside(own, held)
         if size:
-            wide = joint if kind(joint) in "fc" else own
+            wide = beside if kind(beside) in "fc" else own
             return self.add(find_op("full")(shape=(), fill_value=value, dtype=wide), [])  # type: ignore[no-any-return]
-        ranks = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "s": -1, "o": -1}
-        mine, theirs = ranks[kind(own)], ranks[kind(joint)]
-        return self.scalar(value, joint if mine <= theirs else own)
+        return self.scalar(value, beside)
 
     def capture(self, tensor: Tensor) -> Tensor:
         """Return this sub-graph's placeholder for a tensor of an outer graph."""
@@ -344,27 +342,41 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
 
     # -- kinds and names -------------------------------------------------------------------------
 
-    def to_constant(self, *tensors: Tensor | str) -> None:
-        """Turn variables into constants, keeping names and values; their updates are dropped."""
-        self._convert(tensors, Variable, Constant)
+    def to_constant(self, *tensors: Tensor | str, feeds: Mapping[Any, Any] | None = None) -> None:
+        """Freeze the values of variables, placeholders and computed tensors; names are kept.
+
+        What is computed is so in eval mode, from ``feeds``, and reads nothing from then on.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x, w = g.placeholder("x", (2,)), g.variable("w", (2,), init=3.0)
+        >>> y = (w * w) + x
+        >>> g.to_constant("mul")
+        >>> g.values["w"] = [0.0, 0.0]
+        >>> g["mul"].kind, g.output({"x": [0.0, 1.0]}, y)["add"].tolist()
+        ('constant', [9.0, 10.0])
+        """
+        to_constant(self, tensors, feeds or {})
 
     def to_variable(self, *tensors: Tensor | str) -> None:
         """Turn floating constants into trainable variables, keeping names and values."""
-        self._convert(tensors, Constant, Variable)
+        to_variable(self, tensors)
 
-    def _convert(self, tensors: Iterable[Tensor | str], old: type[Op], new: type[Op]) -> None:
-        chosen = [self[t] if isinstance(t, str) else self.check_member(t) for t in tensors]
-        for t in chosen:
-            if not isinstance(t.op, old):
-                raise GraphError(f"{t!r} is a {t.kind}", need=f"a {old.name}")
-            if new is Variable and not is_floating(t.dtype):
-                raise GraphError(f"{t!r} is not floating", need="a floating constant")
-        self.changed()
-        for t in chosen:
-            t.node.op, t.node.trainable = new(), new is Variable
-            t.spec.value = None
-            self.updates.declared.pop(t, None)
-            self._scalars = {k: s for k, s in self._scalars.items() if s is not t}
+    def convert(self, dtypes: Mapping[Tensor | str, Any]) -> None:
+        """Give variables, constants and placeholders other dtypes, in place; all or none.
+
+        Values are rounded, what is computed follows, and numbers beside it take its dtype, as when
+        it was built. Raises DTypeError for text and for what would be lost, GraphError and
+        ShapeError where an op, or an update of a variable, does not take the new dtype.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = g.placeholder("x", (2,)) * g.variable("w", (2,)) + 0.5
+        >>> g.convert({"x": "bfloat16", "w": "bfloat16"})
+        >>> str(y.spec), g.values["w"].dtype.name
+        ('bf16[2]', 'bfloat16')
+        """
+        convert(self, dtypes)
 
     def rename(self, tensor: Tensor | str, name: str) -> None:
         """Rename a node; ``name`` is the full new name, scopes included."""
@@ -399,8 +411,8 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         update of the parameters.
 
         A variable has one update: another takes its place, and a warning says of what; with None
-        it has none. State of layers such as ``gw.nn.batch_norm`` needs none: a step sets that of
-        the layers which its loss is made of.
+        it has none, and stays what it is. State of layers such as ``gw.nn.batch_norm`` needs none
+        declared: a step sets that of the layers which its loss is made of.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

@@ -381,10 +381,9 @@ def _op_of(ufunc: np.ufunc) -> str:
 
 
 def _apply(name: str, *inputs: Any, **attrs: Any) -> Tensor:
-    if name == "add" and any(isinstance(x, Tensor) and x.dtype.kind == "T" for x in inputs):
-        name = "string_concat"  # ``+`` of texts joins them, as Python's does
-    made: Tensor = find_op(name)(**attrs)(*inputs)
-    return made
+    texts = name == "add" and any(isinstance(x, Tensor) and x.dtype.kind == "T" for x in inputs)
+    name = "string_concat" if texts else name  # ``+`` of texts joins them, as Python's does
+    return find_op(name)(**attrs)(*inputs)  # type: ignore[no-any-return]
 
 
 _indexer: Callable[[Tensor, Any], Tensor]

@@ -151,14 +151,16 @@ class Updates(Mapping[Tensor, Tensor]):
     # -- which there are -------------------------------------------------------------------------
 
     def declare(self, variable: Tensor, value: Tensor | None, when: str) -> None:
-        """Declare the update of a variable, or with None that there is none."""
+        """Declare the update of a variable, or with None that it stays what it is."""
         if when not in WHEN:
             raise GraphError(f"when={when!r} is not known", need=" or ".join(map(repr, WHEN)))
+        check_update(variable, variable if value is None else value)
         if value is None:
             self.declared.pop(variable, None)
+            if layers_of(variable):
+                self.declared[variable] = Declared(variable, "before")
             return
-        check_update(variable, value)
-        if old := self._replaced(variable, value):
+        if old := self._replaced(variable, value, when):
             warnings.warn(
                 f"the update of {variable.name!r} to {value.name!r} takes the place of {old}; "
                 "g.update(variable, None) before it says that this is meant",
@@ -166,12 +168,12 @@ class Updates(Mapping[Tensor, Tensor]):
             )
         self.declared[variable] = Declared(value, when)
 
-    def _replaced(self, variable: Tensor, value: Tensor) -> str:
+    def _replaced(self, variable: Tensor, value: Tensor, when: str) -> str:
         """Return in words what sets a variable so far; nothing where a cell declares it again."""
         held = self.declared.get(variable)
-        if held is None:
+        if held is None and when == "before":
             return " and ".join(f"what {n.name!r} makes of it" for n in layers_of(variable))
-        if held.value is value or not _is_there(held.value):
+        if held is None or {held.value} & {value, variable} or not _is_there(held.value):
             return ""
         return f"that to {held.value.name!r}, made at {held.value.node.where or 'no line'}"
 
@@ -196,16 +198,13 @@ class Updates(Mapping[Tensor, Tensor]):
         gone = {t for n in nodes for t in n.outputs}
         self.declared = {v: d for v, d in self.declared.items() if not {v, d.value} & gone}
 
-    def _all(self) -> dict[Tensor, Tensor]:
-        return self.of(*(t for n in self._graph.nodes for t in n.outputs[:1]))
-
     def holds_state(self, variable: Tensor) -> bool:
         """Tell whether steps see a variable as state: of a layer, or set by what reads it before.
 
         Such a variable is not trained unless that is asked for.
         """
         declared = self.declared.get(variable)
-        return bool(layers_of(variable)) if declared is None else declared.when == "before"
+        return (declared is not None and declared.when == "before") or bool(layers_of(variable))
 
     def __contains__(self, variable: object) -> bool:
         if not isinstance(variable, Tensor):
@@ -213,13 +212,14 @@ class Updates(Mapping[Tensor, Tensor]):
         return variable in self.declared or bool(layers_of(variable))
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter(self._all())
+        states = [t for t in self._graph.variables if layers_of(t)]
+        return iter(dict.fromkeys([*states, *self.declared]))
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(list(iter(self)))
 
     def __getitem__(self, variable: Tensor) -> Tensor:
-        return self._all()[variable]
+        return self.of(*(t for n in self._graph.nodes for t in n.outputs[:1]))[variable]
 
     def __repr__(self) -> str:
         return f"<Updates of {', '.join(repr(v.name) for v in self) or 'nothing'}>"

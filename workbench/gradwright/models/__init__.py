@@ -1,4 +1,4 @@
-"""Whole models at work: decoders, tokenizers, and generation token by token.
+"""Whole models at work: stacks of layers, decoders, tokenizers, and generation token by token.
 
 `Generation` is the loop to use, with sampling strategies, stop rules and streams. `generate` and
 `KvCache` are for graphs that hold caches and sampling themselves.
@@ -23,13 +23,17 @@ from .sampling import (
     in_order,
     probabilities,
 )
+from .sequential import Conv, Dense, Embedding, Sequential
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
     "CharTokenizer",
     "Completion",
+    "Conv",
     "Decoder",
     "DecoderConfig",
+    "Dense",
+    "Embedding",
     "FrequencyPenalty",
     "Generation",
     "Greedy",
@@ -39,6 +43,7 @@ __all__ = [
     "Piece",
     "PresencePenalty",
     "RepetitionPenalty",
+    "Sequential",
     "Strategy",
     "Temperature",
     "TextCodec",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import GraphError
+from ..files.whole import write_text
 
 _TORN = "\N{REPLACEMENT CHARACTER}"
 """What bytes decode to that are no character, or not yet."""
@@ -85,7 +86,7 @@ class CharTokenizer:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the characters as JSON."""
-        Path(path).write_text(json.dumps({"characters": self.characters}), "utf-8")
+        write_text(path, json.dumps({"characters": self.characters}))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> CharTokenizer:

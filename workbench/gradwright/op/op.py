@@ -228,10 +228,9 @@ class Op(Frozen):
         return seams.builder.interpret(self, xs, training=False)
 
     def forward_into(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        """Write the outputs into arrays that are given, where an op can; plans then allocate none.
+        """Write the outputs into given arrays, where an op can; plans then allocate none.
 
-        An output of ``overwrites`` may lie where its input lies, if that has the same shape and
-        dtype and nobody reads it afterwards: so an element is read before it is written.
+        Of ``overwrites`` one may be its input itself: an element is read before it is written.
         """
         raise NotImplementedError(f"{self.name} returns its outputs")
 

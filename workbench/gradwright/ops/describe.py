@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedOpError
+from ..files.whole import write_text
 from ..op import OPS, REQUIRED, Attr, Op
 from ..op.calling import HIDDEN, called, function, public_name, public_outputs
 from ..spec import dtype_name
@@ -224,7 +225,7 @@ def schema(path: str | Path | None = None) -> dict[str, Any]:
     """
     found = {"format": "gradwright-ops", "version": 1, "ops": [e.schema() for e in table()]}
     if path is not None:
-        Path(path).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write_text(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     return found
 
 

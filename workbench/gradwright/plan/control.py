@@ -27,7 +27,7 @@ from .template import Templates
 
 Run = Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]]
 """(inputs, the arrays that outputs may be put into) -> outputs."""
-MAX_PLANS = 64
+MAX_PLANS = 256
 """How many plans of one sub-graph are kept, least recently used first to go."""
 
 

@@ -14,7 +14,7 @@ from ..shared import Bounded
 from ..spec import TensorSpec, known_spec
 
 Array = np.ndarray[Any, Any]
-MAX_TAILS = 32
+MAX_TAILS = 128
 
 
 class Segment:

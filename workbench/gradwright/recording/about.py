@@ -39,7 +39,7 @@ def described(trainer: Training) -> dict[str, Any]:
             "deterministic": session.deterministic,
             "tuning": session.tuning,
         },
-        "versions": {"python": platform.python_version()} | _versions(),
+        "versions": {"python": platform.python_version()} | versions(),
         "machine": {"host": platform.node(), "system": platform.platform(), "cpus": os.cpu_count()},
         "git": git_commit(Path.cwd()),
         "program": Path(sys.argv[0]).name if sys.argv else "",
@@ -55,7 +55,8 @@ def settings(trainer: Training) -> Any:
         return {"text": repr(config)}
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that decide what happens."""
     found = {}
     for name in LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):

@@ -100,12 +100,16 @@ class Editor:
 
         ``whole`` declines composites that the device does not run in one piece.
         """
+        return self.make_all(op, *ins, whole=whole)[0]
+
+    def make_all(self, op: Op, *ins: int | None, whole: bool = False) -> tuple[int, ...]:
+        """Add an op as ``make`` does; returns all its results."""
         op = op.for_mode(self.program.training)
         given = [None if i is None else self.specs[i] for i in ins]
         outs = infer_specs(op, given)
         if whole and op.is_composite() and not self.program.is_lowered(op, given, outs):
             raise DeclinedError
-        return self.program.emit(op, ins, outs, self.root.origin, self.root.path)[0]
+        return self.program.emit(op, ins, outs, self.root.origin, self.root.path)
 
     def constant(self, array: Array, recipe: Recipe | None = None, *, sized: bool = False) -> int:
         """Return the number of a constant; small ones of equal content are one value.

@@ -18,6 +18,7 @@ INPUTS: dict[str, tuple[tuple[Any, ...], str]] = {
     "v": ((4,), "float32"),
     "s": (("B", 3, 4), "float32"),
     "wide": ((4, 32), "float32"),
+    "k": ((2, 2, 2, 2), "float32"),
 }
 """What the parameters of examples stand for."""
 

@@ -89,7 +89,7 @@ class Session(Planned):
         tuning: Mapping[str, Any] | None = None,
         checkpoint: Checkpoint = None,
         memory: Manager = "arena",
-        max_plans: int = 64,
+        max_plans: int = 256,
         cache_bytes: int | None = None,
         skip_rewrites: Collection[str] | str = (),
         listeners: Iterable[Listener] = (),

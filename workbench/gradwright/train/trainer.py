@@ -144,7 +144,8 @@ class Trainer:
             progress: whether to show a bar; ``"auto"`` does in notebooks and terminals.
 
         Raises FeedError or TrainingError for data that does not fit, and TrainingError at the first
-        step whose loss or gradient is not finite, before it changes anything.
+        step whose loss or gradient is not finite, before it changes anything. After SIGTERM it ends
+        with the step, and raises ``errors.Terminated``, an exit with status 143.
         """
         if more:
             if not self.config.columns:
@@ -233,10 +234,7 @@ class Trainer:
 
     status: str = part("control.status", '``"idle"``, ``"running"`` or ``"paused"``.')
     is_torn: bool = part("control.is_torn", "Whether a second Ctrl-C has ended a step midway.")
-    progress: FitProgress | None = part(
-        "loop.progress",
-        "How far the present ``fit`` is, or how the last one ended; None before any.",
-    )
+    progress: FitProgress | None = part("loop.progress", "How far the present or last ``fit`` is.")
     callbacks: tuple[Callback, ...] = part("hooks.callbacks", "Those called between steps.")
     swapped: str = part("weights.swapped", "The average that stands in for the weights, if any.")
 

@@ -88,10 +88,12 @@ def advice_on(name: str) -> Advice | None:
     Only rows with conditions that hold are considered, as of ``gather(x, dim: int, index)``: what
     fails for another reason gets no advice.
     """
-    call = typed(name)
+    held = [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]
+    conditional = [row for row in held if row.conditions]
+    call = typed(name) if conditional else None
     if call is not None:
-        for row in [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]:
-            given = _bound(row, call) if row.conditions else None
+        for row in conditional:
+            given = _bound(row, call)
             if given is not None:
                 return _written(row, given, call, {})
     return None
@@ -286,18 +288,19 @@ class _Put(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.value, ast.Tuple | ast.List):
             return node
-        at = (
-            ast.literal_eval(node.slice)
-            if not isinstance(node.slice, ast.Slice)
-            else slice(
-                *(
-                    None if p is None else ast.literal_eval(p)
-                    for p in (node.slice.lower, node.slice.upper)
-                )
-            )
-        )
-        part = node.value.elts[at]
+        try:
+            part = node.value.elts[_place(node.slice)]
+        except (IndexError, ValueError):  # as of (0.9,) for two betas
+            return node
         return ast.Tuple(part, ast.Load()) if isinstance(part, list) else part
+
+
+def _place(node: ast.expr) -> Any:
+    """Return the number, or the slice, that stands in brackets."""
+    if not isinstance(node, ast.Slice):
+        return ast.literal_eval(node)
+    ends = (None if end is None else ast.literal_eval(end) for end in (node.lower, node.upper))
+    return slice(*ends)
 
 
 def _said(given: ast.keyword) -> list[ast.keyword]:

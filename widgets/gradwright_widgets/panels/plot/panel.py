@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from gradwright.errors import GradwrightError
+from gradwright.files.whole import write_text
 from gradwright.train import History, Record
 
 from ...host.desk import Desk
@@ -262,7 +263,7 @@ class PlotPanel(Panel):
                     ]
                     writer.writerow([*head, f"{step:.15g}", *times, repr(value)])
         if path is not None:
-            Path(path).write_text(out.getvalue(), "utf-8")
+            write_text(path, out.getvalue())
         return out.getvalue()
 
     def to_plotly(self) -> go.Figure:

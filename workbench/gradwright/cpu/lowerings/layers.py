@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...ops.convolutions.formats import is_first
 from ...ops.convolutions.windows import Windows
 from ...program.lowering import lowering
 from ...spec import TensorSpec
@@ -58,7 +59,7 @@ def _convolves(name: str, bind: Callable[..., Sequence[Call] | None], weight: in
 
     @lowering(name)
     def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
-        if not floats(*(s for s in ins if s is not None)):
+        if not floats(*(s for s in ins if s is not None)) or not is_first(op):
             return None
         windows = op.windows(ins[weight])
         return Native(lambda xs, ys: bind(windows, op.groups, xs, ys))
@@ -80,6 +81,8 @@ def _conv_transpose(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native |
     x, weight = ins[:2]
     if x is None or weight is None or not floats(*(s for s in ins if s is not None)):
         return None
+    if not is_first(op):
+        return None
     pads, _ = op.pads(x, weight)
     windows = Windows.of(weight.shape[2:], op.stride, pads, op.dilation)
     return Native(lambda xs, ys: bind_transposed(windows, op.groups, xs, ys))
@@ -90,7 +93,7 @@ def _conv_transpose(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native |
 @lowering("max_pool3d")
 def _max_pool(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Search windows row by row."""
-    if not floats(ins[0]):
+    if not floats(ins[0]) or not is_first(op):
         return None
     windows = op.windows(outs[0].rank - 2)
     return Native(lambda xs, ys: bind_max_pool(windows, xs, ys))

@@ -107,7 +107,8 @@ def judge(analytic: float, found: Slope, rtol: float) -> Comparison:
         verdict = "unclear" if hidden else "ok"
     elif apart > 10 * found.error:
         open_ = found.lost or found.grains(analytic) or (found.stair and analytic == 0)
-        verdict = "unclear" if open_ else "fail"
+        one_sided = found.is_of_one_side(analytic, rtol)
+        verdict = "unclear" if open_ else "kink" if one_sided else "fail"
     return Comparison(verdict, analytic, found.value, tolerance, found)
 
 

@@ -40,6 +40,7 @@ LEAST = float(np.finfo(np.float64).smallest_subnormal)  # the rounding of what i
 _NOISY = 1e4  # roundings of its value that a function may be off without being noisy
 _LOST = 1e-3  # part of its size by which a function may scatter and still have a slope
 INSIDE = 1e3 * EPS  # what numbers up to a thousand inside of f are rounded by, at most
+_TURNED = 0.1  # part of the larger slope by which those of two sides differ at a kink
 _SUDDEN = 100  # growth of a change by a step √10 times as long: 10 of a square, 32 of a cube
 _UNRESOLVED = 100  # roundings that a slope may be off without f being too fast for the steps
 
@@ -94,6 +95,17 @@ class Slope:
             return False
         low, high = moving.min(), moving.max()
         return bool(low - 0.2 * abs(low) <= slope <= high + 0.2 * abs(high))
+
+    def is_of_one_side(self, slope: float, rtol: float) -> bool:
+        """Tell whether ``slope`` is that of one side, and the other's is far from it.
+
+        So it is where a kink is closer than all steps that show more than noise, as of a relu that
+        has just died: central differences are the mean of both sides, and none is its slope.
+        """
+        noise = self.noise / float(self.steps[self.best])
+        size = max(abs(self.left), abs(self.right))
+        near = min(abs(slope - self.left), abs(slope - self.right)) <= rtol * size + noise
+        return near and abs(self.right - self.left) > max(_TURNED * size, 10 * noise)
 
     def admits(self, slope: float, tolerance: float) -> bool:
         """Tell whether ``slope`` lies between the one-sided slopes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ...graph import (
 )
 from ...graph.expand import expansion
 from ...op import Op
+from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
 from .node import ONNX
@@ -172,6 +173,8 @@ def write(
 ) -> list[str]:
     """Write an op in the first way that works, and return the names of its outputs."""
     op = op.for_mode(False)
+    if not is_first(op):
+        return _write_channels_first(out, op, xs, specs, results, name, wanted)
     call = Call(out, op, [x or "" for x in xs], list(specs), list(results), name, list(wanted))
     at = len(out.nodes)
     for way in (ONNX.writers.get(op.name, write_by_rule), _write_expansion):
@@ -183,6 +186,29 @@ def write(
         return list(made) if isinstance(made, (list, tuple)) else [made]
     out.root.missing[op.name] += 1
     return [out.fresh(name) for _ in results]
+
+
+def _write_channels_first(
+    out: Output,
+    op: Any,
+    xs: Sequence[str | None],
+    specs: Sequence[TensorSpec | None],
+    results: Sequence[TensorSpec],
+    name: str,
+    wanted: Sequence[bool],
+) -> list[str]:
+    """Write an op for channels last as one for channels first, which are all that ONNX has."""
+
+    def permuted(x: str | None, order: Sequence[int] | None) -> str | None:
+        base = f"{name}/transpose"
+        return x if not x or order is None else out.add("Transpose", [x], base=base, perm=order)[0]
+
+    orders, given = [op.order(i) for i in range(len(xs))], op.order(None)
+    ins = [permuted(x, order) for x, order in zip(xs, orders, strict=True)]
+    inner = [moved(s, order) for s, order in zip(specs, orders, strict=True)]
+    outer = [moved(s, given) for s in results]
+    made = write(out, op.first(), ins, inner, outer, name, wanted)
+    return [permuted(y, back(given)) or "" for y in made]
 
 
 def _write_expansion(call: Call) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import DTypeError, GraphError, ShapeError
 from ...graph import Graph, SubGraph, Tensor, active_graph
 from ...graph.build import check_name, owner_of
-from ...graph.expand import infer_nodes, inline
+from ...graph.expand import infer_nodes, inline, refit
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
 from .body import Body, flatten
@@ -50,6 +50,10 @@ class Call(Op):
             if x.rank != stated.rank or x.dtype != stated.dtype:
                 raise DTypeError(f"{self.label} takes {stated.spec} as {stated.name!r}, got {x}")
         return tuple(infer_nodes(self.body, xs))
+
+    def fitted(self, specs: Sequence[TensorSpec]) -> Op:
+        body = refit(self.body, specs)
+        return self if body is self.body else self.replace(body=body)
 
     def expand(self, *xs: Tensor) -> tuple[Tensor, ...]:
         graph = active_graph()

@@ -80,7 +80,13 @@ class While(LoopOp):
         logs = [*results, *tape]
         return (*now, *(log.done(s) for log, s in zip(logs, specs[n:], strict=True)))
 
-    def pull(
+    def has_turns(self, xs: Sequence[Tensor]) -> Tensor | bool | None:
+        go, trip = xs[:2]
+        if self.max_steps == 0:
+            return None
+        return go if trip is None else go & (trip > 0)
+
+    def pull_turns(
         self,
         gs: Sequence[Any],
         ys: Sequence[Tensor],

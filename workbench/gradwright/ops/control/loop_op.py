@@ -10,12 +10,18 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from ...errors import DTypeError, GradwrightError, GraphError, ShapeError
-from ...graph import SubGraph, Tensor
-from ...graph.expand import infer_nodes, refit
-from ...op import Cotangent, Op, attr
+from ...graph import Graph, SubGraph, Tensor
+from ...graph.build import active_graph
+from ...graph.expand import infer_nodes, inline, refit, stand_in
+from ...op import ZERO, Cotangent, NotDifferentiable, Op, attr, seams
 from ...spec import AnyDim, Dim, TensorSpec, shapes_differ
 from ...spec.containers import ContainerSpec, SequenceSpec
 from ...spec.containers import join as join_containers
+from ..core.choice import Where
+from ..core.elementwise import Add
+from ..core.like import ZerosLike
+from ..core.pullback import reached_from
+from .fixed import Fixed, fixed
 from .steps import Step, apart
 
 NUMBER = TensorSpec((), "int64")
@@ -178,6 +184,94 @@ class LoopOp(Op, abstract=True):
     ) -> Sequence[Cotangent]:
         wanted = [x is not None and x.spec.differentiable for x in xs]
         return self.pull(gs, ys, xs, wanted)
+
+    def pull(
+        self,
+        gs: Sequence[Any],
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        wanted: Sequence[bool],
+    ) -> Sequence[Cotangent]:
+        """Return the cotangents of those inputs that are wanted."""
+        found = self.fixed
+        turns = None if found is None else self.has_turns(xs)
+        if found is None or turns is None:
+            return self.pull_turns(gs, ys, xs, wanted)
+        return _pull_fixed(self, found, turns, gs, ys, xs, wanted)
+
+    def has_turns(self, xs: Sequence[Tensor]) -> Tensor | bool | None:
+        """Return True, bool[] where a run decides, or None where there is none, or nobody knows."""
+        raise NotImplementedError
+
+    def pull_turns(
+        self,
+        gs: Sequence[Any],
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        wanted: Sequence[bool],
+    ) -> Sequence[Cotangent]:
+        """Return them by a loop the other way alone."""
+        raise NotImplementedError
+
+    @property
+    def fixed(self) -> Fixed | None:
+        """What is the same in each turn, apart from the rest; None if there is nothing."""
+        return fixed(self.body, len(self.body.inputs) - 1 - self.n_carry - self.n_xs)
+
+
+def _pull_fixed(
+    op: LoopOp,
+    found: Fixed,
+    turns: Tensor | bool,
+    gs: Sequence[Any],
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    wanted: Sequence[bool],
+) -> Sequence[Cotangent]:
+    """Return the cotangents of a loop's inputs, with what is fixed pulled back once, at the end.
+
+    The loop the other way adds up the cotangents of what it reads; so it neither computes that in
+    each turn, nor pulls through it. Of no turns nothing comes, where 0·∞ would be NaN.
+    """
+    graph, n = active_graph() or xs[0].graph, len(xs) - len(found.captured)
+    held = dict(zip(found.captured, xs[n:], strict=True))
+    made = dict(zip(found.before.outputs, inline(found.before, graph, xs[n:]), strict=True))
+    given = {**held, **made}
+    needed = [given[t] for t in found.needed]
+    asked = [*wanted[:n], *(t.spec.differentiable for t in needed)]
+    lean: Any = op.replace(body=found.body)
+    pulled = lean.pull_turns(gs, ys, [*xs[:n], *needed], asked)
+    direct = dict(zip(found.needed, pulled[n:], strict=True))
+    out: list[Cotangent] = [*pulled[:n], *(direct.get(t, ZERO) for t in found.captured)]
+    ends = {t: g for t in made if (g := direct.get(t, ZERO)) is not ZERO}
+    refused = [g for g in ends.values() if isinstance(g, NotDifferentiable)]
+    for k, t in enumerate(found.captured):
+        i = n + k
+        reached = reached_from(found.before.nodes, t)
+        onto = {y: g for y, g in ends.items() if y in reached}
+        if not wanted[i] or not onto or isinstance(out[i], NotDifferentiable):
+            continue
+        if refused:
+            out[i] = refused[0]
+            continue
+        more = _pulled(found.before, k, onto, graph, xs[n:])
+        if isinstance(turns, Tensor):
+            more = Where()(turns, more, ZerosLike()(more))
+        out[i] = more if out[i] is ZERO else Add()(out[i], more)
+    return out
+
+
+def _pulled(
+    sub: SubGraph, wrt: int, ends: dict[Tensor, Any], graph: Graph, xs: Sequence[Tensor]
+) -> Tensor:
+    """Return the cotangent of one input of a sub-graph, of whose outputs some have cotangents."""
+    scratch = Graph("gradient", scratch=True)
+    own = [stand_in(scratch, f"x{i}", bare(t.spec)) for i, t in enumerate(sub.inputs)]
+    ys = dict(zip(sub.outputs, inline(sub, scratch, own), strict=True))
+    gs = [stand_in(scratch, f"g{i}", bare(t.spec)) for i, t in enumerate(ends)]
+    found = seams.gradients([ys[t] for t in ends], [own[wrt]], gs, unreachable="zero")
+    (made,) = inline(SubGraph([*own, *gs], found), graph, [*xs, *ends.values()])
+    return made
 
 
 def item_of(spec: TensorSpec) -> TensorSpec:

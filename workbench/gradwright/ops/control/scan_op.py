@@ -28,7 +28,7 @@ from ...op import (
 from ...spec import AnyDim, Dim, TensorSpec, differ, known_spec
 from ...spec.containers import ContainerSpec, SequenceSpec
 from ..core.joining import Concat
-from ..core.like import ZerosLike
+from ..core.like import ShapeOf, ZerosLike
 from ..core.movement import ExpandDims
 from ..core.pullback import reached_from
 from .loop_op import LoopOp, Turns, bare, item_of
@@ -113,7 +113,16 @@ class Scan(LoopOp):
         logs = [*results, *tape]
         return (*now, *(log.done(s) for log, s in zip(logs, specs[n:], strict=True)))
 
-    def pull(
+    def has_turns(self, xs: Sequence[Tensor]) -> Tensor | bool | None:
+        x = xs[self.n_carry] if self.n_xs else None
+        if x is not None and isinstance(x.spec, ContainerSpec):
+            return None
+        rows = self.length if x is None else x.shape[0]
+        if isinstance(rows, int):
+            return True if rows > 0 else None
+        return None if x is None else ShapeOf()(x)[0] > 0
+
+    def pull_turns(
         self,
         gs: Sequence[Any],
         ys: Sequence[Tensor],

@@ -13,6 +13,7 @@ from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec
 from ..core.scatter import TakeAlongAxis
 from .bands import AlongAxes, AlongAxesGrad, Bands, cached
+from .formats import IMAGES, Formatted
 from .pooling import MaxPool1d, MaxPool2d, MaxPool3d
 from .windows import check_images
 
@@ -74,7 +75,7 @@ class _Adaptive(Op):
         yield ErrorSample((x,), {"output_size": (2,) * 4}, "is not understood")
 
 
-class _AdaptiveAvgPool(_Adaptive, AlongAxes):
+class _AdaptiveAvgPool(_Adaptive, AlongAxes, Formatted):
     dependence = LINEAR
 
     def bands(self, shape: Sequence[int]) -> Mapping[int, Bands]:
@@ -95,6 +96,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
 
 
 AlongAxesGrad.example = AdaptiveAvgPool1d
@@ -113,6 +115,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
@@ -128,9 +131,10 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]
 
 
-class _AdaptiveMaxPool(_Adaptive):
+class _AdaptiveMaxPool(_Adaptive, Formatted):
     def expand(self, x: Any) -> Any:
         pairs = list(zip(x.shape[2:], self.sizes(x.shape[2:]), strict=True))
         if all(isinstance(n, int) and isinstance(m, int) and n % m == 0 for n, m in pairs):
@@ -203,6 +207,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
@@ -218,6 +223,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
@@ -233,3 +239,4 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]

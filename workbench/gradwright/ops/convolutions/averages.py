@@ -12,6 +12,7 @@ from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, at
 from ...spec import TensorSpec
 from ..core.special import widened
 from ..numerics.summing import SHORT
+from .formats import IMAGES, Formatted
 from .pooling import RENAMED, Pooling
 from .windows import Windows, check_cotangent, check_images, chunks
 
@@ -43,7 +44,7 @@ class AvgPooling(Pooling, abstract=True):
                 yield shape, {**attrs, "count_include_pad": False}
 
 
-class _AvgPool(AvgPooling):
+class _AvgPool(AvgPooling, Formatted):
     onnx: ClassVar[OnnxRule | None] = OnnxRule("AveragePool", since=19, rename=RENAMED)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -69,7 +70,7 @@ class _AvgPool(AvgPooling):
         return y.reshape(*x.shape[:2], *n_out).astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (AvgPoolGrad(**self.attributes())(gs[0], xs[0]),)
+        return (AvgPoolGrad(**self.settings())(gs[0], xs[0]),)
 
 
 def _total(views: Iterator[Array], out: Array | None = None) -> Array:
@@ -108,6 +109,7 @@ class AvgPool1d(_AvgPool):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
 
 
 class AvgPool2d(_AvgPool):
@@ -123,6 +125,7 @@ class AvgPool2d(_AvgPool):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
 
 
 class AvgPool3d(_AvgPool):
@@ -138,6 +141,7 @@ class AvgPool3d(_AvgPool):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]
 
 
 class AvgPoolGrad(AvgPooling):

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import LINEAR, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import AnyDim, TensorSpec
 from ..core.padding import Pad
 from .averages import AvgPool1d, AvgPool2d, AvgPool3d
+from .formats import IMAGES, Formatted
 from .windows import check_images, per_axis
 
 KINDS = "fcbiu"
@@ -31,7 +32,7 @@ def _blocks(sizes: Sequence[AnyDim], block: Sequence[int]) -> list[AnyDim]:
     return out
 
 
-class SpaceToDepth(Op):
+class SpaceToDepth(Formatted):
     """Blocks of images become channels.
 
     y[n, (i·b + j)·C + c, p, q] = x[n, c, p·b + i, q·b + j]
@@ -49,6 +50,7 @@ class SpaceToDepth(Op):
     namespace = "cnn"
     block_size: int = attr(doc="Size of the blocks along each axis.")
     mode: str = attr("dcr", doc="Which is first, place or channel.", choices=("dcr", "crd"))
+    data_format: str = IMAGES[2]
     onnx = OnnxRule("SpaceToDepth", since=1, rename={"block_size": "blocksize"})
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -78,7 +80,7 @@ class SpaceToDepth(Op):
         yield ErrorSample((TensorSpec((1, 3, 4, 3)),), {"block_size": 0}, "is not understood")
 
 
-class DepthToSpace(Op):
+class DepthToSpace(Formatted):
     """Channels become blocks of larger images (Shi et al. 2016).
 
     y[n, c, p·b + i, q·b + j] = x[n, (i·b + j)·C + c, p, q]
@@ -96,6 +98,7 @@ class DepthToSpace(Op):
     namespace = "cnn"
     block_size: int = attr(doc="Size of the blocks along each axis.")
     mode: str = attr("dcr", doc="Which is first, place or channel.", choices=("dcr", "crd"))
+    data_format: str = IMAGES[2]
     onnx = OnnxRule("DepthToSpace", since=11, rename={"block_size": "blocksize"})
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -129,7 +132,7 @@ class DepthToSpace(Op):
         yield ErrorSample((TensorSpec((1, 3, 4, 3)),), {"block_size": 2}, "do not make blocks")
 
 
-class _Batched(Op):
+class _Batched(Formatted):
     """Blocks of images that become a batch's images of their own, or come from such."""
 
     namespace = "cnn"
@@ -156,6 +159,7 @@ class SpaceToBatch(_Batched):
     """
 
     padding: tuple[tuple[int, int], ...] | None = attr(None, doc="(before, after) per axis.")
+    data_format: str = IMAGES[2]
 
     def pads(self, x: TensorSpec) -> Pad:
         """Return the padding of all axes."""
@@ -207,6 +211,7 @@ class BatchToSpace(_Batched):
     """
 
     crops: tuple[tuple[int, int], ...] | None = attr(None, doc="(before, after) per axis.")
+    data_format: str = IMAGES[2]
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         block = self.block(x)
@@ -250,7 +255,7 @@ class BatchToSpace(_Batched):
         yield ErrorSample((x,), {"block_size": (2, 3), "crops": ((1, 1),)}, "crops=((1, 1),)")
 
 
-class _Upsampling(Op):
+class _Upsampling(Formatted):
     """Each element becomes a block of equal ones."""
 
     namespace = "cnn"
@@ -299,6 +304,7 @@ class Upsampling1d(_Upsampling):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
 
 
 class Upsampling2d(_Upsampling):
@@ -313,6 +319,7 @@ class Upsampling2d(_Upsampling):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
 
 
 class Upsampling3d(_Upsampling):
@@ -328,3 +335,4 @@ class Upsampling3d(_Upsampling):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]

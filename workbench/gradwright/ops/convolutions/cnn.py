@@ -23,12 +23,12 @@ from ...op import (
     OnnxRule,
     Op,
     Sample,
-    WeightSite,
     attr,
 )
 from ...spec import TensorSpec, differ, promote
 from ..core.special import widened
 from .correlation import correlate, correlate_back, correlated
+from .formats import IMAGES, KERNELS, Formatted
 from .windows import Sizes, Windows, check_cotangent, check_images
 
 Array = np.ndarray[Any, Any]
@@ -80,7 +80,7 @@ class Convolution(Op, abstract=True):
                 "channels differ",
                 need="x.shape[1] == weight.shape[1]·groups, "
                 f"got {x.shape[1]} and {n_in * self.groups}",
-                hint="gw.transpose: images are f32[N, C, …] and kernels f32[O, C/groups, …]"
+                hint="gw.transpose, or data_format= and weights_format=: channels come first here"
                 if x.shape[-1] in (n_in * self.groups, weight.shape[-2])
                 else "",
             )
@@ -105,10 +105,11 @@ class Convolution(Op, abstract=True):
             yield (1, 2, 3, 2, 3), (1, 2, 2, 1, 2), {"stride": (1, 1, 2), "padding": (1, 0, 0)}
 
 
-class _Conv(Convolution):
+class _Conv(Convolution, Formatted):
     """Convolution with a weight of known rank."""
 
     autocast = Autocast.CONVOLUTION
+    kernels = (1,)
     onnx: ClassVar[OnnxRule | None] = OnnxRule(
         "Conv",
         since=11,
@@ -131,16 +132,12 @@ class _Conv(Convolution):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x, weight, *bias) = gs, xs
-        settings = self.attributes()
+        settings = self.settings()
         return (
             lambda: ConvInputGrad(**settings)(g, weight, x),
             lambda: ConvWeightGrad(**settings)(x, g, weight),
             *(lambda: g.sum((0, *range(2, x.rank))) for _ in bias),
         )
-
-    def weight_sites(self) -> tuple[WeightSite, ...]:
-        axes = {1: "w", 2: "h,w", 3: "d,h,w"}[self.n_axes or 2]
-        return (WeightSite(1, f"out,in,{axes}", self.name),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -180,6 +177,8 @@ class Conv1d(_Conv):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
+    weights_format: str = KERNELS[1]
 
 
 class Conv2d(_Conv):
@@ -199,6 +198,8 @@ class Conv2d(_Conv):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
+    weights_format: str = KERNELS[2]
 
 
 class Conv3d(_Conv):
@@ -216,6 +217,8 @@ class Conv3d(_Conv):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]
+    weights_format: str = KERNELS[3]
 
 
 class ConvInputGrad(Convolution):

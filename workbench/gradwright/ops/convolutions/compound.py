@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Autocast, ErrorSample, Op, Sample, WeightSite, attr
+from ...op import Autocast, ErrorSample, Sample, attr
 from ...spec import TensorSpec
 from .cnn import Conv2d
+from .formats import IMAGES, KERNELS, Formatted
 
 
-class _Depthwise(Op):
+class _Depthwise(Formatted):
     """Each channel is convolved on its own."""
 
     namespace = "cnn"
@@ -21,6 +22,8 @@ class _Depthwise(Op):
     stride: int | tuple[int, ...] = attr(1, doc="Step of the windows.")
     padding: str | int | tuple[Any, ...] = attr(0, doc="Zeros around the image, same or valid.")
     dilation: int | tuple[int, ...] = attr(1, doc="Distance of a window's elements.")
+    data_format: str = IMAGES[2]
+    weights_format: str = KERNELS[2]
 
     def by_channel(self, x: TensorSpec) -> Conv2d:
         """Return the convolution with as many groups as channels."""
@@ -28,7 +31,7 @@ class _Depthwise(Op):
             raise ShapeError(
                 f"{self.name} needs a known number of channels", need="f32[N, 3, H, W]"
             )
-        return Conv2d(**self.attributes(), groups=x.shape[1] if x.rank == 4 else 1)
+        return Conv2d(**self.settings(), groups=x.shape[1] if x.rank == 4 else 1)
 
 
 class DepthwiseConv2d(_Depthwise):
@@ -45,6 +48,8 @@ class DepthwiseConv2d(_Depthwise):
     [[[[1.0, 2.0]], [[30.0, 40.0]]]]
     """
 
+    kernels = (1,)
+
     def infer(
         self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None
     ) -> TensorSpec:
@@ -53,9 +58,6 @@ class DepthwiseConv2d(_Depthwise):
     def expand(self, x: Any, weight: Any, bias: Any = None) -> Any:
         conv = self.by_channel(x.spec)
         return conv(x, weight) if bias is None else conv(x, weight, bias)
-
-    def weight_sites(self) -> tuple[WeightSite, ...]:
-        return (WeightSite(1, "out,in,h,w", self.name),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -86,6 +88,8 @@ class SeparableConv2d(_Depthwise):
     [[[[61.0]]]]
     """
 
+    kernels = (1, 2)
+
     def infer(
         self,
         x: TensorSpec,
@@ -100,9 +104,6 @@ class SeparableConv2d(_Depthwise):
     def expand(self, x: Any, depthwise: Any, pointwise: Any, bias: Any = None) -> Any:
         h = self.by_channel(x.spec)(x, depthwise)
         return Conv2d()(h, pointwise) if bias is None else Conv2d()(h, pointwise, bias)
-
-    def weight_sites(self) -> tuple[WeightSite, ...]:
-        return WeightSite(1, "out,in,h,w", self.name), WeightSite(2, "out,in,h,w", self.name)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -18,18 +18,14 @@ from ...errors import DTypeError, ShapeError
 from ...op import LINEAR, ZERO, Cotangent, Dependence, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind
 from ..core.special import widened
+from .formats import IMAGES, Formatted, is_first, settings
 from .windows import Windows, check_cotangent, check_images, chunks, per_axis
 
 Array = np.ndarray[Any, Any]
 
 RENAMED = {
-    "kernel_size": "kernel_shape",
-    "stride": "strides",
-    "padding": "pads",
-    "dilation": "dilations",
-}
-
-
+    "kernel_size": "kernel_shape", "stride": "strides", "padding": "pads", "dilation": "dilations",
+}  # fmt: skip
 FEW = 16
 """Windows of more elements are searched axis by axis: 13 by 13 in 26 steps, not in 169."""
 MANY = 32
@@ -121,16 +117,16 @@ class MaxPooling(Pooling, abstract=True):
 
     def depends(self, i: int) -> Dependence:
         n = len(self.kernel_size) if isinstance(self.kernel_size, tuple) else self.n_axes
-        return self.windows(n).dependence if n else super().depends(i)
+        return self.windows(n).dependence if n and is_first(self) else super().depends(i)
 
     def forward(self, x: Any) -> Any:
         return largest(self.windows(x.ndim - 2), x)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (ZERO if gs[0] is ZERO else Untap(**self.attributes())(gs[0], ys[-1], xs[0]),)
+        return (ZERO if gs[0] is ZERO else Untap(**settings(self))(gs[0], ys[-1], xs[0]),)
 
 
-class _MaxPool(MaxPooling):
+class _MaxPool(MaxPooling, Formatted):
     n_public = 1
     onnx = OnnxRule("MaxPool", since=12, rename=RENAMED)
 
@@ -154,6 +150,7 @@ class MaxPool1d(_MaxPool):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
 
 
 class MaxPool2d(_MaxPool):
@@ -169,6 +166,7 @@ class MaxPool2d(_MaxPool):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
 
 
 class MaxPool3d(_MaxPool):
@@ -184,6 +182,7 @@ class MaxPool3d(_MaxPool):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]
 
 
 class _Taps(Pooling):

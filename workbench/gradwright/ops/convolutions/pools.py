@@ -16,6 +16,7 @@ from ..core.movement import Cast
 from ..core.scatter import TakeAlongAxis
 from ..core.statistics import Norm
 from .averages import AvgPool1d, AvgPool2d, AvgPool3d
+from .formats import IMAGES, Formatted
 from .pooling import RENAMED, MaxPooling, Pooling, Untap, largest
 from .windows import check_images, per_axis, read_padding
 
@@ -170,7 +171,7 @@ class MaxUnpool(Op):
         yield ErrorSample((x, at), {"kernel_size": 2, "padding": 2}, "nothing is left")
 
 
-class _LpPool(Pooling):
+class _LpPool(Pooling, Formatted):
     """Norms of windows."""
 
     p: int = attr(2, doc="Exponent of the norm, 1 or more.")
@@ -186,7 +187,7 @@ class _LpPool(Pooling):
     def expand(self, x: Any) -> Any:
         if x.dtype.itemsize < 4:
             return Cast(dtype=x.dtype)(self(Cast(dtype="float32")(x)))
-        settings = self.attributes()
+        settings = self.settings()
         p = settings.pop("p")
         n = x.rank - 2
         pool = {1: AvgPool1d, 2: AvgPool2d, 3: AvgPool3d}[n]
@@ -232,6 +233,7 @@ class LpPool1d(_LpPool):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
 
 
 class LpPool2d(_LpPool):
@@ -247,6 +249,7 @@ class LpPool2d(_LpPool):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
 
 
 class LpPool3d(_LpPool):
@@ -262,6 +265,7 @@ class LpPool3d(_LpPool):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]
 
 
 class GlobalLpPool(Op):
@@ -301,7 +305,7 @@ class GlobalLpPool(Op):
         yield ErrorSample((TensorSpec((2, 3, 4)),), {"p": 0}, "makes no norm")
 
 
-class LocalResponseNorm(Op):
+class LocalResponseNorm(Formatted):
     """Elements divided by what neighbouring channels have at their place (Krizhevsky et al. 2012).
 
     y[n, c] = x[n, c] / (bias + alpha/size · Σ x[n, d]²)^beta, d in size channels around c
@@ -321,6 +325,7 @@ class LocalResponseNorm(Op):
     alpha: float = attr(1e-4, doc="Weight of the mean of squares.")
     beta: float = attr(0.75, doc="Exponent.")
     bias: float = attr(1.0, doc="What is added to the mean.")
+    data_format: str = IMAGES[2]
     onnx = OnnxRule("LRN", since=1)
 
     def infer(self, x: TensorSpec) -> TensorSpec:

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, WeightSite, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import AnyDim, TensorSpec, differ, promote
 from .cnn import Conv1d, Conv2d, Conv3d, Convolution, ConvWeightGrad, biased, joined, with_bias
 from .correlation import correlate_back
+from .formats import IMAGES, TRANSPOSED, Formatted
 from .windows import Pads, Windows, per_axis, read_padding
 
 
-class _ConvTranspose(Convolution):
+class _ConvTranspose(Convolution, Formatted):
     """The transpose of the convolution whose padding ``pads`` returns."""
 
     autocast = Autocast.CONVOLUTION
+    kernels = (1,)
     padding: str | int | tuple[Any, ...] = attr(
         0, doc="What is cut off at the edges; same: the result is stride times as large."
     )
@@ -106,10 +108,6 @@ class _ConvTranspose(Convolution):
             *(lambda: g.sum((0, *range(2, x.rank))) for _ in bias),
         )
 
-    def weight_sites(self) -> tuple[WeightSite, ...]:
-        axes = {1: "w", 2: "h,w", 3: "d,h,w"}[self.n_axes or 2]
-        return (WeightSite(1, f"in,out,{axes}", self.name),)
-
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         n = cls.n_axes or 2
@@ -150,6 +148,8 @@ class ConvTranspose1d(_ConvTranspose):
     """
 
     n_axes = 1
+    data_format: str = IMAGES[1]
+    weights_format: str = TRANSPOSED[1]
 
 
 class ConvTranspose2d(_ConvTranspose):
@@ -169,6 +169,8 @@ class ConvTranspose2d(_ConvTranspose):
     """
 
     n_axes = 2
+    data_format: str = IMAGES[2]
+    weights_format: str = TRANSPOSED[2]
 
 
 class ConvTranspose3d(_ConvTranspose):
@@ -186,3 +188,5 @@ class ConvTranspose3d(_ConvTranspose):
     """
 
     n_axes = 3
+    data_format: str = IMAGES[3]
+    weights_format: str = TRANSPOSED[3]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import TrainingError
+from ...files.whole import write_text
 from ...plan.profile import Profile
 from ...session.listeners import Listener, RunEvent
 from ...words.tables import Table
@@ -109,7 +110,7 @@ class Profiler(Callback):
         ]
         text = json.dumps({"traceEvents": [*named, *self.events], "displayTimeUnit": "ms"})
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(text, encoding="utf-8")
+        write_text(self.path, text)
 
     @property
     def is_due(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from ...errors import TrainingError
+from ...files.whole import write_text
 from ...gradient import gradients
 from ...graph import Graph, Node, Tensor
 from ...op import Op
@@ -156,7 +157,7 @@ class Reproduce(Callback):
             outputs=outputs,
             **_comparison(ys),
         )
-        script.write_text(text, encoding="utf-8")
+        write_text(script, text)
         self.script = script
 
     def __repr__(self) -> str:

@@ -14,11 +14,13 @@ from ...errors import ArchiveError, TrainingError
 from ...files.plain import check_plain
 from ...formats.archive.archive import opened
 from ...formats.archive.container import Reader
-from ...formats.checked import expect, expect_fields
+from ...formats.checked import check_version, expect, expect_fields
 from ...words.jsonable import from_json
 
 RECORD = "checkpoint.json"
 """The member that tells what a checkpoint is of."""
+FORMAT = 1
+"""Version of the record; one that states none is of the first."""
 PREFIX = ".checkpoint"
 _NAME = re.compile(r"step-\d{9,}(\+\d+)?\.gw")
 _TEMPORARY = re.compile(re.escape(PREFIX) + r"-[0-9a-f]{16}\.tmp")
@@ -128,7 +130,9 @@ def read_record(path: Path) -> Checkpoint:
 
 def record_in(reader: Reader, path: Path) -> Checkpoint:
     """Return what an open archive is a checkpoint of."""
-    row = expect_fields(reader.json(RECORD), _FIELDS, ("made",), "the record", RECORD)
+    found = reader.json(RECORD)
+    check_version(found.pop("format", 1), FORMAT)
+    row = expect_fields(found, _FIELDS, ("made",), "the record", RECORD)
     for name, kind in {**_FIELDS, "made": dict}.items():
         expect(row.get(name, {}), kind, name, RECORD)
     for name in ("settings", "present"):

@@ -20,7 +20,7 @@ from ...formats.archive.tensors import check_tensors
 from ...graph import Graph, Values
 from ...words.jsonable import to_json
 from ..training import Training
-from .folder import PREFIX, RECORD, name_of, utc
+from .folder import FORMAT, PREFIX, RECORD, name_of, utc
 from .settings import libraries, settings_of
 
 Array = np.ndarray[Any, Any]
@@ -113,6 +113,7 @@ def taken(
         for name, value in trainer.state_dict().items()
     }
     record = {
+        "format": FORMAT,
         "training": lineage.name,
         "step": trainer.steps_done,
         "epoch": trainer.epochs_done,

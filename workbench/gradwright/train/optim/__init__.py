@@ -27,7 +27,8 @@ ScheduleFreeAdamW   Defazio et al. 2024, arXiv:2405.15682                       
 NoOp                -                                                           0
 ==================  ==========================================================  ==================
 
-State is float32 (float64 of float64 parameters), 4 bytes a number but for ``Adam8bit``.
+State is float32 (float64 of float64 parameters), 4 bytes a number but for ``Adam8bit``. Each number
+may be a schedule, and may be set while a trainer runs: ``SGD(0.1, momentum=schedule)``.
 """
 
 from __future__ import annotations

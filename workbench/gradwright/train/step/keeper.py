@@ -69,6 +69,8 @@ class StepKeeper:
         self._wrt: list[Tensor] = []
         self._step: tuple[StepGraph, Any, Any] | None = None
         """The graph of a step, what it depends on, and the settings that it has been told."""
+        self._form: Any = None
+        """What it depends on of the settings."""
         self.numbers = Numbers()
         """What a step is fed with beside data and learning rates."""
         self._building = threading.RLock()

@@ -72,6 +72,8 @@ def _swapaxes(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
 def _conv(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
     """Take a convolution as a matmul of kernels with windows, one slice per tap of the kernel."""
     x, weight = xs[:2]
+    if not op.is_first:
+        return None
     if i == 2:
         return np.asarray(g.sum((0, *range(2, g.ndim))))
     if op.groups != 1:
