@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 
-SIDE, PATCH, WIDTH, TOKENS_MLP, CHANNELS_MLP, BLOCKS, CLASSES = 8, 4, 8, 6, 12, 2, 3
+SIDE, PATCH, WIDTH, TOKENS_MLP, CHANNELS_MLP, BLOCKS, CLASSES = 8, 4, 8, 6, 12, 1, 3
 TOKENS = (SIDE // PATCH) ** 2
 BATCH, STEPS, WARMUP, PEAK, FLOOR, DECAY, CLIP, EPS = 8, 20, 4, 0.02, 0.001, 0.1, 1.0, 1e-6
 
@@ -121,7 +121,7 @@ def test_nadamw_with_warmup_clipping_and_masked_decay_goes_the_same_way() -> Non
     wanted, norms, found = [], [], []
     with jax.enable_x64(True):
         w = jax.tree.map(jax.numpy.asarray, w)
-        state = optimizer.init(w)
+        state = jax.jit(optimizer.init)(w)
         for images, labels in zip(IMAGES, LABELS, strict=True):
             w, state, value, norm = step(w, state, images, labels)
             wanted.append(value.item())
