@@ -318,3 +318,17 @@ def test_state_is_renamed_with_its_parameter(
         for old, new in names.items():
             a, b = state[f"state/{form.format(old)}"], others[f"state/{form.format(new)}"]
             np.testing.assert_array_equal(a, b)
+
+
+def test_what_has_become_a_constant_has_no_state_in_a_saved_training() -> None:
+    g = gw.Graph()
+    u, v = g.variable("u", (2,), init=0.5), g.variable("v", (2,), init=0.5)
+    trainer = gw.Trainer(g, (u * v).sum(), optim.Adam(0.1))
+    trainer.step({})
+    g.to_constant("u")
+    trainer.step({})
+    saved = trainer.state_dict()
+    assert {name for name in saved if name.startswith("state/")} == {
+        *("state/v/m", "state/v/v", "state/v/step")
+    }
+    trainer.load_state_dict(saved)

@@ -236,10 +236,10 @@ class Slots:
         ]
         mine = [name for name in self._others if name.startswith(prefixes)]
         others = [name for name in mine if f"{self.scope}/{name}" in self.values]
-        counts = {n: k for n, k in self.counts().items() if n in self.graph and n not in misfits}
+        counts = {n: k for n, k in self.counts().items() if self._is_variable(n)}
         return {
             **{name: self.values[f"{self.scope}/{name}"] for name in (*slots, *others)},
-            **{f"{name}/step": np.array(count) for name, count in counts.items()},
+            **{f"{n}/step": np.array(k) for n, k in counts.items() if n not in misfits},
         }
 
     def _slot_nodes(self) -> dict[str, list[Node]]:
@@ -273,8 +273,12 @@ class Slots:
 
     def _owner(self, name: str) -> Tensor | None:
         """Return the variable of the graph that a slot of this name belongs to."""
-        owner = self.graph.get(name.rpartition("/")[0])
-        return owner if owner is not None and owner.kind == "variable" else None
+        owner = name.rpartition("/")[0]
+        return self.graph[owner] if self._is_variable(owner) else None
+
+    def _is_variable(self, name: str) -> bool:
+        found = self.graph.get(name)
+        return found is not None and found.kind == "variable"
 
     def load(
         self,
