@@ -438,3 +438,23 @@ def test_a_summary_tells_what_steps_set():
     assert "each training step sets count to more" in lines
     assert "each training step sets slow to mean, after it" in lines
     assert "training steps through one, two set mean" in lines
+
+
+def test_what_is_due_follows_what_is_frozen_meanwhile():
+    g = gw.Graph()
+    a, b = g.variable("a", init=1.0), g.variable("b", init=2.0)
+    slow = g.variable("slow", init=0.0, trainable=False)
+    g.update(slow, b * 1.0, when="after")
+    loss, moved = a * a, {a: a * 0.5}
+    for freeze in (False, True, False):  # of what nothing trains any more, no step moves a part
+        (g.freeze if freeze else g.unfreeze)("b")
+        assert (slow in g.updates.of(loss, moved=moved)) == freeze
+
+
+def test_updates_of_and_to_what_is_no_tensor_are_named():
+    g = gw.Graph()
+    w = g.variable("w", init=1.0)
+    for variable, value in ((w, "w"), (w, 3), ("w", w), (None, w)):
+        with pytest.raises(GraphError, match="is no tensor"):
+            g.update(variable, value)
+    assert not g.updates

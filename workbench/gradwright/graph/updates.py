@@ -73,7 +73,8 @@ class Updates(Mapping[Tensor, Tensor]):
         graph, new = self._graph, dict(moved or {})
         for t in (*losses, *new, *new.values()):
             graph.check_member(t)
-        key = "updates", losses, moved is None, tuple(new.items()), tuple(self.declared.values())
+        declared = *self.declared.values(), *self.marks()
+        key = "updates", losses, moved is None, tuple(new.items()), declared
         held: dict[Tensor, Tensor] | None = graph.gradients.get(key)
         if held is None or any(not _is_there(t) for t in held.values()):
             fed = placeholders(losses)
@@ -154,6 +155,8 @@ class Updates(Mapping[Tensor, Tensor]):
         """Declare the update of a variable, or with None that it stays what it is."""
         if when not in WHEN:
             raise GraphError(f"when={when!r} is not known", need=" or ".join(map(repr, WHEN)))
+        self._graph.check_member(variable)
+        self._graph.check_member(variable if value is None else value)
         check_update(variable, variable if value is None else value)
         if value is None:
             self.declared.pop(variable, None)

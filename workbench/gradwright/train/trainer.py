@@ -145,7 +145,8 @@ class Trainer:
 
         Raises FeedError or TrainingError for data that does not fit, and TrainingError at the first
         step whose loss or gradient is not finite, before it changes anything. After SIGTERM it ends
-        with the step, and raises ``errors.Terminated``, an exit with status 143.
+        with the step, and raises ``errors.Terminated``, an exit with status 143. Python
+        hears signals in its main thread alone: a fit in another one ends with the process.
         """
         if more:
             if not self.config.columns:
