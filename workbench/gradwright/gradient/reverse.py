@@ -96,6 +96,12 @@ def listed(given: Any, name: str) -> list[Tensor]:
         raise GradientError(
             f"{name}={text}: nothing to differentiate", need=f"a list of tensors as {name}"
         )
+    if isinstance(given, Mapping):
+        raise GradientError(
+            f"{name} is a {type(given).__name__}",
+            need=f"a list of tensors as {name}",
+            hint=f"list({name}.values()), and dict(zip({name}, ...)) of what comes back",
+        )
     found = list(given)
     for t in found:
         if not isinstance(t, Tensor):
