@@ -77,6 +77,7 @@ def test_a_format_is_a_permutation_and_no_more(cls: type[Op]) -> None:
                 np.testing.assert_allclose(moved(dz, op.order(i)), dx, rtol=1e-9, atol=1e-12)
 
 
+HWIO: dict[str, Any] = {"data_format": "NHWC", "weights_format": "HWIO"}
 TORCH = [
     ("NHWC", "HWIO", (3, 2, 0, 1)),
     ("NCHW", "OHWI", (0, 3, 1, 2)),
@@ -128,16 +129,35 @@ def test_permutations_between_layers_cancel() -> None:
     g = gw.Graph()
     x = g.placeholder("x", (2, 8, 8, 3))
     init = gw.init.he_normal(seed=0)
-    formats: dict[str, Any] = {"data_format": "NHWC", "weights_format": "HWIO"}
-    h = gw.nn.relu(gw.cnn.conv2d(x, g.variable("a", (3, 3, 3, 4), init), **formats))
+    h = gw.nn.relu(gw.cnn.conv2d(x, g.variable("a", (3, 3, 3, 4), init), **HWIO))
     y = gw.cnn.conv2d(
-        gw.cnn.max_pool2d(h, 2, data_format="NHWC"), g.variable("b", (3, 3, 4, 4), init), **formats
+        gw.cnn.max_pool2d(h, 2, data_format="NHWC"), g.variable("b", (3, 3, 4, 4), init), **HWIO
     )
     with gw.Session(g, kernels="off") as session:
         plan = session.plan(y, {"x": x.shape})
     ops = [i.op.name for i in plan.program.instrs]
     assert ops.count("transpose") == 4 and ops.count("conv2d") == 2  # x, y and two kernels
     assert all(i.op.is_first for i in plan.program.instrs if isinstance(i.op, Formatted))
+
+
+@pytest.mark.parametrize("settings", [{}, {"padding": 1, "stride": 2}])
+def test_kernels_take_permuted_images(settings: Any, rng: np.random.Generator) -> None:
+    """A pooling whose images are views takes them as machine code, too."""
+    pytest.importorskip("llvmlite", reason="no llvmlite: pip install 'gradwright[fast]'")
+    g = gw.Graph()
+    x = g.placeholder("x", (3, 9, 8, 5))
+    h = gw.cnn.conv2d(x, g.variable("w", (2, 2, 5, 4), gw.init.he_normal(seed=0)), **HWIO)
+    y = gw.cnn.max_pool2d(gw.nn.relu(h), 3, data_format="NHWC", **settings)
+    (dx,) = gw.gradients((y * y).sum(), [x])
+    feeds = {"x": rng.standard_normal(x.shape).astype(np.float32)}
+    expected = gw.Session(g, kernels="off").run([y, dx], feeds)
+    with gw.Session(g, kernels="wait") as session:
+        for _ in range(3):
+            found = session.run([y, dx], feeds)
+        rows = str(session.plan([y, dx], {"x": x.shape}).kernels).splitlines()
+    assert any(row.split()[1:4] == ["machine", "code", "max_pool2d"] for row in rows)
+    for ours, numpys in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, numpys, rtol=1e-5, atol=1e-6)
 
 
 def test_onnx_has_channels_first(rng: np.random.Generator) -> None:

@@ -49,7 +49,7 @@ def bind_max_pool(
     """
     x, y, tap = xs[0], *ys
     slide = Slide.of(windows, x.shape[2:])
-    if not fit(x, y) or slide.stride[2] > STEEP or not _dense(x, *ys):
+    if not fit(x, y) or slide.stride[2] > STEEP or not _dense(*ys):
         return None
     n, channels = x.shape[:2]
     size = math.prod(slide.n_out)
@@ -80,7 +80,7 @@ def bind_max_pool(
             label=f"largest {x.dtype.char} {x.shape} {slide}",
         )
 
-    if not any(slide.before) and not any(slide.after):
+    if _dense(x) and not any(slide.before) and not any(slide.after):
         seen = image(x)
         return [call(seen, _distances(slide, seen), n * channels, None)]
     try:
