@@ -1,5 +1,7 @@
 """DLRM (Naumov et al. 2019, arXiv:1906.00091) against facebookresearch/dlrm, as torch modules."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ BOTTOM, TOP = (DENSE, 8, DIM), (DIM + 6, 8, 1)
 
 def tower(sizes: tuple[int, ...], last: torch.nn.Module) -> torch.nn.Sequential:
     layers: list[torch.nn.Module] = []
-    for n, m in zip(sizes, sizes[1:], strict=False):
+    for n, m in itertools.pairwise(sizes):
         layers += [torch.nn.Linear(n, m), torch.nn.ReLU()]
         torch.nn.init.normal_(layers[-2].weight, 0.0, (2 / (m + n)) ** 0.5)
         torch.nn.init.normal_(layers[-2].bias, 0.0, (1 / m) ** 0.5)
@@ -48,7 +50,7 @@ def port() -> tuple[gw.Graph, gw.Tensor]:
     dense, t = g.placeholder("dense", (None, DENSE)), g.placeholder("t", (None, 1))
 
     def mlp(name: str, x: gw.Tensor, sizes: tuple[int, ...]) -> gw.Tensor:
-        for k, (n, m) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        for k, (n, m) in enumerate(itertools.pairwise(sizes)):
             x = gw.nn.relu(x) if k else x
             w = g.variable(f"{name}.{2 * k}.weight", (n, m))
             x = gw.nn.linear(x, w, g.variable(f"{name}.{2 * k}.bias", (m,)))

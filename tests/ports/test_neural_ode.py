@@ -1,4 +1,4 @@
-"""A neural ODE (Chen et al. 2018, arXiv:1806.07366), fourth-order Runge-Kutta steps, against JAX."""
+"""A neural ODE (Chen et al. 2018, arXiv:1806.07366), Runge-Kutta steps, against JAX."""
 
 from collections.abc import Callable
 from typing import Any
@@ -68,13 +68,13 @@ def port() -> tuple[gw.Graph, gw.Tensor]:
     path = g.placeholder("path", (POINTS - 1, first.shape[0], D), dtype="float64")
 
     def f(t: Any, y: Any) -> Any:
-        inputs = gw.concat(y, gw.full_like(y[:, :1], t), axis=-1)
+        inputs = gw.concat(y, t + gw.zeros_like(y[:, :1]), axis=-1)
         return gw.tanh(inputs @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
 
     def interval(y: Any, span: Any) -> tuple[Any, Any]:
         t, end = span
         dt = (end - t) / SUBSTEPS
-        y = gw.loop(SUBSTEPS, lambda i, y: rk4(f, y, t + i * dt, dt), y)
+        y, _ = gw.scan(lambda y, i: (rk4(f, y, t + i * dt, dt), None), y, np.arange(SUBSTEPS))
         return y, y
 
     _, found = gw.scan(interval, first, (TIMES[:-1], TIMES[1:]))
@@ -83,20 +83,20 @@ def port() -> tuple[gw.Graph, gw.Tensor]:
 
 def test_twenty_steps_of_adam_with_a_clipped_norm_are_those_of_optax() -> None:
     g, loss = port()
-    trainer = gw.Trainer(g, loss, optimizer=gw.optim.Adam(0.02), clip_norm=0.5)
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.Adam(0.02), clip_norm=0.3)
     losses = [trainer.step({"first": FIRST, "path": PATH}).metrics["loss"] for _ in range(STEPS)]
     with jax.enable_x64(True):
-        optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(0.02))
+        optimizer = optax.chain(optax.clip_by_global_norm(0.3), optax.adam(0.02))
 
         def step(held: Any, _: Any) -> tuple[Any, Any]:
             p, state = held
             value, grads = jax.value_and_grad(reference)(p)
             moves, state = optimizer.update(grads, state, p)
-            return (optax.apply_updates(p, moves), state), (value, optax.global_norm(grads))
+            return (optax.apply_updates(p, moves), state), (value, optax.tree.norm(grads))
 
         train = jax.jit(lambda p: jax.lax.scan(step, (p, optimizer.init(p)), length=STEPS))
         (p, _), (wanted, norms) = train({k: jnp.asarray(v) for k, v in START.items()})
-        assert max(norms) > 0.5 > min(norms)
+        assert max(norms) > 0.3 > min(norms)
         np.testing.assert_allclose(losses, wanted, rtol=1e-10)
         for name, value in p.items():
             np.testing.assert_allclose(g.values[name], value, 1e-8, 1e-10, err_msg=name)

@@ -63,10 +63,8 @@ def port() -> tuple[gw.Graph, gw.Tensor]:
     return g, gw.loss.mean_squared_error(target, y.mean(1))
 
 
-def test_twenty_steps_of_adamw_with_a_cosine_and_a_gentler_state_matrix_are_those_of_optax() -> (
-    None
-):
-    """As the published training does: the kernel's own parameters have 0.1 of the rate, no decay."""
+def test_twenty_steps_of_adamw_with_a_cosine_and_a_gentler_kernel_are_those_of_optax() -> None:
+    """As the published training does: the kernel has a tenth of the rate and no decay."""
     g, loss = port()
     trainer = gw.Trainer(
         g,

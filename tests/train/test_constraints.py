@@ -35,7 +35,7 @@ THEIRS = [
 ]
 
 
-@pytest.mark.parametrize(("constraint", "theirs"), THEIRS, ids=str)
+@pytest.mark.parametrize(("constraint", "theirs"), THEIRS, ids=[str(c) for c, _ in THEIRS])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_weights_are_those_of_keras_after_each_update(constraint, theirs, dtype):
     rng = np.random.default_rng(0)

@@ -413,6 +413,7 @@ def test_records_that_are_none_are_damage(tmp_path):
         {"serial": True},
         {"metrics": {"loss": "low"}},
         {"metrics": {"loss": {"$class": "Adam"}}},
+        {"metrics": {"$number": "inf"}},
         {"more": 1},
     ):
         text = json.dumps(record | change).encode()

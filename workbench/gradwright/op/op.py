@@ -84,6 +84,8 @@ class Op(Frozen):
     """Whether the attribute ``training`` is None until the run says train or eval."""
     by_reference: ClassVar[str] = ""
     """What it takes beside numbers: ``s`` text, ``o`` sequences and optionals."""
+    never_fails: ClassVar[bool] = False
+    """Whether it has a result for all inputs whose specs fit, as functions of elements have."""
     array_api: ClassVar[bool] = False
     """Whether ``forward`` keeps to the Array API standard, so that other libraries run it."""
     onnx: ClassVar[OnnxRule | None] = None

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from ...errors import GradwrightError
 from ...graph import Constant, Node, SubGraph, Tensor, expansion
 from ...op import Op
-from ..core.like import BroadcastLike
-from ..core.movement import Cast, Moving
-from ..core.reduce import Mean, Sum
-from ..matrices.linalg import Matmul
-
-SURE = (Matmul, Cast, Moving, Sum, Mean, BroadcastLike)
-"""Ops, beside functions of elements, that never fail on inputs of specs that fit."""
+from ..core.movement import Moving
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +85,7 @@ def _is_sure(node: Node) -> bool:
 
 
 def _never_fails(op: Op) -> bool:
-    return bool(op.element) or isinstance(op, SURE)
+    return bool(op.element) or op.never_fails
 
 
 def _opens_to_sure(op: Op, specs: Sequence[object]) -> bool:

@@ -157,6 +157,7 @@ class BroadcastLike(Op):
 
     namespace = "base"
     drawing = "shape"
+    never_fails = True
     shape_only = (1,)
     views = True
     dependence = AFFINE

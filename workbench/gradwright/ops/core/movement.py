@@ -48,6 +48,7 @@ class Cast(Op):
 
     namespace = "base"
     drawing = "shape"
+    never_fails = True
     value_rule = True
     is_method = True
     dependence = AFFINE
@@ -129,6 +130,7 @@ class Moving(Op, abstract=True):
 
     namespace = "base"
     drawing = "shape"
+    never_fails = True
     by_reference = "s"
     dependence = LINEAR
 

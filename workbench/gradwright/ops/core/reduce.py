@@ -105,6 +105,7 @@ class Sum(_Reduction):
     """
 
     drawing = "reduce"
+    never_fails = True
     autocast = Autocast.SUM
     accepts = "buifc"
     value_rule = True
@@ -146,6 +147,7 @@ class Mean(_Reduction):
     """
 
     drawing = "reduce"
+    never_fails = True
     autocast = Autocast.SUM
     accepts = "buifc"
     array_api = True

@@ -29,6 +29,7 @@ class Matmul(Op):
     """
 
     namespace = "linalg"
+    never_fails = True
     autocast = Autocast.PRODUCT
     is_method = True
     array_api = True

@@ -142,7 +142,7 @@ def record_in(reader: Reader, path: Path) -> Checkpoint:
         raise ArchiveError(f"{least[1]} is {least[0]}", where=RECORD, need="an int >= 0")
     try:
         metrics = {name: float(value) for name, value in from_json(row["metrics"]).items()}
-    except (TrainingError, TypeError, ValueError) as error:
+    except (TrainingError, TypeError, ValueError, AttributeError) as error:
         raise ArchiveError(f"metrics are no numbers: {error}", where=RECORD) from None
     return Checkpoint(path=path, nbytes=reader.nbytes, **row | {"metrics": metrics})
 
