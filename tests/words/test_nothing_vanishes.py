@@ -95,6 +95,9 @@ TO_OPTIMIZERS = {
         "gw.nn.embedding(ids, "
         "g.variable('table', (10, 4), init=gw.init.uniform(low=-0.05, high=0.05)))"
     ),
+    "gw.Trainer(g, loss, lr_scheduler=gw.schedules.Step(0.1, 2))": (
+        "gw.Trainer(g, loss, optimizer=gw.optim.Adam(gw.schedules.Step(0.1, 2)))"
+    ),
     'g.variable("n", (3,), "float64", init=np.ones(3))': (
         "g.variable('n', (3,), init=np.ones(3), dtype='float64')"
     ),
@@ -180,6 +183,18 @@ def test_the_activation_of_a_dense_layer_is_kept():
     np.testing.assert_allclose(names["g"].output({"in_x": X}, y)[y.name], wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_a_convolution_of_keras_has_its_channels_last(padding):
+    names = names_here()
+    image = RNG.standard_normal((2, 6, 6, 3)).astype(np.float32)
+    names["x"] = names["g"].placeholder("image", image.shape)
+    y = run(advised(message(f"gw.layers.Conv2D(4, 3, padding={padding!r})(x)", names)), names)
+    kernel = torch.from_numpy(names["g"].values["w"].copy())
+    wanted = F.conv2d(torch.from_numpy(image).permute(0, 3, 1, 2), kernel, padding=padding)
+    ours = names["g"].output({"image": image}, y)[y.name]
+    np.testing.assert_allclose(ours, wanted.permute(0, 2, 3, 1), rtol=2e-5, atol=1e-5)
+
+
 def keras_exponential(step, rate, every, factor, *, staircase=False):
     times = step // every if staircase else step / every
     return rate * factor**times
@@ -218,6 +233,10 @@ def test_offsets_are_no_weights():
     assert "does not take int64 as per_sample_weights" in said
     assert "gw.unsorted_segment_sum(gw.nn.embedding(ids, weight), bag_of_id, n_bags)" in said
     assert "padding_idx >= 0" in message("gw.nn.embedding_bag(ids, w, padding_idx=-1)")
+
+
+def test_gelu_of_flax_names_its_word():
+    assert "try:  approximate='tanh'" in message("gw.nn.gelu(x, approximate=True)")
 
 
 def test_gradients_of_a_dict_name_its_values():

@@ -233,11 +233,12 @@ gw.Dense(units, activation: any)(x) -> getattr(gw.nn, activation)(gw.nn.linear(x
 gw.Dense(units, activation=None, *, use_bias: False)(x) -> gw.nn.linear(x, \
     g.variable("w", (x.shape[-1], units), init=gw.init.xavier_uniform())) \
     | layers are functions, of which the activation is one more; the parameters are yours
-gw.Conv2D(filters, kernel_size: int, strides=None, padding=None)(x) -> \
-    gw.cnn.conv2d(x, g.variable("w", (filters, x.shape[1], kernel_size, kernel_size), \
+gw.Conv2D(filters, kernel_size: int, strides=None, padding=None)(x) -> gw.cnn.conv2d(x, \
+    g.variable("w", (filters, x.shape[-1], kernel_size, kernel_size), \
     init=gw.init.xavier_uniform()), g.variable("b", (filters,)), stride=strides, \
-    padding=padding) | channels are axis 1; layers are functions; the parameters are yours
-gw.Conv() -> gw.cnn.conv2d(x, weight) | channels are axis 1, kernels [out, in, height, width]
+    padding=padding, data_format="NHWC") | the parameters are yours: kernels are [out, in, \
+    height, width], or Keras's with weights_format="HWIO"
+gw.Conv() -> gw.cnn.conv2d(x, weight, data_format="NHWC", weights_format="HWIO")
 gw.Concatenate(axis=-1)(tensors) -> gw.concat(tensors, axis=axis)
 gw.Conv2d(in_channels, out_channels, kernel_size, stride=None, padding=None)(x) -> \
     gw.cnn.conv2d(x, g.variable("w", (out_channels, in_channels, kernel_size, kernel_size), \

@@ -65,6 +65,7 @@ Group(lr, learning_rate) -> optimizer=gw.optim.Adam(_) | which has its own state
 Trainer(lr, learning_rate) -> optimizer=gw.optim.Adam(_)
 Trainer(max_grad_norm, gradient_clip_val, global_clipnorm) -> clip_norm=_
 Trainer(clipnorm) -> clip_tensor_norm=_ | Keras clips each tensor by its own norm
+Trainer(lr_scheduler, scheduler) -> optimizer=gw.optim.Adam(_) | an optimizer takes it as its rate
 Trainer(clipvalue) -> clip_value=_
 Trainer(gradient_accumulation_steps, accumulate_grad_batches) -> accumulation=_
 Trainer(fp16) -> precision=gw.Precision("float16")
@@ -82,6 +83,8 @@ Trainer(shuffle) -> CALL.fit(data, shuffle=_)
 
 VALUES = """
 reduction='mean' ->
+approximate=True -> approximate='tanh'
+approximate=False -> approximate='none'
 reduction='batchmean' ->
 mode='bilinear' -> mode='linear'
 mode='bicubic' -> mode='cubic'
