@@ -26,7 +26,17 @@ def names_here():
     g = gw.Graph()
     names = {n: g.placeholder(f"in_{n}", v.shape, v.dtype) for n, v in GIVEN.items()}
     v = g.variable("v", init=np.ones(3, np.float32))
-    return {**names, "g": g, "gw": gw, "np": np, "v": v, "loss": (v * v).sum(), "data": {"in_x": X}}
+    return {
+        **names,
+        "g": g,
+        "gw": gw,
+        "np": np,
+        "v": v,
+        "options": {},
+        "r": None,
+        "loss": (v * v).sum(),
+        "data": {"in_x": X},
+    }
 
 
 def message(typed, names=None):
@@ -120,6 +130,8 @@ def test_all_that_was_typed_stands_in_the_call_that_is_named_and_runs(typed):
         ("gw.optim.Adagrad([v], 0.1)", "(parameters are left out: a trainer moves all"),
         ("gw.optim.SGD([{'params': [v], 'lr': 0.2}], lr=0.1)", "gw.Group sets some apart"),
         ("gw.layers.Dense(3, kernel_regularizer=r)(x)", "left out: kernel_regularizer=r; layers"),
+        ("gw.optim.RMSprop([v], lr=0.1, **options)", "(left out: **options; parameters are"),
+        ("gw.optim.Adam(lr=0.1, **{'foo': 1})", "gw.optim.Adam(learning_rate=0.1, **{'foo': 1})"),
         ("gw.nn.BatchNorm1d(16, affine=False)(x)", "left out: affine=False"),
         ("gw.nn.MaxPool2d(2, ceil_mode=True)(x)", "left out: ceil_mode=True"),
         ("gw.optim.Adam(1e-3, epsilon=1e-7)", "eps=lambda s: 1e-7 / (1 - 0.999 ** (s + 1)) ** 0.5"),

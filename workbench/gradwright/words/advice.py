@@ -221,7 +221,8 @@ def _partly(row: Row, call: Typed) -> tuple[Given, list[str]]:
     """
     args, names = list(call.args or ()), [a.arg for a in row.signature.args]
     typed_so = [ast.unparse(a) for a in args] + [
-        f"{k}={ast.unparse(v)}" for k, v in call.named.items()
+        f"**{ast.unparse(v)}" if k.startswith("**") else f"{k}={ast.unparse(v)}"
+        for k, v in call.named.items()
     ]
     if any(isinstance(a, ast.Starred) for a in args):
         return {}, typed_so
