@@ -251,6 +251,12 @@ def test_gelu_of_flax_names_its_word():
     assert "try:  approximate='tanh'" in message("gw.nn.gelu(x, approximate=True)")
 
 
+@pytest.mark.parametrize("name", ["glorot_uniform", "he_normal", "lecun_normal", "orthogonal"])
+def test_an_initializer_by_name_is_the_one_proposed(name):
+    said = message(f'g.variable("n", (3, 4), init="{name}")')
+    assert f"try:  init=gw.init.{name}()" in said and callable(getattr(gw.init, name)())
+
+
 def test_gradients_of_a_dict_name_its_values():
     assert "list(wrt.values())" in message('gw.gradients(loss, {"v": v})')
 
