@@ -45,6 +45,13 @@ def test_a_stratified_split_keeps_the_share_of_each_class():
         assert np.bincount(found).tolist() == [12, 6, 2]
 
 
+def test_what_has_no_label_is_a_class_of_its_own():
+    labels = np.array([np.nan] * 4 + [1.0] * 6)
+    for _, held_out in gw.data.k_folds({"t": labels}, 2, stratify="t"):
+        found = held_out.rows(0, slice(0, held_out.n))["t"]
+        assert (np.isnan(found).sum(), len(found)) == (2, 5)
+
+
 @pytest.mark.parametrize(
     ("data", "options", "error", "message"),
     [

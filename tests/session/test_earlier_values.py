@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,29 @@ def test_renaming_between_steps_changes_no_bit(holds: bool) -> None:
         found.append([g.values[w.name].tobytes(), [a.tobytes() for a in held]])
         assert versions == sorted(versions) and versions[-1] > versions[2] and ("w" in g) != renames
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+@pytest.mark.parametrize("change", ["dtype", "shape"])
+def test_a_variable_that_is_another_since_is_refused(change: str, kernels: str) -> None:
+    g = gw.Graph()
+    y = gw.exp(g.variable("w", (64,), init=1.0))
+    before = g.values.snapshot()
+    with gw.Session(g, values=before, kernels=kernels) as session:
+        session.run(y, {})
+        if change == "dtype":
+            g.convert({"w": "float64"})
+        else:
+            with g.edit() as edit:
+                edit.remove(y, g["w"])
+            y = gw.exp(g.variable("w", (4000,), init=2.0))
+        message = rf"'w' is {re.escape(str(g['w'].spec))}, and was f32\[64\](.|\n)*snapshot"
+        for check in (None, "replay"):
+            session.check = check
+            with pytest.raises(GraphError, match=message):
+                session.run(y, {})
+        assert before["w"].tolist() == [1.0] * 64
+    with pytest.raises(GraphError, match=message):
+        gw.Stepper(g, [y], values=before)
+    with gw.Session(g) as session:
+        assert session.run(y, {}).dtype == y.dtype

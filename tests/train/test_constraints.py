@@ -145,6 +145,8 @@ class Cuts(gw.constraints.Constraint):
     ("options", "message"),
     [
         ({"constraints": {"w": 2.0}}, r"constraints\['w'\]=2.0 is none(.|\n)*MaxNorm"),
+        ({"constraints": gw.constraints.UnitNorm()}, r"constraints is a UnitNorm(.|\n)*a dict"),
+        ({"lr_multipliers": [0.1]}, r"lr_multipliers is a list(.|\n)*a dict by name"),
         ({"constraints": {"x": gw.constraints.UnitNorm()}}, "no variable fits 'x'"),
         (
             {"constraints": {"w": gw.constraints.UnitNorm(), "*": gw.constraints.NonNegative()}},

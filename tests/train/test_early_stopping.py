@@ -73,6 +73,13 @@ def test_names_tell_which_way_is_better(names, mode):
         assert falls(name, "min") and not falls(name, "max")
 
 
+@pytest.mark.parametrize("mode", [None, "min"])
+def test_what_is_no_name_is_refused(mode, tmp_path):
+    for make in (gw.EarlyStopping, lambda m, mode: gw.Checkpoints(tmp_path, monitor=m, mode=mode)):
+        with pytest.raises(TrainingError, match="monitor=3 is no name"):
+            make(3, mode=mode)
+
+
 @pytest.mark.parametrize("name", ["val_lossy", "fidelity", "neg_log_loss", "grad_norm", "mapped"])
 def test_a_name_that_does_not_tell_needs_a_mode(name, tmp_path):
     makes = [

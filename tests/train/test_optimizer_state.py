@@ -283,3 +283,52 @@ def test_muon_moves_matrices_and_a_group_the_rest() -> None:
     np.testing.assert_allclose(mixed.values["w"], muon.values["w"], 1e-12)
     for n in others:
         np.testing.assert_allclose(mixed.values[n], adamw.values[n], 1e-12)
+
+
+@pytest.mark.parametrize("names", [{"u": "first/u", "v": "v2"}, {"u": "v", "v": "u"}])
+@pytest.mark.parametrize("settings", [{}, {"accumulation": 2, "ema": gw.EMA(0.5)}])
+def test_state_is_renamed_with_its_parameter(
+    names: dict[str, str], settings: dict[str, Any]
+) -> None:
+    def trained(renames: bool) -> tuple[gw.Trainer, list[gw.Tensor]]:
+        g = gw.Graph()
+        x, u, v = g.placeholder("x", (2,)), g.variable("u", (2,)), g.variable("v", (2,), init=0.5)
+        loss = ((u - x) ** 2.0 + u * v).sum() + (v**2.0).sum()
+        session = gw.Session(g, deterministic=True)
+        trainer = gw.Trainer(g, loss, optim.Adam(0.1), session=session, **settings)
+        for step in range(9):
+            if renames and step == 5:
+                for t in (u, v):
+                    t.rename(f"away/{t.name}")
+                for t in (u, v):
+                    t.rename(names[t.name.removeprefix("away/")])
+                saved = trainer.state_dict()
+                assert {f"state/{n}/m" for n in names.values()} < {*saved}
+                trainer.load_state_dict(saved)
+            trainer.step({"x": [1.0, -1.0]})
+        return trainer, [u, v]
+
+    (plain, expected), (renamed, found) = trained(False), trained(True)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(plain.session.values[a.name], renamed.session.values[b.name])
+    state, others = plain.state_dict(), renamed.state_dict()
+    assert len(state) == len(others)
+    forms = ["{}/m", "{}/v", "{}/step"] + ["accumulated/{}", "averaged/ema/{}"] * bool(settings)
+    for form in forms:
+        for old, new in names.items():
+            a, b = state[f"state/{form.format(old)}"], others[f"state/{form.format(new)}"]
+            np.testing.assert_array_equal(a, b)
+
+
+def test_what_has_become_a_constant_has_no_state_in_a_saved_training() -> None:
+    g = gw.Graph()
+    u, v = g.variable("u", (2,), init=0.5), g.variable("v", (2,), init=0.5)
+    trainer = gw.Trainer(g, (u * v).sum(), optim.Adam(0.1))
+    trainer.step({})
+    g.to_constant("u")
+    trainer.step({})
+    saved = trainer.state_dict()
+    assert {name for name in saved if name.startswith("state/")} == {
+        *("state/v/m", "state/v/v", "state/v/step")
+    }
+    trainer.load_state_dict(saved)

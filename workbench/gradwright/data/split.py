@@ -132,7 +132,8 @@ def _classes(table: Table, stratify: Any) -> list[Array]:
         labels = table.columns(stratify).rows(0, slice(0, table.n))[stratify]  # type: ignore[attr-defined]
     if labels.shape != (table.n,):
         raise FeedError(f"labels of shape {labels.shape} for {table.n} rows", need=f"[{table.n}]")
-    return [np.flatnonzero(labels == c) for c in np.unique(labels)]
+    values, of = np.unique(labels, return_inverse=True)  # NaN is a class, equal to itself here
+    return [np.flatnonzero(of == c) for c in range(len(values))]
 
 
 def class_weights(labels: Any, n_classes: int | None = None) -> Array:

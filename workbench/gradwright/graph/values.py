@@ -156,7 +156,20 @@ class Values(Mapping[str, Array]):
         if node.name not in self:
             made = f"made at {node.where or 'no line'}, after they were taken"
             raise GraphError(f"the values have no variable {node.name!r}", facts=[made])
+        if not self.fits(node):
+            was, now = self._arrays.spec(node.name), node.outputs[0].spec
+            raise GraphError(
+                f"variable {node.name!r} is {now}, and was {was} when the values were taken",
+                hint="values = g.values.snapshot() again",
+            )
         return self.array(node.name)
+
+    def fits(self, node: Node) -> bool:
+        """Tell whether there is a value of a variable as it is now; snapshots may be older."""
+        if node.name not in self:
+            return False
+        held, spec = self._arrays.spec(node.name), node.outputs[0].spec
+        return (held.shape, held.dtype) == (spec.shape, spec.dtype)
 
     def buffer(self, name: str) -> Buffer | None:
         """Return the buffer that a value lies in; None where it is an array."""

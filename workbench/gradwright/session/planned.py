@@ -199,8 +199,10 @@ class Planned:
                 updates=request.updates,
                 commit_if=request.commit_if,
             )
-            if lost := [t for t in plan.variables if t.name not in self.values]:
-                self.values.stored(lost[0].node)  # raises: the values were taken before it was made
+            if lost := [t for t in plan.variables if not self.values.fits(t.node)]:
+                self.values.stored(
+                    lost[0].node
+                )  # raises: it is not what it was when they were taken
             self.plan_cache.keep(key, plan)
             request.times.planned(time.perf_counter() - began)
         if reason:

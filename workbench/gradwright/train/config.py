@@ -145,6 +145,13 @@ class TrainingConfig:
         put(
             self, "groups", (self.groups,) if isinstance(self.groups, Group) else tuple(self.groups)
         )
+        for name, hint in _BY_NAME.items():
+            if not isinstance(getattr(self, name), Mapping):
+                raise TrainingError(
+                    f"{name} is a {type(getattr(self, name)).__name__}",
+                    need="a dict by name or pattern of variables",
+                    hint=hint,
+                )
         put(self, "lr_multipliers", {_name(k): v for k, v in self.lr_multipliers.items()})
         put(self, "constraints", {_name(k): v for k, v in self.constraints.items()})
         put(self, "metrics", {k: _name(v) for k, v in self.metrics.items()})
@@ -302,6 +309,10 @@ _KINDS: dict[str, type[Any]] = {
     "loss_scale": LossScale,
     "ema": EMA,
     "swa": SWA,
+}
+_BY_NAME = {
+    "lr_multipliers": 'lr_multipliers={"encoder/*": 0.1}',
+    "constraints": 'constraints={"*/w": gw.constraints.MaxNorm(3.0)}',
 }
 
 

@@ -30,6 +30,8 @@ def falls(monitor: str, mode: str | None, argument: str = 'mode="min" or mode="m
     >>> falls("val_mse", None), falls("top_5_accuracy", None), falls("style", "min")
     (True, False, True)
     """
+    if not isinstance(monitor, str):
+        raise TrainingError(f"monitor={monitor!r} is no name", need='one such as "val_loss"')
     if mode is not None:
         return mode == "min"
     parts = set(re.split(r"[^a-z0-9]+", monitor.lower()))

@@ -28,7 +28,8 @@ class Slots:
     They are variables of the graph, so updates commit them with the parameters, and of its derived
     layer, so summaries and archives leave them out. Each trainer has a scope of its own:
     ``optimizer``, or ``optimizer_1`` where another trainer of the graph is still in use. State is
-    found by the parameter's name, so it outlives edits and re-run notebook cells.
+    found by the parameter's name, so it outlives edits and re-run notebook cells; it is renamed
+    with its parameter.
 
     Other parts of a step, such as sums of gradients or averages of weights, keep their state here
     with ``variable``, under names like ``accumulated/w``.
@@ -42,6 +43,10 @@ class Slots:
         """Variables that the present step asked for beside slots and clocks."""
         self._asked: dict[str, TensorSpec] = {}
         """Those that the step asks for that is being built."""
+        self._known: dict[Tensor, str] = {}
+        """Variables that have state here, and what they are called in its names."""
+        self._ends: dict[str, str] = {}
+        """Names of other state that end with a variable's, and these ends."""
         taken = _scopes.setdefault(graph, {})
         for n in itertools.count():
             self.scope = f"optimizer_{n}" if n else "optimizer"
@@ -72,6 +77,7 @@ class Slots:
 
         The count goes with the slots: Adam's correction of moments that begin is that of update 1.
         """
+        self._follow()
         misfits = self._misfits(movers)
         self._counts = {name: n for name, n in self.counts().items() if name not in misfits}
         self._clocks = {
@@ -112,19 +118,25 @@ class Slots:
                 init = self.values.array(param.name)
                 init = init.view(seen.dtype).reshape(seen.shape) if seen.is_paired else init
             found.append(self._variable(f"{param.name}/{name}", spec, init))
+        self._known[param] = param.name
         return found
 
-    def variable(self, name: str, spec: TensorSpec, init: float = 0.0) -> Tensor:
+    def variable(
+        self, name: str, spec: TensorSpec, init: float = 0.0, *, of: Tensor | None = None
+    ) -> Tensor:
         """Return the state of this name, filled with ``init`` where it is new or of another spec.
 
         It is kept, and part of ``arrays``, for as long as each step that is built asks for it.
-        Raises TrainingError for a name that slots or clocks have.
+        ``of`` is the variable whose name it ends with, if that is so. Raises TrainingError for a
+        name that slots or clocks have.
         """
         if _is_clock(name) or self._owner(name) is not None:
             raise TrainingError(
                 f"{name!r} is a name of optimizer state", need='a name such as "accumulated/w"'
             )
         self._others[name] = self._asked[name] = spec
+        if of is not None:
+            self._known[of] = self._ends[name] = of.name
         return self._variable(name, spec, init)
 
     def clocks(self, params: Sequence[Tensor]) -> dict[Tensor, Tensor]:
@@ -134,6 +146,7 @@ class Slots:
         frozen for a while gets its own, since Adam's bias correction depends on it.
         """
         self._counts = self.counts()
+        self._known.update((p, p.name) for p in params)
         groups: dict[int, list[Tensor]] = {}
         for p in params:
             groups.setdefault(self._counts.get(p.name, 0), []).append(p)
@@ -152,6 +165,40 @@ class Slots:
         for clock, names in self._clocks.items():
             now.update(dict.fromkeys(names, int(self.values.array(clock.name))))
         return now
+
+    def _follow(self) -> None:
+        """Call the state of variables that were renamed by the names that these have now."""
+        known = {v: old for v, old in self._known.items() if self.graph.get(v.name) is v}
+        self._known = {v: v.name for v in known}
+        moved = {old: v.name for v, old in known.items() if v.name != old}
+        if not moved:
+            return
+        nodes = {self._name_of(n): n for n in self._nodes() if isinstance(n.op, Variable)}
+        names = {n: new for n in nodes if (new := self._renamed(n, moved)) != n}
+        self._drop([nodes[n] for n in {*names.values()} & {*nodes} - {*names}])  # of what is gone
+        for name in names:  # out of the way first: two may have changed places
+            self.graph.rename(nodes[name].outputs[0], f"{self.scope}/renamed/{name}")
+        for name, new in names.items():
+            self.graph.rename(nodes[name].outputs[0], f"{self.scope}/{new}")
+        self._others = {names.get(n, n): spec for n, spec in self._others.items()}
+        self._ends = {names.get(n, n): moved.get(end, end) for n, end in self._ends.items()}
+        gone = {*moved.values()} - {*moved}
+        counts = {n: count for n, count in self.counts().items() if n not in gone}
+        self._counts = {moved.get(n, n): count for n, count in counts.items()}
+        self._clocks = {
+            clock: [moved.get(n, n) for n in members if n not in gone]
+            for clock, members in self._clocks.items()
+        }
+
+    def _renamed(self, name: str, moved: Mapping[str, str]) -> str:
+        """Return the name of state whose variable has ``moved`` from a name to another."""
+        if _is_clock(name):
+            return name
+        if name not in self._others:
+            param, _, slot = name.rpartition("/")
+            return f"{moved.get(param, param)}/{slot}"
+        end = self._ends.get(name, "")
+        return name.removesuffix(end) + moved[end] if end in moved else name
 
     def _variable(self, name: str, spec: TensorSpec, init: Any = 0.0) -> Tensor:
         full = f"{self.scope}/{name}"
@@ -179,6 +226,7 @@ class Slots:
         With ``movers``, without that of parameters which the next step has begin anew; of the
         state that is no optimizer's, what has a name with one of the prefixes.
         """
+        self._follow()
         misfits = self._misfits(movers or {})
         slots = [
             self._name_of(node)
@@ -188,10 +236,10 @@ class Slots:
         ]
         mine = [name for name in self._others if name.startswith(prefixes)]
         others = [name for name in mine if f"{self.scope}/{name}" in self.values]
-        counts = {n: k for n, k in self.counts().items() if n in self.graph and n not in misfits}
+        counts = {n: k for n, k in self.counts().items() if self._is_variable(n)}
         return {
             **{name: self.values[f"{self.scope}/{name}"] for name in (*slots, *others)},
-            **{f"{name}/step": np.array(count) for name, count in counts.items()},
+            **{f"{n}/step": np.array(k) for n, k in counts.items() if n not in misfits},
         }
 
     def _slot_nodes(self) -> dict[str, list[Node]]:
@@ -225,8 +273,12 @@ class Slots:
 
     def _owner(self, name: str) -> Tensor | None:
         """Return the variable of the graph that a slot of this name belongs to."""
-        owner = self.graph.get(name.rpartition("/")[0])
-        return owner if owner is not None and owner.kind == "variable" else None
+        owner = name.rpartition("/")[0]
+        return self.graph[owner] if self._is_variable(owner) else None
+
+    def _is_variable(self, name: str) -> bool:
+        found = self.graph.get(name)
+        return found is not None and found.kind == "variable"
 
     def load(
         self,
@@ -241,6 +293,7 @@ class Slots:
         was built last has asked for fits, and begins anew where nothing is saved. So does what is
         ``beside`` it: that of a variable which was frozen meanwhile.
         """
+        self._follow()
         others = {**(beside or {}), **self._others}
         counts: dict[str, int] = {}
         taken: dict[str, tuple[TensorSpec, Array]] = {}
@@ -265,6 +318,7 @@ class Slots:
 
     def held(self) -> dict[str, Any]:
         """Return what ``put_back`` goes back to, with the values of that moment."""
+        self._follow()
         specs = {n.name: n.outputs[0].spec for n in self._nodes() if isinstance(n.op, Variable)}
         return {"specs": specs, "counts": self.counts(), "others": dict(self._others)}
 

@@ -29,7 +29,7 @@ class Sums:
     def __init__(self, state: Slots, params: list[Tensor]) -> None:
         self.weight = state.variable(WEIGHT, TensorSpec((), "float64"))
         self.of = {
-            p: state.variable(f"{SUMS}{p.name}", TensorSpec(p.shape, wide(p))) for p in params
+            p: state.variable(f"{SUMS}{p.name}", TensorSpec(p.shape, wide(p)), of=p) for p in params
         }
 
     def with_batch(

@@ -51,7 +51,7 @@ def held_average(state: Slots, name: str, v: Tensor) -> Tensor:
     """Return the average of a variable; it begins as the value, which it has been so far."""
     full = f"averaged/{name}/{v.name}"
     new = f"{state.scope}/{full}" not in state.values
-    held = state.variable(full, TensorSpec(v.shape, at_least_float32(v.dtype)))
+    held = state.variable(full, TensorSpec(v.shape, at_least_float32(v.dtype)), of=v)
     if new:
         first = rounded(state.values.array(v.name), held.dtype)
         state.values.commit({held.name: first.copy()})

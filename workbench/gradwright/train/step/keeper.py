@@ -144,7 +144,7 @@ class StepKeeper:
         """Return what the graph of a step depends on beside its settings."""
         graph = self._graph
         seen = [self._setup.session, graph.revision, redefinitions()]
-        seen += [t.node.trainable for t in self.watched]
+        seen += [m for t in self.watched for m in (t.node.trainable, t.name)]
         if graph.updates.declared:
             seen += graph.updates.marks()
         return seen
