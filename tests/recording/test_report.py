@@ -75,6 +75,16 @@ def test_a_failure_is_told_without_data_and_names(tmp_path):
     assert logging.getLogger("gradwright").level == logging.NOTSET
 
 
+def test_a_folder_that_is_called_as_we_are_is_not_told(tmp_path):
+    file = tmp_path / "gradwright" / "patients.py"
+    script = compile("gw.Graph().rename('x', 'y')", str(file), "exec")
+    with pytest.raises(gw.errors.GradwrightError) as caught:
+        exec(script, {"gw": gw})
+    error = held(gw.report(tmp_path / "report.zip", error=caught.value))["error.txt"]
+    assert "a line of yours" in error and "patients" not in error
+    assert "\n  gradwright/graph/graph.py:" in error
+
+
 def test_names_are_in_it_where_they_are_wanted(tmp_path):
     texts = failed(tmp_path / "report.zip", names=True)
     everything = "\n".join(texts.values())

@@ -242,6 +242,12 @@ def test_all_finite():
         (lambda: gw.optim.Adam([]), "learning_rate is a list, not a number"),
         (lambda: gw.optim.SGD(momentum=-0.1), "momentum=-0.1 is out of range"),
         (lambda: gw.optim.SGD(nesterov=True), "needs momentum"),
+        (lambda: gw.optim.SGD(None), r"learning_rate=None is no number(.|\n)*or a schedule"),
+        (lambda: gw.optim.Adam(beta2=None), r"beta2=None is no number(.|\n)*or a schedule"),
+        (lambda: gw.optim.Adam(eps="1e-8"), r"eps='1e-8' is no number"),
+        (lambda: gw.optim.SGD(0.1, momentum=True), r"momentum=True is no number"),
+        (lambda: gw.optim.RMSProp(rho=np.ones(2)), r"rho=array(.|\n)*is no number"),
+        (lambda: gw.optim.AdaGrad(initial=None), r"initial=None is no number(.|\n)*a number$"),
     ],
 )
 def test_hyperparameters_that_make_no_sense_are_refused(make, message):

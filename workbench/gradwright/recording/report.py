@@ -27,6 +27,7 @@ from ..session import Session
 from ..train.trainer import Trainer
 from .about import versions
 
+_OURS = ("gradwright", "gradwright_widgets", "gradwright_kernels")
 LINES = 5000
 """How many lines of the log are kept, the latest."""
 README = """\
@@ -289,10 +290,13 @@ def _plan(plan: Plan, told: _Told) -> str:
 def _error(error: BaseException, told: _Told) -> str:
     """Return what was raised and where; of the user's own files, lines only with names."""
     rows = []
-    for frame in traceback.extract_tb(error.__traceback__):
-        package = re.search(r"gradwright(?:_widgets|_kernels)?[/\\].*", frame.filename)
-        if package is not None:
-            rows.append(f"  {package[0]}:{frame.lineno} in {frame.name}")
+    tb = error.__traceback__
+    for frame, (running, _) in zip(traceback.extract_tb(tb), traceback.walk_tb(tb), strict=False):
+        module = running.f_globals.get("__name__", "")
+        if module.partition(".")[0] in _OURS:  # a folder may be called so, too
+            path = Path(frame.filename)
+            depth = 1 + module.count(".") + (path.stem == "__init__")
+            rows.append(f"  {'/'.join(path.parts[-depth:])}:{frame.lineno} in {frame.name}")
         elif told.named:
             rows.append(
                 f"  {Path(frame.filename).name}:{frame.lineno} in {frame.name}: {frame.line}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -180,13 +180,18 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
         """Raise TrainingError for hyperparameters that make no sense."""
         kind = type(self).__name__
         fixed = {name: getattr(self, name) for name in self.fixed}
-        for name, value in ({"learning_rate": self.learning_rate} | self.scalars() | fixed).items():
-            if isinstance(value, Tensor | Sequence):
+        given = {f.name: getattr(self, f.name) for f in fields(self) if _is_of_numbers(f)}
+        rate = {"learning_rate": self.learning_rate}
+        for name, value in (rate | self.scalars() | given | fixed).items():
+            if isinstance(value, Tensor | Sequence) and not isinstance(value, str):
                 raise TrainingError(
                     f"{kind}: {name} is a {type(value).__name__}, not a number",
                     hint=f"{_without_parameters()}; gw.Trainer(..., parameters=[...]) says what is "
                     "trained; default: all",
                 )
+            if value is None or isinstance(value, bool | str | complex) or np.ndim(value):
+                need = "a number" if name in fixed else "a number or a schedule"
+                raise TrainingError(f"{kind}: {name}={value!r} is no number", need=need)
             if callable(value):
                 if name in fixed:
                     raise TrainingError(
@@ -195,6 +200,12 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
                     )
             elif need := range_missed(name, value):
                 raise TrainingError(f"{kind}: {name}={value!r} is out of range", need=need)
+
+
+def _is_of_numbers(field: Field[Any]) -> bool:
+    """Tell whether a field is meant for a number alone, by its default and its annotation."""
+    is_number = isinstance(field.default, int | float) and not isinstance(field.default, bool)
+    return is_number and "None" not in str(field.type)
 
 
 def range_missed(name: str, value: float, most: float = math.inf) -> str:
