@@ -36,6 +36,10 @@ PAGES = ("GraphView of loops", "TensorView", "Workbench")
 # -- archives: a graph, its lines and its values -------------------------------------------------
 
 
+GAINED = r"(, |(?<=\())(data_format='NC[DHW]*'|weights_format='(OI|IO|CM)[DHW]*')"
+"""Attributes that ops have gained since files were kept, where nobody has set them."""
+
+
 def lines(graph: gw.Graph) -> list[str]:
     """Return a line for each node and each update; numbers in new sizes' names are no matter."""
     found = []
@@ -45,7 +49,7 @@ def lines(graph: gw.Graph) -> list[str]:
         specs = ", ".join(str(t.spec) for t in node.outputs)
         found.append(f"{node.name} = {node.op!r} of {', '.join(inputs)}: {specs}{trained}")
     found += [f"{variable.name} <- {value.name}" for variable, value in graph.updates.items()]
-    return [re.sub(r"__\d+", "__", line) for line in found]
+    return [re.sub(rf"(?<=__)\d+|{GAINED}", "", line) for line in found]
 
 
 def values(graph: gw.Graph, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Arrays:

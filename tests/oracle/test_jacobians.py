@@ -169,7 +169,7 @@ def test_jacobians_of_loops_and_of_jacobians(jax: ModuleType) -> None:
 def test_of_what_does_not_fit() -> None:
     logits, losses, (w1, *_) = network()
     g = logits.graph
-    with pytest.raises(GradientError, match="with a list"):
+    with pytest.raises(GradientError, match=r"is no list[\s\S]*a list of tensors as wrt"):
         gw.jacobian(logits, w1)  # type: ignore[arg-type]
     with pytest.raises(GradientError, match="has no Jacobian"):
         gw.jacobian(g["t"], [w1])
@@ -181,7 +181,7 @@ def test_of_what_does_not_fit() -> None:
         gw.hvp(losses, [w1], [W1])
     with pytest.raises(GradientError, match="1 vectors, got 2"):
         gw.hvp(losses.mean(), [w1], [W1, W1])
-    with pytest.raises(GradientError, match=r"need: hvp\(loss, \[w"):
+    with pytest.raises(GradientError, match="is no list"):
         gw.hvp(losses.mean(), w1, [W1])  # type: ignore[arg-type]
     (zero,) = gw.jacobian(logits, [g.placeholder("u", (2,), "float64")], unreachable="zero")
     assert value(zero, {"x": X, "u": [1.0, 2.0]}).shape == (5, 4, 2)

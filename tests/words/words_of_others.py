@@ -193,7 +193,7 @@ gw.cnn.conv1d(z, kernel, padding="causal") => F.conv1d(F.pad(z, (1, 0)), kernel)
 gw.cnn.conv1d(z, kernel, padding="causal", dilation=2) => \
     F.conv1d(F.pad(z, (2, 0)), kernel, dilation=2)
 gw.nn.functional.bilinear(x, y, stack) => F.bilinear(x, y, stack)
-gw.nn.functional.pairwise_distance(x, y) => F.pairwise_distance(x, y, eps=0.0)
+gw.nn.functional.pairwise_distance(x, y) => F.pairwise_distance(x, y)
 gw.nn.functional.threshold(x, 0.1, 20.0) => F.threshold(x, 0.1, 20.0)
 gw.nn.functional.upsample(image, scale_factor=2) => F.interpolate(image, scale_factor=2)
 gw.nn.Upsample(scale_factor=2)(image) => F.interpolate(image, scale_factor=2)

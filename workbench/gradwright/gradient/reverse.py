@@ -92,9 +92,16 @@ def gradients(
 def listed(given: Any, name: str) -> list[Tensor]:
     """Return several tensors as a list; raises GradientError for what is none."""
     if isinstance(given, Tensor | Graph | str | bytes) or not isinstance(given, Iterable):
-        text = repr(given)[:60]
         raise GradientError(
-            f"{name}={text}: nothing to differentiate", need=f"a list of tensors as {name}"
+            f"{name}={repr(given)[:60]} is no list",
+            need=f"a list of tensors as {name}",
+            hint="one tensor stands in brackets" if isinstance(given, Tensor) else "",
+        )
+    if isinstance(given, Mapping):
+        raise GradientError(
+            f"{name} is a {type(given).__name__}",
+            need=f"a list of tensors as {name}",
+            hint=f"list({name}.values()), and dict(zip({name}, ...)) of what comes back",
         )
     found = list(given)
     for t in found:

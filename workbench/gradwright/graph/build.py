@@ -109,10 +109,11 @@ def initial(name: str, spec: TensorSpec, init: Any) -> Array:
     if callable(init):
         return coerce(init(shape, spec.dtype), spec, f"variable {name!r}").copy()
     if isinstance(init, str):
+        named = re.fullmatch(r"(glorot|he|lecun)_(normal|uniform)|zeros|ones|orthogonal", init)
         raise DTypeError(
             f"variable {name!r} cannot start as {init!r}",
             need="an initializer, an array or a number",
-            hint="init=gw.init.he_normal()",
+            hint=f"init=gw.init.{init if named else 'he_normal'}()",  # Keras takes names
         )
     array = np.asarray(init)
     if array.ndim == 0:

@@ -134,7 +134,9 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
     ) -> Tensor:
         """Declare a stored tensor; ``init`` is an initializer, an array or a number (default 0).
 
-        Integer and bool variables are never trainable.
+        The dtype is float32 unless ``dtype`` says else, and ``init`` is brought to it; without a
+        shape both shape and dtype are those of the array. Integer and bool variables are never
+        trainable.
         """
         if shape is None:
             if init is None or callable(init):

@@ -12,6 +12,7 @@ from ..op import OPS, Op, find_op
 from ..op.calling import called, function
 from ..spec import AnyDim, Shape, TensorSpec
 from ..words.advice import advice
+from ..words.advised import no_attribute
 from ..words.rows import TENSOR, VARIABLE
 from .doors import TensorDoors
 from .methods import TensorMethods
@@ -220,7 +221,7 @@ class Tensor(TensorMethods, TensorDoors):
         advised = advice(VARIABLE, name, NAME=self.name) if stored else None
         advised = advised or advice(TENSOR, name, called, NAME=self.name)
         hint = f"; {advised}" if advised else ""
-        raise AttributeError(f"a Tensor has no attribute {name!r}{hint}")
+        raise no_attribute(f"a Tensor has no attribute {name!r}{hint}", name, advised=bool(hint))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
         """Build graph where numpy meets a tensor: ``np.exp(x)`` is ``gw.exp(x)``."""

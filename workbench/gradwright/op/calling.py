@@ -152,7 +152,7 @@ def _derived(cls: type[Op]) -> Callable[..., Any]:
             advised = advice_on(short)
             if advised is not None and isinstance(error, GraphError):
                 error.hint = advised.hint
-            elif advised is not None:
+            elif advised is not None and str(advised) not in str(error):
                 error.args = (f"{error}; {advised}",)
             raise
 

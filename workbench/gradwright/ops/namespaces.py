@@ -18,6 +18,7 @@ from ..op import Op
 from ..op.calling import called, function
 from ..op.registry import FUNCTIONS, OPS, registry_revision
 from ..words.advice import advice
+from ..words.advised import no_attribute
 from ..words.rows import MODULE
 from ..words.spelling import meant
 from .loading import load, load_named
@@ -122,7 +123,8 @@ def missing(module: str, name: str, known: Sequence[str] = ()) -> AttributeError
 
     advised = None if _is_submodule(module, name) else advice(MODULE, name, find)
     hint = f"; {advised}" if advised else ""
-    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+    said = f"module {module!r} has no attribute {name!r}{hint}"
+    return no_attribute(said, name, advised=bool(hint))
 
 
 def _is_submodule(module: str, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -110,33 +110,60 @@ def advice_on_keyword(of: str, keyword: str, known: Collection[str]) -> Advice |
     """
     call = typed()
     call = None if call is None or keyword not in call.named else call
+    held = [] if call is None else _conditional(of, call, known)
+    for row in held:
+        assert call is not None
+        rest, others, difference = _translated(of, known, call, row.conditions)
+        given = _bound(row, rest)
+        if given is not None:
+            put = _put(row, given, call, {})
+            return _wrapped(put, others, row.difference or difference)
     made = _keyword(of, keyword, known, call)
     if made is None:
-        close = meant(keyword, known)
+        close = "" if held else meant(keyword, known)
         return Advice(repr(close)) if close else None
-    ours, difference = made
     if call is None:
-        return Advice(_inside(ours), difference)
+        return Advice(_inside(made[0]), made[1])
+    rest, others, difference = _translated(of, known, call, ())
+    return _wrapped(rest.expression, others, difference)
+
+
+def _translated(
+    of: str, known: Collection[str], call: Typed, kept: Collection[str]
+) -> tuple[Typed, list[tuple[ast.Call, str]], str]:
+    """Return a call with keywords of ours, what is said by calls around it, and the difference."""
     named: dict[str, ast.expr] = {}
-    others = []
+    others, difference = [], ""
     for key, value in call.named.items():
-        other = None if key in known else _keyword(of, key, known, call)
-        if other is not None and other[0].args:  # it is said by another call
-            others.append((key, *other))
+        other = None if key in known or key in kept else _keyword(of, key, known, call)
+        if other is None:
+            named[key] = value
+        elif other[0].args:
+            others.append(other)
         else:
-            pairs = (
-                [(key, value)] if other is None else [(k.arg, k.value) for k in other[0].keywords]
-            )
-            named |= {k: v for k, v in pairs if k is not None}
+            named |= {k.arg: k.value for k in other[0].keywords if k.arg is not None}
+            difference = difference or other[1]
     args = call.args or ()
-    if "learning_rate" in named and next(iter(known)) == "learning_rate":
+    if args and "learning_rate" in named and next(iter(known)) == "learning_rate":
         args = args[1:]  # parameters come first in torch
-    rest = replace(call, args=args, named=named)
-    if not others:
-        return Advice(rest.text, difference)
-    key, _, difference = others[0]
-    around = _keyword(of, key, known, call, rest.expression)
-    return None if around is None else Advice(_inside(around[0]), difference)
+        groups = "a trainer moves all that are trainable; gw.Group sets some apart"
+        difference = difference or f"parameters are left out: {groups}"
+    return replace(call, args=args, named=named), others, difference
+
+
+def _wrapped(inner: ast.expr, others: Sequence[tuple[ast.Call, str]], difference: str) -> Advice:
+    """Return a call inside of the ones around it; of one function they are one call."""
+    last = ""
+    for other, said in others:
+        around = _Put({"CALL": inner}, frozenset()).visit(copy.deepcopy(other)).args[0]
+        function = ast.unparse(other.args[0]).partition("(")[0]
+        if function == last and isinstance(inner, ast.Call):  # as epochs= and batch_size= of fit
+            names = {k.arg for k in inner.keywords}
+            inner.keywords += [k for k in around.keywords if k.arg not in names]
+        else:
+            inner = around
+        last, difference = function, difference or said
+    return Advice(ast.unparse(inner), difference)
 
 
 def _inside(call: ast.Call) -> str:
@@ -144,19 +171,25 @@ def _inside(call: ast.Call) -> str:
     return ast.unparse(call).partition("(")[2].removesuffix(")")
 
 
+def _conditional(of: str, call: Typed, known: Collection[str]) -> list[Row]:
+    """Return the rows of a name of ours that are for a keyword it does not have."""
+    unknown = call.named.keys() - set(known)
+    held = rows().get((MODULE, of.rpartition("/")[2]), ())
+    return [row for row in held if unknown & row.conditions.keys()]
+
+
 def _keyword(
     of: str,
     keyword: str,
     known: Collection[str],
     call: Typed | None,
-    rest: ast.expr | None = None,
 ) -> tuple[ast.Call, str] | None:
     """Return a call with what a keyword of theirs is here, if that is known; and the difference.
 
-    ``rest`` stands for the call without it.
+    ``CALL`` stands for the call without it.
     """
     value = ast.Name(keyword) if call is None else call.named[keyword]
-    names = {"_": value, "CALL": ast.Name(of.lower()) if rest is None else rest}
+    names = {"_": value} | ({"CALL": ast.Name(of.lower())} if call is None else {})
     for owner in (of, "*"):
         ours, difference = keywords().get((owner, keyword), (None, ""))
         if ours is not None and all(ours.args or k.arg in known for k in ours.keywords):
@@ -170,7 +203,38 @@ def _advice(owner: str, name: str, call: Typed | None, texts: Given) -> Advice |
         given = None if call is None else _bound(row, call)
         if given is not None:
             return _written(row, given, call, texts)
-    return _written(held[0], {}, call, texts) if held else None
+    if not held or call is None or call.args is None:
+        return _written(held[0], {}, call, texts) if held else None
+    ways = [(row, *_partly(row, call)) for row in held]
+    row, given, left = min(ways, key=lambda way: len(way[2]))  # the first of these
+    found = _written(row, given, call, texts)
+    if not left:
+        return found
+    said = f"left out: {', '.join(left)}"
+    return found._replace(difference=f"{said}; {found.difference}".removesuffix("; "))
+
+
+def _partly(row: Row, call: Typed) -> tuple[Given, list[str]]:
+    """Return what a row takes of the arguments that do not fit it, and what it does not, as text.
+
+    Nothing that was typed is left out in silence, nor is a default written in its place.
+    """
+    args, names = list(call.args or ()), [a.arg for a in row.signature.args]
+    typed_so = [ast.unparse(a) for a in args] + [
+        f"**{ast.unparse(v)}" if k.startswith("**") else f"{k}={ast.unparse(v)}"
+        for k, v in call.named.items()
+    ]
+    if any(isinstance(a, ast.Starred) for a in args):
+        return {}, typed_so
+    given = dict(zip(names, args, strict=False))
+    given |= {k: v for k, v in call.named.items() if k in row.defaults and k not in given}
+    for name, what in row.conditions.items():
+        if what != RATE and name in given and not _is(given[name], what):
+            del given[name]
+    held = {id(value) for value in given.values()}
+    values = [*args, *call.named.values()]
+    left = [text for text, v in zip(typed_so, values, strict=True) if id(v) not in held]
+    return given | dict(zip(row.later, call.later, strict=False)), left
 
 
 def _bound(row: Row, call: Typed) -> Given | None:
@@ -188,16 +252,30 @@ def _bound(row: Row, call: Typed) -> Given | None:
     if not (row.signature.kwarg or call.named.keys() <= row.defaults.keys()):
         return None
     for name, what in row.conditions.items():
-        if name not in given or not _is(given[name], what):
+        absent = name not in given
+        if absent and row.defaults[name] is not None:
+            continue
+        if absent or not _is(given[name], what):
             if what != RATE:
                 return None
             given.pop(name, None)
+    if call.later and row.later and row.later[-1].startswith("*"):
+        *first, rest = row.later
+        later = call.later[len(first) :]
+        given |= {rest[1:]: ast.Tuple(list(later), ast.Load())}
+        return given | dict(zip(first, call.later, strict=False))
+    if row.later and len(call.later) > len(row.later):
+        return None
     return given | dict(zip(row.later, call.later, strict=False))
 
 
 _CONDITIONS: Mapping[str, Callable[[Any], bool]] = {
     "int": lambda v: type(v) is int,
     RATE: lambda v: type(v) in (int, float),
+    "number": lambda v: type(v) in (int, float),
+    "parameters": lambda v: type(v) not in (int, float),
+    "complex": lambda v: type(v) is complex,
+    "unknown": lambda v: v is None,
     "tuple": lambda v: isinstance(v, tuple | list),
     "pair": lambda v: isinstance(v, tuple | list) and len(v) == 2,
     "four": lambda v: isinstance(v, tuple | list) and len(v) == 4,
@@ -236,6 +314,11 @@ def hint_on_value(keyword: str, value: Any) -> str:
 
 
 def _written(row: Row, given: Given, call: Typed | None, texts: Given) -> Advice:
+    return Advice(ast.unparse(_put(row, given, call, texts)), row.difference)
+
+
+def _put(row: Row, given: Given, call: Typed | None, texts: Given) -> ast.expr:
+    """Return our call of a row with arguments put in."""
     names: dict[str, Any] = {k: ast.Constant(v) for k, v in texts.items()}
     if call is not None and call.owner is not None and row.owner != MODULE:
         names[row.owner] = call.owner
@@ -249,7 +332,8 @@ def _written(row: Row, given: Given, call: Typed | None, texts: Given) -> Advice
             names[name] = default
     names |= {name: given[name] for name in given.keys() - names.keys()}
     put = _Put(names, frozenset(absent)).visit(copy.deepcopy(row.ours))
-    return Advice(ast.unparse(put), row.difference)
+    assert isinstance(put, ast.expr)
+    return put
 
 
 _NOTHING = ast.Name("_")

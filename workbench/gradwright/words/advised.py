@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from .advice import advice, advice_on_keyword
+from .advice import advice, advice_on, advice_on_keyword
 from .rows import GRAPH, OPTIMIZER
 
-__all__ = ["GRAPH", "OPTIMIZER", "Advised", "advised", "refuse_keyword"]
+__all__ = ["GRAPH", "OPTIMIZER", "Advised", "advised", "no_attribute", "refuse_keyword"]
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
@@ -35,7 +35,16 @@ class Advised:
     def __getattr__(self, name: str) -> Any:
         found = advice(self._words, name)
         what = f"a {type(self).__name__} has no attribute {name!r}"
-        raise AttributeError(f"{what}; {found}" if found else what)
+        raise no_attribute(f"{what}; {found}" if found else what, name, advised=bool(found))
+
+
+def no_attribute(said: str, name: str, *, advised: bool) -> AttributeError:
+    """Return the error for a missing name; what is advised keeps Python from guessing on its own.
+
+    >>> no_attribute("a Model has no attribute 'fti'; did you mean fit?", "fti", advised=True).name
+    'fti'
+    """
+    return AttributeError(said, name=name, obj=None) if advised else AttributeError(said)
 
 
 def advised(function: FunctionT) -> FunctionT:
@@ -49,15 +58,33 @@ def advised(function: FunctionT) -> FunctionT:
         ...
     TypeError: mean has no 'dim'; it has x, axis; did you mean axis=dim?
     """
-    known = inspect.signature(function).parameters
+    signature = inspect.signature(function)
+    known = signature.parameters
     assert not any(p.kind is p.VAR_KEYWORD for p in known.values())
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         refuse_keyword(function.__name__, named, [k for k in known if k != "self"])
-        return function(*args, **named)
+        try:
+            return function(*args, **named)
+        except TypeError:
+            wrong = _misfit(signature, args, named)
+            if not wrong:
+                raise
+            found = advice_on(function.__name__)
+            said = f"{function.__name__}: {wrong}; it has {', '.join(known)}"
+            raise TypeError(f"{said}; {found}" if found else said) from None
 
     return call  # type: ignore[return-value]
+
+
+def _misfit(signature: inspect.Signature, args: Any, named: Mapping[str, Any]) -> str:
+    """Return why a call does not fit a signature, "" where it does."""
+    try:
+        signature.bind(*args, **named)
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def refuse_keyword(of: str, named: Mapping[str, Any], known: Collection[str]) -> None:

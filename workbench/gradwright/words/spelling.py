@@ -56,8 +56,8 @@ def meant(name: str, known: Iterable[str]) -> str:
     ('softmax', 'relu')
     >>> meant("BCEWithLogitsLoss", ["log_loss", "sigmoid_cross_entropy"])
     'sigmoid_cross_entropy'
-    >>> meant("frobnicate", ["axis"])
-    ''
+    >>> meant("frobnicate", ["axis"]), meant("Ftrl", ["tril"])  # a slip spares the first letter
+    ('', '')
     """
     import difflib  # 3 ms, and only errors need it
 
@@ -67,5 +67,7 @@ def meant(name: str, known: Iterable[str]) -> str:
         ours = plain(_ours().get(spelling, spelling))
         if ours in known_by:
             return known_by[ours]
-    close = difflib.get_close_matches(wanted, known_by, 1, cutoff=0.75)
+    far = 1 if len(wanted) < 8 else 2
+    like = [k for k in known_by if k[:1] == wanted[:1] and abs(len(k) - len(wanted)) <= far]
+    close = difflib.get_close_matches(wanted, like, 1, cutoff=0.75)
     return known_by[close[0]] if close else ""

@@ -16,7 +16,8 @@ from ..errors import user_frame
 class Typed:
     """A call, or a mere name: ``x.gather(1, i)`` is ``gather`` of ``x`` with two arguments.
 
-    ``later`` are the arguments of what is called once more, as a layer of torch is.
+    ``later`` are the arguments of what is called once more, as a layer of torch is. ``named`` has
+    ``**options``, too, under the name "**0", which no keyword has.
     """
 
     owner: ast.expr | None
@@ -31,7 +32,10 @@ class Typed:
         of = ast.Name(self.name) if self.owner is None else ast.Attribute(self.owner, self.name)
         if self.args is None:
             return of
-        named = [ast.keyword(name, value) for name, value in self.named.items()]
+        named = [
+            ast.keyword(None if name.startswith("**") else name, value)
+            for name, value in self.named.items()
+        ]
         return ast.Call(of, list(self.args), named)
 
     @property
@@ -64,7 +68,7 @@ def typed(name: str = "", *, whole: bool = False) -> Typed | None:
     if not (isinstance(call, ast.Call) and call.func is taken):
         return made
     again = above[call]
-    named = {k.arg: k.value for k in call.keywords if k.arg is not None}
+    named = {k.arg or f"**{n}": k.value for n, k in enumerate(call.keywords)}
     later = again.args if isinstance(again, ast.Call) and again.func is call else ()
     return replace(made, args=tuple(call.args), named=named, later=tuple(later))
 

@@ -52,7 +52,7 @@ class ArchiveInfo(ModelInfo):
     >>> path = pathlib.Path(tempfile.mkdtemp(), "line.gw")
     >>> g.save(path)
     >>> gw.inspect(path)
-    line.gw: graph 'line', 3 nodes, 1.24 kB
+    line.gw: graph 'line', 3 nodes, 1.35 kB
       placeholders  x f32[B, 2]
       ops           matmul 1
       variables     1 with 2 elements, 2 elements trainable

@@ -10,6 +10,7 @@ from ...graph import Tensor
 from ...op import maker
 from ...spec import AnyDim, normalize_axis
 from ...spec.containers import ContainerSpec, SequenceSpec
+from ...words.advised import advised
 from ..core.movement import Transpose
 from .body import Body, flatten
 from .loop_op import item_of
@@ -50,6 +51,7 @@ def scan(
     return _scan(fn, init, xs, length, reverse, axis, False, name)
 
 
+@advised
 def map_fn(fn: Callable[[Any], Any], xs: Any, *, axis: int = 0, name: str | None = None) -> Any:
     """Return ``fn`` of every item of ``xs`` along an axis, stacked.
 

@@ -29,6 +29,9 @@ class EmbeddingBag(Op):
     ``mode`` "mean" divides by the number of ids, "max" takes the largest per column. Ids equal to
     ``padding_idx`` do not count; a bag of none gives 0. ``per_sample_weights`` are for sums only.
 
+    Bags of different lengths, torch's ``offsets``, are padded with ``padding_idx``, a row of the
+    table, or are ``gw.unsorted_segment_sum(gw.nn.embedding(ids, weight), bag_of_id, n_bags)``.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> table = g.constant([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
@@ -39,7 +42,7 @@ class EmbeddingBag(Op):
 
     namespace = "nn"
     mode: str = attr("sum", doc="How rows become one.", choices=("sum", "mean", "max"))
-    padding_idx: int | None = attr(None, doc="Id that does not count; None: all count.")
+    padding_idx: int | None = attr(None, doc="Id that does not count; None: all count.", least=0)
 
     def infer(
         self, ids: TensorSpec, weight: TensorSpec, per_sample_weights: TensorSpec | None = None
@@ -55,6 +58,12 @@ class EmbeddingBag(Op):
         if per_sample_weights is None:
             return y
         w = per_sample_weights
+        if kind(w.dtype) != "f":
+            raise DTypeError(
+                f"embedding_bag does not take {w.dtype} as per_sample_weights",
+                need="f32[…, K], one per id; torch's offsets of ragged bags are not here",
+                hint="gw.unsorted_segment_sum(gw.nn.embedding(ids, weight), bag_of_id, n_bags)",
+            )
         if shapes_differ(w.shape, ids.shape):
             raise ShapeError("per_sample_weights do not fit", need=f"one per id: {ids.shape}")
         if self.mode != "sum":
@@ -97,6 +106,7 @@ class EmbeddingBag(Op):
         yield ErrorSample((TensorSpec((), "int64"), w), {}, "an axis of ids")
         yield ErrorSample((ids, w, TensorSpec((2, 3))), {"mode": "max"}, "takes no weights")
         yield ErrorSample((ids, w, TensorSpec((3,))), {}, "do not fit")
+        yield ErrorSample((ids, w, ids), {}, "does not take int64 as per_sample_weights")
 
 
 class PerLayerEmbedding(Op):

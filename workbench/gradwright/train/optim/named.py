@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import TrainingError
 from ...words.spelling import meant
-from .adam import LAMB, AdaBelief, Adam, Adam8bit, AdaMax, AdamW, AMSGrad, Nadam, RAdam
+from .adaptive import LAMB, AdaBelief, Adam, Adam8bit, AdaMax, AdamW, AMSGrad, Nadam, RAdam
 from .averaged import ScheduleFreeAdamW
 from .base import Optimizer
 from .descent import SGD, Lion, Nesterov, NoOp

@@ -107,9 +107,12 @@ class Measures:
                 f"saved totals of {', '.join(saved)} do not belong to these metrics",
                 need=", ".join(self._metrics),
             )
-        for name, totals in saved.items():
+        for name in saved.keys() & self._metrics.keys():
+            metric, totals = self._metrics[name], saved[name]
             try:
-                self._metrics[name].result(totals)
+                if type(metric) is Mean:
+                    _, _ = map(float, totals)  # a sum, and its weight
+                metric.result(totals)
             except Exception as error:
                 raise TrainingError(f"saved totals of {name} are none: {error}") from error
 

@@ -31,7 +31,8 @@ gw.cdist(x1, x2) -> gw.norm(gw.expand_dims(x1, -2) - gw.expand_dims(x2, -3), axi
 gw.chunk(input, chunks, dim=None) -> gw.split(input, chunks, axis=dim)
 gw.clamp(input, min=None, max=None) -> gw.clip(input, min=min, max=max)
 gw.column_stack(tensors) -> gw.stack(tensors, axis=1) | of vectors; of matrices gw.concat
-gw.concatenate(tensors, dim=None, axis=None) -> gw.concat(tensors, axis=dim)
+gw.concatenate(tensors, axis=None) -> gw.concat(tensors, axis=axis)
+gw.concatenate(tensors, *, dim) -> gw.concat(tensors, axis=dim)
 gw.Constant(value) -> g.constant(value)
 gw.cosine_similarity(x1, x2, dim=1) -> gw.cosine_similarity(x1, x2, axis=dim)
 gw.cuda() -> gw.Session(g, device) | a session has a device
@@ -54,9 +55,15 @@ gw.fmin(input, other) -> gw.minimum(input, other)
 gw.from_numpy(ndarray) -> g.constant(ndarray)
 gw.gather(input, dim: int, index) -> gw.take_along_axis(input, index, axis=dim) \
     | gw.gather takes whole slices
+gw.fori_loop(lower, upper, body_fun, init_val) -> \
+    gw.scan(lambda held, i: (body_fun(i, held), ()), init_val, np.arange(lower, upper))[0]
 gw.full(shape: int, fill_value) -> gw.full((shape,), fill_value)
+gw.full(shape, fill_value: complex, dtype=None) -> \
+    gw.broadcast_to(g.constant(fill_value, dtype=dtype), shape)
+gw.full_like(input, fill_value: unknown) -> gw.zeros_like(input) + fill_value
 gw.ge(input, other) -> gw.greater_equal(input, other)
 gw.ger(input, vec2) -> gw.outer(input, vec2)
+gw.grad(fun)(x) -> gw.gradients(fun(x), [x])[0] | differentiated is a tensor, not a function
 gw.grad(outputs, inputs: tuple) -> gw.gradients(outputs, inputs) | gradients are tensors, too
 gw.grad(outputs, inputs) -> gw.gradients(outputs, [inputs]) | gradients are tensors, too
 gw.gt(input, other) -> gw.greater(input, other)
@@ -81,10 +88,18 @@ gw.isinf(input) -> gw.is_inf(input)
 gw.isnan(input) -> gw.is_nan(input)
 gw.jit(fun) -> gw.compile(fun)
 gw.kthvalue(input, k) -> gw.sort(input, axis=-1)[..., k - 1] | values alone
+gw.lax() -> gw | its functions are here by names of their own: gw.scan, gw.while_loop
 gw.le(input, other) -> gw.less_equal(input, other)
 gw.logspace(start, end, steps) -> 10.0 ** gw.linspace(start, end, steps) | inside `with g:`
 gw.long() -> "int64" | dtypes are names, or numpy's
 gw.lt(input, other) -> gw.less(input, other)
+gw.map_fn(fn, first: any, second: any) -> gw.map_fn(lambda of: fn(*of), (first, second))
+gw.map_fn(fn, first: any, second: any, third: any) -> \
+    gw.map_fn(lambda of: fn(*of), (first, second, third))
+gw.matmul(a, b, *, transpose_a: True, transpose_b: True) -> \
+    gw.matmul(gw.swapaxes(a, -1, -2), gw.swapaxes(b, -1, -2))
+gw.matmul(a, b, *, transpose_a: True) -> gw.matmul(gw.swapaxes(a, -1, -2), b)
+gw.matmul(a, b, *, transpose_b: True) -> gw.matmul(a, gw.swapaxes(b, -1, -2))
 gw.manual_seed(seed) -> gw.Session(g, seed=seed) | a Trainer takes it, too
 gw.masked_fill(input, mask, value) -> gw.where(mask, value, input)
 gw.masked_select(input, mask) -> gw.boolean_mask(input, mask)
@@ -135,14 +150,20 @@ gw.tensor(data, dtype=None) -> g.constant(data, dtype=dtype)
 gw.topk(input, k, dim=None) -> gw.top_k(input, k, axis=dim)
 gw.transpose(input, dim0: int, dim1: int) -> gw.swapaxes(input, dim0, dim1) \
     | transpose orders all axes
+gw.tril_indices(row, col, offset=0) -> np.tril_indices(row, offset, col)
+gw.triu_indices(row, col, offset=0) -> np.triu_indices(row, offset, col)
 gw.true_divide(input, other) -> gw.div(input, other)
 gw.unbind(input, dim=None) -> gw.unstack(input, axis=dim)
 gw.unsqueeze(input, dim) -> gw.expand_dims(input, dim)
 gw.var_mean(input, dim=None) -> (gw.var(input, axis=dim, ddof=1), gw.mean(input, axis=dim))
 gw.Variable(initial_value, name="w") -> g.variable(name, init=initial_value)
 gw.variable(name, shape=None, init=None) -> g.variable(name, shape, init=init)
+gw.variable(name, shape, dtype: any, init: any) -> g.variable(name, shape, init=init, dtype=dtype)
 gw.view(input, shape) -> gw.reshape(input, shape)
-gw.vmap(func) -> gw.map_fn(func, x)
+gw.value_and_grad(fun)(x) -> (fun(x), gw.gradients(fun(x), [x])[0]) \
+    | differentiated is a tensor, not a function
+gw.vmap(func)(x) -> gw.map_fn(func, x)
+gw.vmap(func)(*xs) -> gw.map_fn(lambda of: func(*of), xs)
 gw.vstack(tensors) -> gw.concat(tensors, axis=0)
 gw.where(condition: any) -> gw.nonzero(condition)
 gw.zeros(*size, dtype=None) -> gw.full(size, 0.0, dtype=dtype) | inside `with g:`
@@ -154,6 +175,12 @@ gw.conv1d(input, weight, bias=None, *, padding: "causal") -> \
 gw.conv1d(input, weight, bias=None, *, padding: "causal", dilation) -> gw.cnn.conv1d(input, \
     weight, bias, padding=[((weight.shape[-1] - 1) * dilation, 0)], dilation=dilation)
 gw.dropout2d(input, p=0.5) -> input * gw.nn.dropout(gw.ones_like(input[:, :, :1, :1]), p)
+gw.embedding_bag(input, weight, *, offsets: any, mode: "sum") -> gw.unsorted_segment_sum(\
+    gw.nn.embedding(input, weight), \
+    gw.searchsorted(offsets, np.arange(input.shape[0]), side="right") - 1, offsets.shape[0])
+gw.embedding_bag(input, weight, *, offsets: any) -> gw.unsorted_segment_mean(\
+    gw.nn.embedding(input, weight), \
+    gw.searchsorted(offsets, np.arange(input.shape[0]), side="right") - 1, offsets.shape[0])
 gw.fold(input, output_size, kernel_size, stride=None, padding=None) -> \
     gw.cnn.col2im(input, output_size, kernel_size, stride=stride, padding=padding)
 gw.glu(input, dim=None) -> gw.nn.glu(input, axis=dim)
@@ -179,7 +206,8 @@ gw.pad(input, pad: pair) -> gw.pad(input, [(0, 0)] * (input.rank - 1) + [pad]) \
     | pairs are per axis, from the first on
 gw.pad(input, pad: four) -> gw.pad(input, [(0, 0)] * (input.rank - 2) + [pad[2:], pad[:2]]) \
     | pairs are per axis, from the first on
-gw.pairwise_distance(x1, x2) -> gw.norm(x1 - x2, axis=-1)
+gw.pairwise_distance(x1, x2, *, eps=1e-06, keepdim=None) -> \
+    gw.norm(x1 - x2 + eps, axis=-1, keepdims=keepdim)
 gw.pixel_shuffle(input, upscale_factor) -> \
     gw.cnn.depth_to_space(input, upscale_factor, mode="crd")
 gw.pixel_unshuffle(input, downscale_factor) -> \
@@ -199,18 +227,59 @@ gw.Linear(in_features, out_features)(x) -> gw.nn.linear(x, \
 gw.Dense(units)(x) -> gw.nn.linear(x, g.variable("w", (x.shape[-1], units), \
     init=gw.init.xavier_uniform()), g.variable("b", (units,))) \
     | layers are functions; the parameters are yours
+gw.Dense(units, activation: any)(x) -> getattr(gw.nn, activation)(gw.nn.linear(x, \
+    g.variable("w", (x.shape[-1], units), init=gw.init.xavier_uniform()), \
+    g.variable("b", (units,)))) | layers are functions; the parameters are yours
+gw.Dense(units, activation=None, *, use_bias: False)(x) -> gw.nn.linear(x, \
+    g.variable("w", (x.shape[-1], units), init=gw.init.xavier_uniform())) \
+    | layers are functions, of which the activation is one more; the parameters are yours
+gw.Conv2D(filters, kernel_size: int, strides=None, padding=None)(x) -> gw.cnn.conv2d(x, \
+    g.variable("w", (filters, x.shape[-1], kernel_size, kernel_size), \
+    init=gw.init.xavier_uniform()), g.variable("b", (filters,)), stride=strides, \
+    padding=padding, data_format="NHWC") | the parameters are yours: kernels are [out, in, \
+    height, width], or Keras's with weights_format="HWIO"
+gw.Conv() -> gw.cnn.conv2d(x, weight, data_format="NHWC", weights_format="HWIO")
+gw.Concatenate(axis=-1)(tensors) -> gw.concat(tensors, axis=axis)
 gw.Conv2d(in_channels, out_channels, kernel_size, stride=None, padding=None)(x) -> \
     gw.cnn.conv2d(x, g.variable("w", (out_channels, in_channels, kernel_size, kernel_size), \
     init=gw.init.fan_in_uniform()), g.variable("b", (out_channels,)), stride=stride, \
     padding=padding) | layers are functions; the parameters are yours
+gw.Conv2d(in_channels, out_channels, kernel_size, stride=None, padding=None, *, bias: False)(x) -> \
+    gw.cnn.conv2d(x, g.variable("w", (out_channels, in_channels, kernel_size, kernel_size), \
+    init=gw.init.fan_in_uniform()), stride=stride, padding=padding) \
+    | layers are functions; the parameters are yours
+gw.Linear(in_features, out_features, bias: False)(x) -> gw.nn.linear(x, \
+    g.variable("w", (in_features, out_features), init=gw.init.fan_in_uniform())) \
+    | layers are functions; the parameters are yours
 gw.Embedding(num_embeddings, embedding_dim)(ids) -> gw.nn.embedding(ids, \
-    g.variable("table", (num_embeddings, embedding_dim), init=gw.init.normal(std=1.0)))
+    g.variable("table", (num_embeddings, embedding_dim), init=gw.init.normal(std=1.0))) \
+    | it begins as in torch; in Keras with gw.init.uniform(low=-0.05, high=0.05)
+gw.Embedding(*, input_dim, output_dim)(ids) -> gw.nn.embedding(ids, \
+    g.variable("table", (input_dim, output_dim), init=gw.init.uniform(low=-0.05, high=0.05)))
 gw.LayerNorm(normalized_shape, eps=None)(x) -> gw.nn.layer_norm(x, \
     g.variable("gain", (x.shape[-1],), init=1.0), g.variable("bias", (x.shape[-1],)), eps=eps)
-gw.BatchNorm2d(num_features)(x) -> gw.nn.batch_norm(x) | its four variables are made, or given
-gw.BatchNorm1d(num_features)(x) -> gw.nn.batch_norm(x) | its four variables are made, or given
-gw.BatchNormalization()(x) -> gw.nn.batch_norm(x, axis=-1, momentum=0.01, eps=0.001) \
-    | its four variables are made; their momentum is 1 - ours
+gw.LayerNorm(*, epsilon=1e-06)(x) -> gw.nn.layer_norm(x, \
+    g.variable("gain", (x.shape[-1],), init=1.0), g.variable("bias", (x.shape[-1],)), eps=epsilon)
+gw.LayerNormalization(axis=None, epsilon=0.001)(x) -> gw.nn.layer_norm(x, \
+    g.variable("gain", (x.shape[-1],), init=1.0), g.variable("bias", (x.shape[-1],)), \
+    axis=axis, eps=epsilon)
+gw.BatchNorm2d(num_features, eps=None, momentum=None)(x) -> \
+    gw.nn.batch_norm(x, momentum=momentum, eps=eps) | its four variables are made, or given
+gw.BatchNorm1d(num_features, eps=None, momentum=None)(x) -> \
+    gw.nn.batch_norm(x, momentum=momentum, eps=eps) | its four variables are made, or given
+gw.BatchNormalization(axis=-1, *, epsilon=0.001)(x) -> \
+    gw.nn.batch_norm(x, axis=axis, momentum=0.01, eps=epsilon) \
+    | its four variables are made; their momentum is 1 - ours; our running variance is unbiased
+gw.BatchNormalization(axis=-1, momentum=0.99, epsilon=0.001)(x) -> \
+    gw.nn.batch_norm(x, axis=axis, momentum=1 - momentum, eps=epsilon) \
+    | its four variables are made; their momentum is 1 - ours; our running variance is unbiased
+gw.BatchNorm(use_running_average=None, axis=-1, momentum=0.99, epsilon=1e-05)(x) -> \
+    gw.nn.batch_norm(x, axis=axis, momentum=1 - momentum, eps=epsilon) \
+    | whether it trains follows the run; Flax's momentum is 1 - ours; our running variance is \
+    unbiased
+gw.batch_norm(x, *, axis=None, momentum=0.99, epsilon: any, training=None) -> \
+    gw.nn.batch_norm(x, axis=axis, momentum=1 - momentum, eps=epsilon, training=training) \
+    | Keras's momentum is 1 - ours; our running variance is unbiased
 gw.Dropout(p=None)(x) -> gw.nn.dropout(x, p=p)
 gw.Dropout2d(p=0.5)(x) -> x * gw.nn.dropout(gw.ones_like(x[:, :, :1, :1]), p)
 gw.Upsample(*, scale_factor: int)(x) -> gw.cnn.upsampling2d(x, scale_factor)
@@ -232,6 +301,7 @@ gw.MaxPool2d(kernel_size, stride=None, padding=None)(x) -> \
 gw.AvgPool2d(kernel_size, stride=None, padding=None)(x) -> \
     gw.cnn.avg_pool2d(x, kernel_size, stride=stride, padding=padding)
 gw.Conv2DTranspose()(x) -> gw.cnn.conv_transpose2d(x, weight)
+gw.Model() -> gw.Graph() | a model is a graph, its layers are functions that build it
 gw.Module() -> gw.Graph() | a model is a graph, its layers are functions that build it
 gw.GlobalAveragePooling2D()(x) -> gw.cnn.global_avg_pool(x)
 gw.GlobalMaxPooling2D()(x) -> gw.cnn.global_max_pool(x)

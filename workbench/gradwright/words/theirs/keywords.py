@@ -8,6 +8,8 @@ KEYWORDS = """
 *(beta_1) -> beta1=_
 *(beta_2) -> beta2=_
 *(epsilon) -> eps=_
+*(b1) -> beta1=_
+*(b2) -> beta2=_
 *(correction) -> ddof=_
 *(unbiased) -> ddof=int(_)
 *(size) -> shape=_
@@ -35,9 +37,19 @@ softmax(dtype) -> gw.cast(x, _)
 log_loss(from_logits) -> gw.loss.sigmoid_cross_entropy(labels, logits)
 RMSProp(alpha, decay) -> rho=_
 AdaGrad(initial_accumulator_value) -> initial=_
-AdaGrad(lr_decay) -> gw.optim.AdaGrad(gw.schedules.Inverse(0.01, _))
-Adam(amsgrad) -> gw.optim.AMSGrad()
-AdamW(amsgrad) -> gw.optim.AMSGrad(weight_decay=0.01)
+RMSProp(epsilon) -> eps=_, eps_inside=True | Keras has it below the root
+AdaGrad(epsilon) -> eps=_ | Keras has it below the root
+Adam(epsilon) -> eps=_ | Keras's is not divided by the root that corrects the bias: \
+    eps=lambda s: 1e-7 / (1 - 0.999 ** (s + 1)) ** 0.5 is its 1e-7
+AdamW(epsilon) -> eps=_ | Keras's is not divided by the root that corrects the bias: \
+    eps=lambda s: 1e-7 / (1 - 0.999 ** (s + 1)) ** 0.5 is its 1e-7
+Nadam(epsilon) -> eps=_ | Keras's is not divided by the root that corrects the bias: \
+    eps=lambda s: 1e-7 / (1 - 0.999 ** (s + 1)) ** 0.5 is its 1e-7
+*(clipnorm) -> gw.Trainer(g, loss, optimizer=CALL, clip_tensor_norm=_)
+*(global_clipnorm) -> gw.Trainer(g, loss, optimizer=CALL, clip_norm=_)
+*(clipvalue) -> gw.Trainer(g, loss, optimizer=CALL, clip_value=_)
+max(keepdim) -> keepdims=_ | it gives values alone, so no [0] behind it; argmax says where
+min(keepdim) -> keepdims=_ | it gives values alone, so no [0] behind it; argmin says where
 Adam(weight_decay) -> gw.Trainer(g, loss, optimizer=CALL, l2=_) \
     | torch's Adam adds it to the gradient, as an L2 penalty is; gw.optim.AdamW decays apart
 Step(step_size) -> every=_
@@ -51,7 +63,9 @@ OneCycle(pct_start) -> warmup=_
 Group(lr, learning_rate) -> optimizer=gw.optim.Adam(_) | which has its own state; \
     lr_multiplier=0.1 scales the trainer's rate
 Trainer(lr, learning_rate) -> optimizer=gw.optim.Adam(_)
-Trainer(max_grad_norm, gradient_clip_val, clipnorm) -> clip_norm=_
+Trainer(max_grad_norm, gradient_clip_val, global_clipnorm) -> clip_norm=_
+Trainer(clipnorm) -> clip_tensor_norm=_ | Keras clips each tensor by its own norm
+Trainer(lr_scheduler, scheduler) -> optimizer=gw.optim.Adam(_) | an optimizer takes it as its rate
 Trainer(clipvalue) -> clip_value=_
 Trainer(gradient_accumulation_steps, accumulate_grad_batches) -> accumulation=_
 Trainer(fp16) -> precision=gw.Precision("float16")
@@ -69,6 +83,8 @@ Trainer(shuffle) -> CALL.fit(data, shuffle=_)
 
 VALUES = """
 reduction='mean' ->
+approximate=True -> approximate='tanh'
+approximate=False -> approximate='none'
 reduction='batchmean' ->
 mode='bilinear' -> mode='linear'
 mode='bicubic' -> mode='cubic'

@@ -39,6 +39,19 @@ gw.nll_loss(input, target, *, ignore_index=None, reduction=None) -> \
 gw.poisson_nll_loss(input, target, *, log_input: False) -> \
     gw.loss.poisson_nll(target, input) | labels first
 gw.poisson_nll_loss(input, target) -> gw.loss.log_poisson(target, input) | labels first
+gw.sigmoid_binary_cross_entropy(logits, labels) -> \
+    gw.loss.sigmoid_cross_entropy(labels, logits, reduction="none") \
+    | labels first; the mean is the default here
+gw.sigmoid_cross_entropy_with_logits(labels, logits) -> \
+    gw.loss.sigmoid_cross_entropy(labels, logits, reduction="none") | the mean is the default here
+gw.softmax_cross_entropy_with_integer_labels(logits, labels) -> \
+    gw.loss.sparse_softmax_cross_entropy(labels, logits, reduction="none") \
+    | labels first; the mean is the default here
+gw.softmax_cross_entropy_with_logits(labels, logits) -> \
+    gw.loss.softmax_cross_entropy(labels, logits, reduction="none") | the mean is the default here
+gw.sparse_softmax_cross_entropy_with_logits(labels, logits) -> \
+    gw.loss.sparse_softmax_cross_entropy(labels, logits, reduction="none") \
+    | the mean is the default here
 gw.smooth_l1_loss(input, target, *, reduction=None, beta=None) -> \
     gw.loss.smooth_l1(target, input, reduction=reduction, beta=beta) | labels first
 gw.soft_margin_loss(input, target) -> gw.loss.soft_margin(target, input) | labels first
@@ -50,6 +63,9 @@ gw.BCEWithLogitsLoss(*, pos_weight)(input, target) -> gw.loss.sigmoid_cross_entr
     input, weights=1 + (pos_weight - 1) * target)
 gw.BCEWithLogitsLoss()(input, target) -> \
     gw.loss.sigmoid_cross_entropy(target, input) | labels first
+gw.ContrastiveLoss(margin=1.0)(a, b, label) -> gw.mean((1 - label) * gw.square(gw.norm(a - b, \
+    axis=-1)) + label * gw.square(gw.nn.relu(margin - gw.norm(a - b, axis=-1)))) \
+    | label 1 is of a pair that differs (Hadsell et al. 2006); gw.loss.contrastive is InfoNCE
 gw.CrossEntropyLoss(weight)(input, target) -> gw.loss.sparse_softmax_cross_entropy(target, \
     input, class_weights=weight, reduction="mean_by_weight") | labels first
 gw.CrossEntropyLoss(*, ignore_index=None, reduction=None, label_smoothing=None)(input, target) -> \

@@ -11,6 +11,8 @@ x.allclose(other) -> gw.all(gw.is_close(x, other))
 x.amax(dim=None, keepdim=None) -> x.max(axis=dim, keepdims=keepdim)
 x.amin(dim=None, keepdim=None) -> x.min(axis=dim, keepdims=keepdim)
 x.aminmax() -> gw.min_max(x)
+x.at() -> gw.scatter_nd_update(x, indices, updates) \
+    | tensors are never written into; gw.scatter_nd_add adds
 x.backward() -> gw.gradients(x, g.trainable) | gradients are tensors, too
 x.baddbmm(batch1, batch2) -> x + batch1 @ batch2
 x.bernoulli() -> gw.cast(gw.random.uniform_like(x) < x, x.dtype)
