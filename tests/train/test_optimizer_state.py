@@ -332,3 +332,19 @@ def test_what_has_become_a_constant_has_no_state_in_a_saved_training() -> None:
         *("state/v/m", "state/v/v", "state/v/step")
     }
     trainer.load_state_dict(saved)
+
+
+def test_weights_come_back_to_what_has_another_name_meanwhile() -> None:
+    g = gw.Graph()
+    u, v = g.variable("u", (2,), init=0.5), g.variable("v", (2,), init=0.5)
+    trainer = gw.Trainer(g, (u * v).sum(), optim.Adam(0.1), ema=gw.EMA(0.5))
+    for _ in range(3):
+        trainer.step({})
+    before = {t: g.values[t.name] for t in (u, v)}
+    with trainer.averaged("ema"):
+        assert not np.array_equal(g.values["u"], before[u])
+        u.rename("first")
+    for t, array in before.items():
+        np.testing.assert_array_equal(g.values[t.name], array)
+    assert not trainer.swapped
+    trainer.step({})

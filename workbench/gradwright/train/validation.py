@@ -42,13 +42,13 @@ class Weights:
         if self._control.is_elsewhere:
             raise TrainingError("the trainer is running", hint="trainer.pause(wait=True)")
         averages = self._keeper.averages(name)
-        held = {n: values[n] for n in averages}
+        held = values.snapshot(averages)  # which knows what is renamed meanwhile
         try:
             self.swapped = name
             values.commit(averages)
             yield
         finally:
-            values.restore(held)
+            values.restore({n: array for n, array in held.items() if n in values})
             self.swapped = ""
 
     def seen(self, name: str | None) -> AbstractContextManager[None]:
