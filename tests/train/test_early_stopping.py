@@ -248,3 +248,24 @@ def test_divergence_begins_afresh_with_another_trainer():
         trainer = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(1.1), callbacks=[watch])
         assert trainer.fit([{}] * 99, progress=False).steps.rows == 7
         assert watch.reason == "the loss explodes: about 4.39, the lowest was 1"
+
+
+def test_the_best_values_are_those_of_what_is_renamed_meanwhile():
+    class Renames(gw.Callback):
+        def on_epoch_end(self, trainer, record):
+            if record.epoch == 2:
+                trainer.optimizer.learning_rate = 1.5  # doubles w from here on
+            if record.epoch == 3:
+                best.append(trainer.values["w"].copy())
+            if record.epoch == 4:
+                w.rename("weights")
+
+    g, best = gw.Graph(), []
+    w = g.variable("w", (2,), init=1.0)
+    stopping = gw.EarlyStopping("loss", patience=3)
+    callbacks = [stopping, Renames()]
+    trainer = gw.Trainer(g, (w * w).sum(), gw.optim.SGD(0.1), callbacks=callbacks)
+    trainer.fit([{}], epochs=20, progress=False)
+    assert (stopping.best_epoch, trainer.epochs_done) == (3, 6)
+    np.testing.assert_array_equal(g.values["weights"], best[0])
+    assert "value/weights" in stopping.state_dict()

@@ -16,7 +16,7 @@ from ..history import Record
 from ..training import Training
 from .base import Callback
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+Arrays = Mapping[str, np.ndarray[Any, Any]]
 KEPT = ("value/", "average/", "last/", "last_average/")
 """What names begin with in the state of early stopping: of the values of the best epoch and of the
 state of the average that is validated, and of both as they were when the epochs ran out."""
@@ -213,6 +213,9 @@ class EarlyStopping(Stopping):
 
 
 def _present(trainer: Training) -> tuple[Arrays, Arrays]:
-    """Return the values of all variables, and the state of the average that is validated."""
-    values = trainer.values
-    return {t.name: values[t.name] for t in trainer.graph.variables}, trainer.averaging()
+    """Return the values of all variables, and the state of the average that is validated.
+
+    Those of variables that are renamed later are renamed with them.
+    """
+    names = [t.name for t in trainer.graph.variables]
+    return trainer.values.snapshot(names), trainer.averaging()
