@@ -151,4 +151,10 @@ def _converted(graph: Graph, t: Tensor, target: np.dtype[Any]) -> Array | None:
         if before == "f" and not np.isfinite(array.astype(np.float64)).all():
             raise DTypeError(f"{t!r} has values that are not finite", need=dtype_name(target))
         check_range(array, target, f"{t.name!r}: values do")
-    return rounded(array, target).copy()
+    found = rounded(array, target).copy()
+    if after in "fc" and np.any(np.isfinite(array) & ~np.isfinite(found)):
+        raise DTypeError(
+            f"{t!r} has values beyond the range of {dtype_name(target)}",
+            hint="bfloat16 has the range of float32",
+        )
+    return found

@@ -368,8 +368,10 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         """Give variables, constants and placeholders other dtypes, in place; all or none.
 
         Values are rounded, what is computed follows, and numbers beside it take its dtype, as when
-        it was built. Raises DTypeError for text and for what would be lost, GraphError and
-        ShapeError where an op, or an update of a variable, does not take the new dtype.
+        it was built. Optimizer state that is of another dtype then begins anew: parameters of
+        float32 and of 16 bits have it in float32. Raises DTypeError for text and for what would be
+        lost, GraphError and ShapeError where an op, or an update of a variable, does not take the
+        new dtype.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
