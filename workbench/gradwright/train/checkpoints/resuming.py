@@ -255,8 +255,8 @@ def _tuning_for(session: Session, one: Checkpoint) -> Mapping[str, Any] | None:
     known = session.tuning
     written = {"device": "cpu", **one.tuning}  # which was the only one
     can_be_had = not session.plans and written["device"] == known["device"]
-    if can_be_had:
-        known = known | {"threads": written.get("threads") or known["threads"]}
+    if can_be_had and written.get("threads"):
+        known = known | {"threads": written["threads"]}
     saved = {**written, **one.libraries, "choices": {}}
     if other := differences(saved, {**known, **libraries(), "choices": {}}):
         hint = (
