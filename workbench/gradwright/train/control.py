@@ -10,7 +10,6 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM
 from typing import Any
 
 from ..errors import Terminated, TrainingError
@@ -18,8 +17,11 @@ from .callbacks import Callback, Stopping
 from .stateful import beneath
 from .training import Training
 
-_ENDINGS: dict[int, type[BaseException]] = {SIGINT: KeyboardInterrupt, SIGTERM: Terminated}
-"""What the signals that end a training raise."""
+_ENDINGS: dict[int, type[BaseException]]
+_ENDINGS = {_signal.SIGINT: KeyboardInterrupt, _signal.SIGTERM: Terminated}
+"""What the signals that end a training raise. Plain ints: the enums of ``signal`` hash in Python,
+and look old handlers up among enums, which costs 13 us, a small step.
+"""
 
 
 class Control:
@@ -82,12 +84,12 @@ class Control:
             self._thread, self._since = threading.get_ident(), time.perf_counter()
             self.status, self.is_torn = "running", False
         if self._thread == threading.main_thread().ident:
-            # Not signal.signal, which looks the old handler up among enums: 13 us, a small step.
+            interrupt = self._interrupt
             for number in _ENDINGS:
                 held = _signal.getsignal(number)  # None where something else than Python has it
-                if held not in (SIG_IGN, None) and (number == SIGINT or held == SIG_DFL):
+                if held == _signal.SIG_DFL or (number == _signal.SIGINT and callable(held)):
                     self._handlers[number] = held
-                    _signal.signal(number, self._interrupt)
+                    _signal.signal(number, interrupt)
 
     def __exit__(self, *exc: object) -> None:
         while self._handlers:

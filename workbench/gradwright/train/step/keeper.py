@@ -144,7 +144,9 @@ class StepKeeper:
         """Return what the graph of a step depends on beside its settings."""
         graph = self._graph
         seen = [self._setup.session, graph.revision, redefinitions()]
-        seen += [m for t in self.watched for m in (t.node.trainable, t.name)]
+        nodes = [t.node for t in self.watched]
+        seen += [node.trainable for node in nodes]
+        seen += [node.name for node in nodes]
         if graph.updates.declared:
             seen += graph.updates.marks()
         return seen
