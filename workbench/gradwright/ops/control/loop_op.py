@@ -186,11 +186,7 @@ class LoopOp(Op, abstract=True):
         return self.pull(gs, ys, xs, wanted)
 
     def pull(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         """Return the cotangents of those inputs that are wanted."""
         found = self.fixed
@@ -204,11 +200,7 @@ class LoopOp(Op, abstract=True):
         raise NotImplementedError
 
     def pull_turns(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         """Return them by a loop the other way alone."""
         raise NotImplementedError
