@@ -175,20 +175,12 @@ class Updates(Mapping[Tensor, Tensor]):
 
     def marks(self) -> list[Any]:
         """Return what decides which updates a step makes, beside the revision of the graph."""
-        return [
-            mark
-            for d in self.declared.values()
-            for mark in (d, *(t.trainable for t in self._reads(d)))
-        ]
-
-    def _reads(self, declared: Declared) -> list[Tensor]:
-        """Return the variables that a value is made of, looked up once per revision."""
-        graph, key = self._graph, ("reads", declared)
-        found: list[Tensor] | None = graph.gradients.get(key)
-        if found is None:
-            found = [n.outputs[0] for n in ancestors([declared.value]) if n.kind == "variable"]
-            graph.gradients[key] = found
-        return found
+        declared, cache = tuple(self.declared.values()), self._graph.gradients
+        read: list[Tensor] | None = cache.get(("read", declared))
+        if read is None:  # once per revision: every step asks
+            nodes = ancestors(d.value for d in declared)
+            read = cache["read", declared] = [n.outputs[0] for n in nodes if n.kind == "variable"]
+        return [*declared, *(t.node.trainable for t in read)]
 
     def redirect(self, old: Tensor, new: Tensor) -> None:
         """Have what sets a variable to ``old`` set it to ``new``."""
