@@ -90,6 +90,7 @@ REFUSED: dict[str, tuple[Change, type[Exception], str]] = {
     "an op": (lambda g: g.convert({"w": "float64", "i": "float32"}), DTypeError, "gather"),
     "an update": (lambda g: g.convert({"w": "float64", "v": "float64"}), ShapeError, "of 'steps'"),
     "name": (lambda g: g.convert({"wrong": "float32"}), GraphError, "wrong"),
+    "no dict": (lambda g: g.convert(["w"]), GraphError, "a dict"),
     "no feed": (lambda g: g.to_constant("x"), FeedError, "'x'"),
     "feed": (lambda g: g.to_constant("x", feeds={"x": [1.0]}), FeedError, "'x'"),
     "one of two": (lambda g: g.to_constant("split:1"), GraphError, "one of several outputs"),

@@ -93,6 +93,7 @@ def test_dtypes_follow_the_input() -> None:
 
 WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "no layer": (lambda x: gw.Sequential(3), GraphError, "layer 0 is 3"),
+    "triple": (lambda x: gw.Sequential(("a", gw.tanh, 3)), GraphError, r"layer 0 is \('a'"),
     "same name": (
         lambda x: gw.Sequential(("a", gw.tanh), ("a", gw.tanh)), GraphError, "called 'a'",
     ),
@@ -103,6 +104,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "not built": (lambda x: gw.Sequential(gw.tanh).summary(), GraphError, "is not built"),
     "unknown": (lambda x: gw.Sequential(Dense(3))(x), GraphError, "no known number of features"),
     "rank": (lambda x: gw.Sequential(Conv(3, 3))(x[:, :, None]), GraphError, "no known number"),
+    "no images": (lambda x: gw.Sequential(Conv(3, 3))(x), GraphError, "need: images of 1, 2 or 3"),
     "pooling": (
         lambda x: gw.Sequential(lambda h: gw.cnn.max_pool2d(h, 2))(x), ShapeError, "takes images",
     ),

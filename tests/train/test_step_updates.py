@@ -451,6 +451,24 @@ def test_what_is_due_follows_what_is_frozen_meanwhile():
         assert (slow in g.updates.of(loss, moved=moved)) == freeze
 
 
+def test_what_is_due_follows_what_an_edit_made_of_a_value():
+    g = gw.Graph()
+    a, b = g.variable("a", init=1.0), g.variable("b", init=2.0)
+    slow = g.variable("slow", init=0.0, trainable=False)
+    read, other = a * 1.0, b * 1.0
+    g.update(slow, read + 0.5, when="after")
+    trainer = gw.Trainer(g, a * a, gw.optim.SGD(0.25), parameters=[a])
+    trainer.step({})
+    assert g.values["slow"] == 1.0  # a moved to 0.5
+    with g.edit() as edit:
+        edit.replace_use(read, other)
+    trainer.step({})
+    assert g.values["slow"] == 1.0  # no step moves b, which is trainable
+    g.freeze("b")
+    trainer.step({})
+    assert g.values["slow"] == 2.5
+
+
 def test_updates_of_and_to_what_is_no_tensor_are_named():
     g = gw.Graph()
     w = g.variable("w", init=1.0)

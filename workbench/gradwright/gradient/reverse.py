@@ -216,9 +216,9 @@ def _seed(y: Tensor, seed: Any) -> Tensor:
         return OnesLike()(y)  # type: ignore[no-any-return]
     try:
         g = seed if isinstance(seed, Tensor) else y.graph.constant(seed, dtype=y.dtype)
+    except GradwrightError:
+        raise
     except (TypeError, ValueError) as error:
-        if isinstance(error, GradwrightError):
-            raise
         raise GradientError(
             f"grad_output of {y.name!r} is no array: {error}", need=str(y.spec)
         ) from None

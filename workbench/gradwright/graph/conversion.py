@@ -64,6 +64,8 @@ def to_constant(graph: Graph, tensors: Iterable[Tensor | str], feeds: Mapping[An
 
 def convert(graph: Graph, dtypes: Mapping[Tensor | str, Any]) -> None:
     """Give variables, constants and placeholders other dtypes."""
+    if not isinstance(dtypes, Mapping):
+        raise GraphError(f"{dtypes!r} gives no dtypes", need="a dict: {tensor or name: dtype}")
     targets = {_member(graph, t): as_dtype(d) for t, d in dtypes.items()}
     arrays = {t: _converted(graph, t, target) for t, target in targets.items()}
     graph.changed()

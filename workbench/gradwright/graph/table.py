@@ -118,9 +118,9 @@ class NodeTable:
     def check_member(self, tensor: Tensor) -> Tensor:
         """Return the tensor if it is part of this graph as it is now."""
         if not isinstance(tensor, Tensor):
-            raise GraphError(
-                f"{tensor!r} is no tensor", need=f"a tensor of graph {self.name!r}, or its name"
-            )
+            hint = f"g[{tensor!r}]" if isinstance(tensor, str) else ""
+            need = f"a tensor of graph {self.name!r}"
+            raise GraphError(f"{tensor!r} is no tensor", need=need, hint=hint)
         if tensor.graph is not self:
             inside = tensor.graph.closed
             raise GraphError(

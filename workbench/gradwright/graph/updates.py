@@ -6,7 +6,6 @@ state of those that its losses are made of. What else a step shall set, the user
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,11 +30,6 @@ class Declared:
     value: Tensor
     when: str
     """Whether it reads the values before the step or after it."""
-
-    @functools.cached_property
-    def reads(self) -> list[Node]:
-        """The variables that the value was made of when this was first asked."""
-        return [n for n in ancestors([self.value]) if n.kind == "variable"]
 
 
 class Updates(Mapping[Tensor, Tensor]):
@@ -73,8 +67,7 @@ class Updates(Mapping[Tensor, Tensor]):
         graph, new = self._graph, dict(moved or {})
         for t in (*losses, *new, *new.values()):
             graph.check_member(t)
-        declared = *self.declared.values(), *self.marks()
-        key = "updates", losses, moved is None, tuple(new.items()), declared
+        key = "updates", losses, moved is None, tuple(new.items()), tuple(self.marks())
         held: dict[Tensor, Tensor] | None = graph.gradients.get(key)
         if held is None or any(not _is_there(t) for t in held.values()):
             fed = placeholders(losses)
@@ -182,7 +175,12 @@ class Updates(Mapping[Tensor, Tensor]):
 
     def marks(self) -> list[Any]:
         """Return what decides which updates a step makes, beside the revision of the graph."""
-        return [m for d in self.declared.values() for m in (id(d), *(n.trainable for n in d.reads))]
+        declared, cache = tuple(self.declared.values()), self._graph.gradients
+        read: list[Tensor] | None = cache.get(("read", declared))
+        if read is None:  # once per revision: every step asks
+            nodes = ancestors(d.value for d in declared)
+            read = cache["read", declared] = [n.outputs[0] for n in nodes if n.kind == "variable"]
+        return [*declared, *(t.node.trainable for t in read)]
 
     def redirect(self, old: Tensor, new: Tensor) -> None:
         """Have what sets a variable to ``old`` set it to ``new``."""

@@ -57,6 +57,8 @@ class Conv:
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, in the scope that is open."""
         n, size = x.rank - 2, self.kernel_size
+        if not 1 <= n <= 3:
+            raise GraphError(f"Conv got {x!r}", need="images of 1, 2 or 3 axes: f32[N, C, *size]")
         kernel = (size,) * n if isinstance(size, int) else size
         shape = (self.channels, _known(x, 1) // self.groups, *kernel)
         weight = x.graph.variable("w", shape, self.init, x.dtype)
@@ -123,7 +125,7 @@ class Sequential:
         """What each layer has made, once the stack is built."""
         self._counts: dict[str, int] = {}
         for i, given in enumerate(layers):
-            named, layer = given if isinstance(given, tuple) else ("", given)
+            named, layer = given if isinstance(given, tuple) and len(given) == 2 else ("", given)
             if not callable(layer) or not isinstance(named, str):
                 raise GraphError(f"layer {i} is {given!r}", need="a function, or (name, function)")
             base = named or _name_of(layer)

@@ -258,11 +258,7 @@ class Op(Frozen):
         raise NotImplementedError(f"{self.name} has the gradient of what it computes")
 
     def pull(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         """Return what ``vjp`` does; ops whose cotangents come all at once see which are wanted."""
         return self.vjp(gs, ys, xs)

@@ -33,8 +33,9 @@ def _hoist(at: Editor, instr: Instr) -> Sequence[int] | None:
     found = op.fixed
     if found is None:
         return None
-    n = len(instr.ins) - len(found.captured)
-    made: dict[Tensor, int | None] = dict(zip(found.captured, instr.ins[n:], strict=True))
+    captured = found.before.inputs
+    n = len(instr.ins) - len(captured)
+    made: dict[Tensor, int | None] = dict(zip(captured, instr.ins[n:], strict=True))
     shapes: Any = {t: at.spec(i).shape for t, i in made.items()}
     sizes = {**op.body.sizes, **bind_dims(shapes)}
     try:

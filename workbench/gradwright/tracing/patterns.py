@@ -33,7 +33,6 @@ def fits(pattern: Sequence[tuple[AnyDim, ...]], shapes: Sequence[tuple[int, ...]
 def generalised(seen: Sequence[Sequence[tuple[int, ...]]]) -> list[tuple[AnyDim, ...]]:
     """Return shapes in which sizes that differed between calls are symbols, one per behaviour.
 
-    >>> from gradwright.tracing.patterns import generalised
     >>> generalised([[(8, 3), (3,)], [(9, 3), (3,)]])
     [(n0, 3), (3,)]
     """

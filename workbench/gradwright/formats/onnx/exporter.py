@@ -173,9 +173,9 @@ def write(
 ) -> list[str]:
     """Write an op in the first way that works, and return the names of its outputs."""
     op = op.for_mode(False)
-    if not is_first(op):
-        return _write_channels_first(out, op, xs, specs, results, name, wanted)
     call = Call(out, op, [x or "" for x in xs], list(specs), list(results), name, list(wanted))
+    if not is_first(op):
+        return _write_channels_first(call)
     at = len(out.nodes)
     for way in (ONNX.writers.get(op.name, write_by_rule), _write_expansion):
         try:
@@ -188,27 +188,19 @@ def write(
     return [out.fresh(name) for _ in results]
 
 
-def _write_channels_first(
-    out: Output,
-    op: Any,
-    xs: Sequence[str | None],
-    specs: Sequence[TensorSpec | None],
-    results: Sequence[TensorSpec],
-    name: str,
-    wanted: Sequence[bool],
-) -> list[str]:
+def _write_channels_first(call: Call) -> list[str]:
     """Write an op for channels last as one for channels first, which are all that ONNX has."""
+    op: Any = call.op
+    out, base = call.out, f"{call.name}/transpose"
 
-    def permuted(x: str | None, order: Sequence[int] | None) -> str | None:
-        base = f"{name}/transpose"
+    def permuted(x: str, order: Sequence[int] | None) -> str:
         return x if not x or order is None else out.add("Transpose", [x], base=base, perm=order)[0]
 
-    orders, given = [op.order(i) for i in range(len(xs))], op.order(None)
-    ins = [permuted(x, order) for x, order in zip(xs, orders, strict=True)]
-    inner = [moved(s, order) for s, order in zip(specs, orders, strict=True)]
-    outer = [moved(s, given) for s in results]
-    made = write(out, op.first(), ins, inner, outer, name, wanted)
-    return [permuted(y, back(given)) or "" for y in made]
+    orders, given = [op.order(i) for i in range(len(call.xs))], op.order(None)
+    ins = list(map(permuted, call.xs, orders))
+    inner, outer = map(moved, call.specs, orders), [moved(s, given) for s in call.results]
+    made = write(out, op.first(), ins, list(inner), outer, call.name, call.wanted)
+    return [permuted(y, back(given)) for y in made]
 
 
 def _write_expansion(call: Call) -> list[str]:

@@ -91,11 +91,7 @@ class Cond(Op):
         return self.pull(gs, ys, xs, [x.spec.differentiable for x in xs])
 
     def pull(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         pred, captured = xs[0], xs[1:]
         wrt = [i for i, want in enumerate(wanted[1:]) if want]

@@ -19,10 +19,8 @@ from ..core.movement import Moving
 class Fixed:
     """A body in two parts: what is computed in front of the loop, and what is left of a turn."""
 
-    captured: tuple[Tensor, ...]
-    """All that the body captures."""
     before: SubGraph
-    """(*captured) -> what the turns read of it."""
+    """(*captured) -> what the turns read of it; captured is all that the body captures."""
     body: SubGraph
     """(*own, *needed) -> results."""
     needed: tuple[Tensor, ...]
@@ -51,7 +49,7 @@ def _found(body: SubGraph, n_captured: int) -> Fixed | None:
     left = SubGraph([*own, *needed], body.outputs)
     before = SubGraph(captured, frontier)
     left.sizes = before.sizes = body.sizes
-    return Fixed(captured, before, left, needed)
+    return Fixed(before, left, needed)
 
 
 def _frontier(body: SubGraph, captured: Iterable[Tensor]) -> list[Tensor]:

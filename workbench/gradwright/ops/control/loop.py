@@ -87,11 +87,7 @@ class While(LoopOp):
         return go if trip is None else go & (trip > 0)
 
     def pull_turns(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         return [ZERO, ZERO, *pull_steps(self, gs, ys, xs[2:], wanted[2:], reverse=True)]
 

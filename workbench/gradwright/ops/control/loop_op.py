@@ -186,11 +186,7 @@ class LoopOp(Op, abstract=True):
         return self.pull(gs, ys, xs, wanted)
 
     def pull(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         """Return the cotangents of those inputs that are wanted."""
         found = self.fixed
@@ -204,11 +200,7 @@ class LoopOp(Op, abstract=True):
         raise NotImplementedError
 
     def pull_turns(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         """Return them by a loop the other way alone."""
         raise NotImplementedError
@@ -233,8 +225,9 @@ def _pull_fixed(
     The loop the other way adds up the cotangents of what it reads; so it neither computes that in
     each turn, nor pulls through it. Of no turns nothing comes, where 0·∞ would be NaN.
     """
-    graph, n = active_graph() or xs[0].graph, len(xs) - len(found.captured)
-    held = dict(zip(found.captured, xs[n:], strict=True))
+    captured = found.before.inputs
+    graph, n = active_graph() or xs[0].graph, len(xs) - len(captured)
+    held = dict(zip(captured, xs[n:], strict=True))
     made = dict(zip(found.before.outputs, inline(found.before, graph, xs[n:]), strict=True))
     given = {**held, **made}
     needed = [given[t] for t in found.needed]
@@ -242,10 +235,10 @@ def _pull_fixed(
     lean: Any = op.replace(body=found.body)
     pulled = lean.pull_turns(gs, ys, [*xs[:n], *needed], asked)
     direct = dict(zip(found.needed, pulled[n:], strict=True))
-    out: list[Cotangent] = [*pulled[:n], *(direct.get(t, ZERO) for t in found.captured)]
+    out: list[Cotangent] = [*pulled[:n], *(direct.get(t, ZERO) for t in captured)]
     ends = {t: g for t in made if (g := direct.get(t, ZERO)) is not ZERO}
     refused = [g for g in ends.values() if isinstance(g, NotDifferentiable)]
-    for k, t in enumerate(found.captured):
+    for k, t in enumerate(captured):
         i = n + k
         reached = reached_from(found.before.nodes, t)
         onto = {y: g for y, g in ends.items() if y in reached}

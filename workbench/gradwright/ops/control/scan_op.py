@@ -123,11 +123,7 @@ class Scan(LoopOp):
         return None if x is None else ShapeOf()(x)[0] > 0
 
     def pull_turns(
-        self,
-        gs: Sequence[Any],
-        ys: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        wanted: Sequence[bool],
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor], wanted: Sequence[bool]
     ) -> Sequence[Cotangent]:
         return pull_steps(self, gs, ys, xs, wanted, reverse=not self.reverse)
 

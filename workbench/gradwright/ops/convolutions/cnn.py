@@ -7,7 +7,6 @@ derivatives; each one's gradients are the other two.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -29,7 +28,7 @@ from ...spec import TensorSpec, differ, promote
 from ..core.special import widened
 from .correlation import correlate, correlate_back, correlated
 from .formats import IMAGES, KERNELS, Formatted
-from .windows import Sizes, Windows, check_cotangent, check_images
+from .windows import Windows, check_cotangent, check_images
 
 Array = np.ndarray[Any, Any]
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
@@ -49,17 +48,7 @@ class Convolution(Op, abstract=True):
 
     def windows(self, weight: Any) -> Windows:
         """Return how windows of the weight's size slide."""
-        kernel = weight.shape[2:]
-        found = self._windows.get(kernel)
-        if found is None:
-            found = Windows.of(kernel, self.stride, self.padding, self.dilation)
-            self._windows[kernel] = found
-        return found
-
-    @functools.cached_property
-    def _windows(self) -> dict[Sizes, Windows]:
-        """By size of the kernel; what they work out of themselves is kept with them."""
-        return {}
+        return Windows.of(weight.shape[2:], self.stride, self.padding, self.dilation)
 
     def check_weight(self, x: TensorSpec, weight: TensorSpec) -> None:
         """Refuse images or a weight that is none, or that do not split into the groups."""

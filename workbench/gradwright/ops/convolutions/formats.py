@@ -16,19 +16,20 @@ from ...errors import ShapeError
 from ...op import ZERO, Cotangent, NotDifferentiable, Op, WeightSite, attr
 from ...spec import TensorSpec
 
+AXES = {1: "W", 2: "HW", 3: "DHW"}
 IMAGES = {
     n: attr(f"NC{axes}", doc="Axes of the images.", choices=(f"NC{axes}", f"N{axes}C"))
-    for n, axes in ((1, "W"), (2, "HW"), (3, "DHW"))
+    for n, axes in AXES.items()
 }
 """By number of spatial axes: whether channels come first or last."""
 KERNELS = {
     n: attr(f"OI{axes}", doc="Axes of the weight.", choices=(f"OI{axes}", f"{axes}IO", f"O{axes}I"))
-    for n, axes in ((1, "W"), (2, "HW"), (3, "DHW"))
+    for n, axes in AXES.items()
 }
 """By number of spatial axes: output channels, input channels (of a group), and the kernel's own."""
 TRANSPOSED = {
     n: attr(f"IO{axes}", doc="Axes of the weight.", choices=(f"IO{axes}", f"{axes}OI", f"I{axes}O"))
-    for n, axes in ((1, "W"), (2, "HW"), (3, "DHW"))
+    for n, axes in AXES.items()
 }
 """Of a transposed convolution."""
 NAMES = {"O": "out", "I": "in", "D": "d", "H": "h", "W": "w"}
@@ -96,11 +97,9 @@ def moved(x: Any, order: Sequence[int] | None) -> Any:
     """Return an array, a tensor or a spec with its axes in an order."""
     if x is None or order is None:
         return x
-    return (
-        x.with_shape([x.shape[a] for a in order])
-        if isinstance(x, TensorSpec)
-        else x.transpose(order)
-    )
+    if isinstance(x, TensorSpec):
+        return x.with_shape([x.shape[a] for a in order])
+    return x.transpose(order)
 
 
 def back(order: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -139,12 +138,8 @@ def _pulled(rule: Callable[..., Any]) -> Callable[..., Any]:
             return rule(self, gs, ys, xs)
         out = self.order(None)
         given = [g if g is ZERO else moved(g, out) for g in gs]
-        found = rule(
-            self.first(),
-            given,
-            _Late(ys, lambda i: out),
-            [moved(x, self.order(i)) for i, x in enumerate(xs)],
-        )
+        held = [moved(x, self.order(i)) for i, x in enumerate(xs)]
+        found = rule(self.first(), given, _Late(ys, out), held)
         return [_restored(g, back(self.order(i))) for i, g in enumerate(found)]
 
     return of_format
@@ -153,14 +148,14 @@ def _pulled(rule: Callable[..., Any]) -> Callable[..., Any]:
 class _Late(Sequence[Any]):
     """Tensors that are permuted when they are asked for: few outputs are."""
 
-    def __init__(self, tensors: Sequence[Any], order: Callable[[int], Any]) -> None:
+    def __init__(self, tensors: Sequence[Any], order: Sequence[int] | None) -> None:
         self._tensors, self._order = tensors, order
 
     def __len__(self) -> int:
         return len(self._tensors)
 
     def __getitem__(self, i: Any) -> Any:
-        return moved(self._tensors[i], self._order(i))
+        return moved(self._tensors[i], self._order)
 
 
 def _restored(g: Cotangent, order: Sequence[int] | None) -> Cotangent:

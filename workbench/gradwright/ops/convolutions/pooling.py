@@ -6,7 +6,6 @@ holds: cotangents then go back tap by tap, in as few passes as the maximum took.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -47,18 +46,9 @@ class Pooling(Op, abstract=True):
 
     def windows(self, n: int) -> Windows:
         """Return how windows slide over ``n`` axes."""
-        found = self._windows.get(n)
-        if found is None:
-            kernel = per_axis(self.kernel_size, n, "kernel_size", 1)
-            stride = kernel if self.stride is None else self.stride
-            found = Windows.of(kernel, stride, self.padding, self.dilation, self.ceil_mode)
-            self._windows[n] = found
-        return found
-
-    @functools.cached_property
-    def _windows(self) -> dict[int, Windows]:
-        """By number of axes; what they work out of themselves is kept with them."""
-        return {}
+        kernel = per_axis(self.kernel_size, n, "kernel_size", 1)
+        stride = kernel if self.stride is None else self.stride
+        return Windows.of(kernel, stride, self.padding, self.dilation, self.ceil_mode)
 
     def pooled(self, x: TensorSpec) -> TensorSpec:
         """Return the spec of the result; every window must see something of the image."""

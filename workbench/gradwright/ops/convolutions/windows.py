@@ -88,13 +88,12 @@ class Windows:
     ceil: bool = False
 
     @staticmethod
-    def of(
-        kernel: Sequence[AnyDim], stride: Any, padding: Any, dilation: Any, ceil: bool = False
-    ) -> Windows:
-        """Read the attributes of an op."""
+    @functools.lru_cache(1024, typed=True)
+    def of(kernel: Sizes, stride: Any, padding: Any, dilation: Any, ceil: bool = False) -> Windows:
+        """Read the attributes of an op; what windows work out of themselves is kept with them."""
         n = len(kernel)
         return Windows(
-            tuple(kernel),
+            kernel,
             per_axis(stride, n, "stride", 1),
             read_padding(padding, n),
             per_axis(dilation, n, "dilation", 1),
