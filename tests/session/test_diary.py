@@ -130,7 +130,7 @@ def test_nothing_is_asked_for_when_it_is_off(caplog, monkeypatch):
         raise AssertionError("nobody wants to know")
 
     monkeypatch.setattr(diary, "tell", asked)
-    monkeypatch.setattr(diary, "_names", asked)
+    monkeypatch.setattr(diary, "names_of", asked)
     for n in (3, 4, 3):
         session.run(y, feeds(n))
     assert not caplog.records

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..graph import Tensor
 from ..plan import Plan
+from ..program.row import names_of
 from ..shared import Bounded
 
 LOG = logging.getLogger("gradwright.session")
@@ -56,20 +57,15 @@ def why(key: Any, plan: Plan | None, cache: Bounded[Plan]) -> str:
 
 def tell(plan: Plan, feeds: Mapping[Tensor, Any], reason: str) -> None:
     """Tell of a plan, and when it was made, what rewrites and kernels came to."""
+    names = names_of(plan.targets, 4)
     fed = ", ".join(f"{t.name}: {list(spec.shape)}" for t, spec in feeds.items())
-    LOG.debug("plan of %s for %s: %s", _names(plan), fed or "no feeds", reason)
+    LOG.debug("plan of %s for %s: %s", names, fed or "no feeds", reason)
     if reason.startswith("made"):
-        LOG.debug("plan of %s: %s", _names(plan), plan.kernels.said())
-        REWRITES.debug("plan of %s: %s", _names(plan), str(plan.rewrites).partition("\n")[0])
+        LOG.debug("plan of %s: %s", names, plan.kernels.said())
+        REWRITES.debug("plan of %s: %s", names, str(plan.rewrites).partition("\n")[0])
 
 
 def let_go(plan: Plan) -> None:
     """Tell that a plan is kept no more."""
     if is_on():
-        LOG.debug("plan of %s: let go, used longest ago", _names(plan))
-
-
-def _names(plan: Plan) -> str:
-    names = [t.name for t in plan.targets]
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more or "updates"
+        LOG.debug("plan of %s: let go, used longest ago", names_of(plan.targets, 4))
