@@ -39,10 +39,10 @@ def why(key: Any, plan: Plan | None, cache: Bounded[Plan]) -> str:
         return ""
     if plan is not None:
         return "found, as it was asked for before"
-    like = next((k for k in reversed(list(cache)) if k[0] == key[0]), None)
+    like = next((k for k in reversed(list(cache)) if _same(k[0], key[0])), None)
     if like is None:
         return "made, since none of these is kept"
-    found = [text for place, text in PARTS.items() if key[place] != like[place]]
+    found = [text for place, text in PARTS.items() if not _same(key[place], like[place])]
     if key[4] != like[4]:
         found.append("it is for training" if key[4] else "it is for evaluation")
     before = {t: (shape, dtype) for t, shape, dtype in like[1]}
@@ -69,3 +69,8 @@ def let_go(plan: Plan) -> None:
     """Tell that a plan is kept no more."""
     if is_on():
         LOG.debug("plan of %s: let go, used longest ago", names_of(plan.targets, 4))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether parts of keys are the same, as a dict does: ``==`` of tensors is a new node."""
+    return one in {other}
