@@ -59,6 +59,33 @@ def test_why_a_plan_was_made_or_found(told):
     assert "the graph was edited" in told()[0]
 
 
+def test_what_is_told_of_other_tensors_leaves_the_graph_as_it_was(told):
+    g, y, session = net()
+    w, z, may = g["w"], gw.mean(g["x"], name="z"), gw.greater(y, 0.0)
+    doubled, tripled = w * 2.0, w * 3.0
+    nodes = g.all_nodes
+    for fetches, updates, commit_if, reason in (
+        (y, {}, None, "since none of these is kept"),
+        (z, {}, None, "since none of these is kept"),
+        ([y, z], {}, None, "since none of these is kept"),
+        ([z, y], {}, None, "since none of these is kept"),
+        ([], {w: doubled}, None, "since none of these is kept"),
+        ([], {w: tripled}, None, "since other updates"),
+        ([], {w: tripled}, may, "since another condition of the commit"),
+    ):
+        session.run(fetches, feeds(3), updates, commit_if=commit_if)
+        assert told()[0].endswith(f"made, {reason}")
+    assert g.all_nodes == nodes
+
+
+def test_what_is_not_fed_any_more_is_told(told):
+    _, y, session = net()
+    session.run(y, feeds(3) | {"w": np.ones((4, 2), "float32")})
+    told()
+    session.run(y, feeds(3))
+    assert told()[0].endswith("made, since 'w' is not fed")
+
+
 def test_plans_that_have_to_go(told):
     _, y, session = net(max_plans=2)
     for n in (3, 4, 5):
@@ -130,7 +157,7 @@ def test_nothing_is_asked_for_when_it_is_off(caplog, monkeypatch):
         raise AssertionError("nobody wants to know")
 
     monkeypatch.setattr(diary, "tell", asked)
-    monkeypatch.setattr(diary, "_names", asked)
+    monkeypatch.setattr(diary, "names_of", asked)
     for n in (3, 4, 3):
         session.run(y, feeds(n))
     assert not caplog.records

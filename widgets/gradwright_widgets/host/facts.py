@@ -70,8 +70,8 @@ def _members(graph: Graph, trainer: Any) -> list[Tensor]:
         own, reached = set(trainer.variables), set(ancestors(trainer.losses))
     except GradwrightError:  # an edit has taken them away; its next step says so
         return graph.variables
-    states = {t for t in graph.variables if t.node in reached and graph.updates.holds_state(t)}
-    return [t for t in graph.variables if t in own | states]
+    holds_state = graph.updates.holds_state
+    return [t for t in graph.variables if t in own or (t.node in reached and holds_state(t))]
 
 
 def _floating(tensors: Iterable[Any]) -> list[Any]:

@@ -13,8 +13,10 @@ import numpy as np
 
 from ..program.ledger import Ledger
 from ..program.program import Program
+from ..program.row import names_of
 from ..shared import default_bytes, module_lock
 from ..words.tables import size
+from .places import address
 
 Array = np.ndarray[Any, Any]
 ALIGN = 64
@@ -25,7 +27,7 @@ LARGER = "a larger one took its place"
 def aligned(nbytes: int) -> Array:
     """Return an uninitialised byte buffer whose address is a multiple of 64."""
     raw = np.empty(nbytes + ALIGN, np.uint8)
-    start = -raw.__array_interface__["data"][0] % ALIGN
+    start = -address(raw) % ALIGN
     return raw[start : start + nbytes]
 
 
@@ -91,7 +93,7 @@ class Pool:
         with self._lock:
             fit = [b for b in self._free if b.nbytes >= nbytes]
             if fit:
-                block = min(fit, key=lambda b: (_address(b) != at, b.nbytes))
+                block = min(fit, key=lambda b: (address(b) != at, b.nbytes))
                 self._remove(block)
                 return block
             if self._free:
@@ -142,7 +144,7 @@ class Loan:
         """Borrow a block, unless a run that was ended midway has left one here."""
         if self._block is None:
             block = self._lender.take(self._nbytes, self._at, self._what)
-            self._block, self._at = block, _address(block)
+            self._block, self._at = block, address(block)
             self._lie(block)
 
     def end(self) -> None:
@@ -155,12 +157,7 @@ class Loan:
 
 def name_of(program: Program) -> str:
     """Return what a block is used for first, as a log tells it."""
-    names = [t.name for t in program.outputs]
-    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
-
-
-def _address(block: Array) -> int:
-    return int(block.__array_interface__["data"][0])
+    return names_of(program.outputs, 2)
 
 
 POOL = Pool()

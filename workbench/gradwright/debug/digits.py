@@ -25,7 +25,7 @@ from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors
 from ..op import Op, run_forward
 from ..session import Session
 from ..spec import is_floating
-from ..words.tables import Table
+from ..words.tables import Table, Tabular
 from .arguments import WHOLE, Kind, check_run, member, members
 from .check.probe import check_loss
 from .float64 import Float64Run
@@ -74,7 +74,7 @@ class NodeDigits:
         )
 
 
-class PrecisionReport(Sequence[NodeDigits]):
+class PrecisionReport(Tabular, Sequence[NodeDigits]):
     """All nodes of a loss and its gradients, in the order in which they are computed.
 
     :func:`precision` returns one.
@@ -133,12 +133,6 @@ class PrecisionReport(Sequence[NodeDigits]):
             f"<precision of {self.loss!r}: {least.op} {least.name!r} loses {least.own:.1f} digits, "
             f"{cancels.op} {cancels.name!r} has condition {cancels.condition:.1e}>"
         )
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def precision(

@@ -26,6 +26,7 @@ from ..program.log import RewriteLog
 from ..program.lowering import find_launch, lowering_revision
 from ..program.options import DEFAULTS, PlanOptions, using
 from ..program.program import Program
+from ..program.row import names_of
 from ..rewrite import Verifier, rewrite
 from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
@@ -100,9 +101,7 @@ class Plan:
         return plan
 
     def __repr__(self) -> str:
-        names = ", ".join(t.name for t in self.targets[:3]) or "updates"
-        more = f" and {len(self.targets) - 3} more" if len(self.targets) > 3 else ""
-        return f"<Plan of {names}{more}: {self.kernels.said()}>"
+        return f"<Plan of {names_of(self.targets)}: {self.kernels.said()}>"
 
     @property
     def program(self) -> Program:

@@ -15,7 +15,7 @@ from ..ops.matrices.linalg import Matmul
 from ..program.program import Instr, Program
 from ..program.row import Row, sizes
 from ..spec import known_spec
-from ..words.tables import Table
+from ..words.tables import Table, Tabular
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -47,7 +47,7 @@ class Timed:
         return f"{self.nbytes / self.seconds / 1e9:.3g} GB/s"
 
 
-class Profile:
+class Profile(Tabular):
     """How long each step of a plan takes; a table in a notebook, and as text, slowest first.
 
     Steps are called one by one, as they lie in memory; in a run neighbours are one call, which
@@ -94,12 +94,6 @@ class Profile:
 
     def __repr__(self) -> str:
         return f"<Profile: {self._said()}>"
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
     def _said(self) -> str:
         total = self.total

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..words.tables import Table, size
+from ..words.tables import Table, Tabular, size
 
 Array = np.ndarray[Any, Any]
 Manager = Literal["arena", "caching", "none"]
@@ -46,7 +46,7 @@ class Released:
         return f"{self.plans} plan{'s' * (self.plans != 1)}, {size(self.nbytes)}"
 
 
-class Ledger:
+class Ledger(Tabular):
     """Blocks of memory that plans compute in: what is held, what was at most, what was freed.
 
     A block counts until its last byte is free, whoever holds on to it. Print it to see the log; any
@@ -134,9 +134,3 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<{self._said()}>"
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()

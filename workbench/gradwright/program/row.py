@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..graph import Node
+from ..graph import Node, Tensor
 from ..spec import TensorSpec
 
 What = Literal["kernel", "product", "copy", "machine code", "plans", "numpy", "view"]
@@ -57,6 +57,13 @@ class Row:
 def sizes(space: tuple[int, ...]) -> str:
     """Return the sizes of an index space as text."""
     return "×".join(map(str, space)) or "-"
+
+
+def names_of(tensors: Iterable[Tensor], most: int = 3) -> str:
+    """Return what a run is of: the first names, how many more, and of no tensor "updates"."""
+    names = [t.name for t in tensors]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more or "updates"
 
 
 def short(text: str, wide: int = WIDE) -> str:

@@ -15,13 +15,13 @@ from ..graph import Values
 from ..train.history import History
 from ..train.placed import placed
 from ..train.trainer import Trainer
-from ..words.tables import Table
+from ..words.tables import Table, Tabular
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class CrossValidation:
+class CrossValidation(Tabular):
     """What k trainings have given: ``gw.train.cross_validate`` returns one."""
 
     scores: Mapping[str, Array]
@@ -57,11 +57,7 @@ class CrossValidation:
             rows.append([label, "", "", *(f"{found[n]:.4g}" for n in names)])
         return Table(["fold", "rows", "epochs", *names], rows)
 
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+    __repr__ = Tabular.__str__
 
 
 def cross_validate(

@@ -1,7 +1,7 @@
 """Course: how far a run has come, told from its events without keeping them.
 
 Nearly all bytes of a long run are steps, and only the last line of them is read: 2.6 million steps,
-150 MB, are gone through in 20 ms.
+150 MB, are gone through in 30 ms.
 """
 
 from __future__ import annotations

@@ -139,9 +139,7 @@ class RunFolder:
     def summary(self) -> RunSummary:
         """Return the row of the index."""
         config, course = self._configuration(), self._course()
-        status = course.outcome or ("running" if course.is_open else "interrupted")
-        if not course.outcome and not is_alive(course.pid, course.host):
-            status = "interrupted"
+        is_running = course.is_open and is_alive(course.pid, course.host)
         graph = (config | course.changes).get("graph", {})
         created = config.get("created", 0.0)
         return RunSummary(
@@ -149,7 +147,7 @@ class RunFolder:
             folder=str(self.path),
             name=config["name"],
             graph=str(graph.get("name", "")) if isinstance(graph, dict) else "",
-            status=status,
+            status=course.outcome or ("running" if is_running else "interrupted"),
             created=float(created),
             updated=created if course.updated is None else course.updated,
             steps=course.steps,

@@ -247,21 +247,16 @@ def _graph(graph: Graph, n: int, told: _Told) -> str:
     head = f"graph {graph.name!r}" if told.named else f"graph {n}"
     nodes = [node for node in graph.all_nodes if node.kind != "constant"]
     lines = [_node(node, told) for node in nodes]
-    updates = [f"update {told.name(v.name)} = {told.name(t.name)}" for v, t in _updates(graph)]
-    return "\n".join([f"{head}: {len(nodes)} nodes", *lines, *updates])
-
-
-def _updates(graph: Graph) -> list[tuple[Tensor, Tensor]]:
-    return list(graph.updates.items())
+    lines += [f"update {told.tensor(v)} = {told.tensor(t)}" for v, t in graph.updates.items()]
+    return "\n".join([f"{head}: {len(nodes)} nodes", *lines])
 
 
 def _node(node: Node, told: _Told) -> str:
     outs = ", ".join(f"{told.tensor(t)}: {told.spec(t)}" for t in node.outputs)
     op = node.op.name if told.named or not node.op.name.startswith("local/") else "local op"
     if node.kind != "array":
-        return (
-            f"{outs} = {node.kind}{'' if node.trainable or node.kind != 'variable' else ', frozen'}"
-        )
+        still = ", frozen" if node.kind == "variable" and not node.trainable else ""
+        return f"{outs} = {node.kind}{still}"
     given = [told.tensor(t) for t in node.inputs]
     given += [f"{k}={told.value(v)}" for k, v in node.op.attributes().items()]
     derived = "  (derived)" if node.derived else ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ..errors import TrainingError
 from ..train.direction import falls
 from ..words.spelling import meant
-from ..words.tables import Table
+from ..words.tables import Table, Tabular
 from .folder import RunFolder, RunSummary, is_alive, when
 from .store import Store
 
@@ -30,7 +30,7 @@ NAMED = 8
 """How many of them an error names."""
 
 
-class Runs(Sequence[RunSummary]):
+class Runs(Tabular, Sequence[RunSummary]):
     """Runs as a table; filters and sorts give tables again.
 
     >>> import gradwright as gw, tempfile
@@ -174,14 +174,10 @@ class Runs(Sequence[RunSummary]):
                 hint=f"did you mean {close!r}?" if close else "",
             )
 
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+    __repr__ = Tabular.__str__
 
 
-class RunsComparison:
+class RunsComparison(Tabular):
     """Where two runs differ.
 
     >>> import gradwright as gw, tempfile
@@ -237,11 +233,7 @@ class RunsComparison:
             )
         return _curves([self.first, self.second], found)
 
-    def __repr__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+    __repr__ = Tabular.__str__
 
 
 def runs(where: Store | str | os.PathLike[str] | None = None) -> Runs:

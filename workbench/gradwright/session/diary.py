@@ -12,6 +12,7 @@ from typing import Any
 
 from ..graph import Tensor
 from ..plan import Plan
+from ..program.row import names_of
 from ..shared import Bounded
 
 LOG = logging.getLogger("gradwright.session")
@@ -38,10 +39,10 @@ def why(key: Any, plan: Plan | None, cache: Bounded[Plan]) -> str:
         return ""
     if plan is not None:
         return "found, as it was asked for before"
-    like = next((k for k in reversed(list(cache)) if k[0] == key[0]), None)
+    like = next((k for k in reversed(list(cache)) if _same(k[0], key[0])), None)
     if like is None:
         return "made, since none of these is kept"
-    found = [text for place, text in PARTS.items() if key[place] != like[place]]
+    found = [text for place, text in PARTS.items() if not _same(key[place], like[place])]
     if key[4] != like[4]:
         found.append("it is for training" if key[4] else "it is for evaluation")
     before = {t: (shape, dtype) for t, shape, dtype in like[1]}
@@ -56,20 +57,20 @@ def why(key: Any, plan: Plan | None, cache: Bounded[Plan]) -> str:
 
 def tell(plan: Plan, feeds: Mapping[Tensor, Any], reason: str) -> None:
     """Tell of a plan, and when it was made, what rewrites and kernels came to."""
+    names = names_of(plan.targets, 4)
     fed = ", ".join(f"{t.name}: {list(spec.shape)}" for t, spec in feeds.items())
-    LOG.debug("plan of %s for %s: %s", _names(plan), fed or "no feeds", reason)
+    LOG.debug("plan of %s for %s: %s", names, fed or "no feeds", reason)
     if reason.startswith("made"):
-        LOG.debug("plan of %s: %s", _names(plan), plan.kernels.said())
-        REWRITES.debug("plan of %s: %s", _names(plan), str(plan.rewrites).partition("\n")[0])
+        LOG.debug("plan of %s: %s", names, plan.kernels.said())
+        REWRITES.debug("plan of %s: %s", names, str(plan.rewrites).partition("\n")[0])
 
 
 def let_go(plan: Plan) -> None:
     """Tell that a plan is kept no more."""
     if is_on():
-        LOG.debug("plan of %s: let go, used longest ago", _names(plan))
+        LOG.debug("plan of %s: let go, used longest ago", names_of(plan.targets, 4))
 
 
-def _names(plan: Plan) -> str:
-    names = [t.name for t in plan.targets]
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more or "updates"
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether parts of keys are the same, as a dict does: ``==`` of tensors is a new node."""
+    return one in {other}

@@ -200,9 +200,7 @@ class Planned:
                 commit_if=request.commit_if,
             )
             if lost := [t for t in plan.variables if not self.values.fits(t.node)]:
-                self.values.stored(
-                    lost[0].node
-                )  # raises: it is not what it was when they were taken
+                self.values.stored(lost[0].node)  # raises: it is another than when they were taken
             self.plan_cache.keep(key, plan)
             request.times.planned(time.perf_counter() - began)
         if reason:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 
 from ..graph import Tensor
-from ..words.tables import Table
+from ..program.row import names_of
+from ..words.tables import Table, Tabular
 
 MOST = 256
 """How many lines are kept; what is new takes the place of the oldest."""
@@ -53,7 +54,7 @@ class Times:
         return self.seconds / self.runs if self.runs else 0.0
 
 
-class Timing:
+class Timing(Tabular):
     """What a session has run, a line for each set of fetches; print it, or show it in a notebook.
 
     It is always there, and costs 0.3 µs a run. How long the steps of a plan take, one by one,
@@ -78,9 +79,7 @@ class Timing:
 
     def of(self, fetches: Iterable[Tensor], training: bool) -> Times:
         """Return the line of a request."""
-        names = [t.name for t in fetches]
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        key = ", ".join(names[:3]) + more or "updates", "train" if training else "eval"
+        key = names_of(fetches), "train" if training else "eval"
         if (found := self._rows.get(key)) is None:
             while len(self._rows) >= MOST:
                 self._rows.pop(next(iter(self._rows)), None)
@@ -140,9 +139,3 @@ class Timing:
 
     def __repr__(self) -> str:
         return f"<Timing: {self._said()}>"
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()

@@ -58,6 +58,28 @@ class Table:
         return f"<table>{caption}{head}<tbody>{body}</tbody></table>{notes}"
 
 
+class Tabular:
+    """What is shown as its table: ``str`` gives aligned text, a notebook HTML.
+
+    >>> class Sizes(Tabular):
+    ...     def table(self) -> Table:
+    ...         return Table(["name", "size"], [["w", "6"]])
+    >>> print(Sizes())
+    name  size
+    w     6
+    """
+
+    def table(self) -> Table:
+        """Return what is shown."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
 def size(n: int) -> str:
     """Return bytes as text of three digits and a unit.
 

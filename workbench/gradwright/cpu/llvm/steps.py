@@ -15,6 +15,7 @@ from ...fuse.ir import Kernel
 from ...ops.numerics.products import pieces, split
 from ...program.declined import DeclinedError
 from ..call import Call
+from ..places import address
 from .bind import bind_copy, bind_kernel
 from .gemm import bind_matmul
 
@@ -168,12 +169,6 @@ class Steps:
             if low <= at < high:
                 return [n]
         return []
-
-
-def address(x: Array) -> int:
-    """Return where the first element of an array lies; a third of the time of ``ctypes.data``."""
-    place: int = x.__array_interface__["data"][0]
-    return place
 
 
 def bounds(x: Array) -> tuple[int, int]:

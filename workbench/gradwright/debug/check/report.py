@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import GradientError
 from ...graph import Graph, Values
-from ...words.tables import Table
+from ...words.tables import Table, Tabular
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .facts import element_facts, node_facts, number
@@ -186,7 +186,7 @@ class ParameterCheck:
 
 
 @dataclass(repr=False)
-class Report:
+class Report(Tabular):
     """The result of :func:`gradient_check`; ``print(report)`` or ``report.table()`` shows it.
 
     ``outcome`` is one of four words, ``passed`` says that it is the first; ``blame`` are the nodes
@@ -368,12 +368,6 @@ class Report:
             f"<gradient check of {self.loss!r} {what}: {checked} elements of "
             f"{known} parameter{'s' * (known != 1)}, {len(self.nodes)} nodes>"
         )
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _badness(check: ElementCheck) -> tuple[int, float]:

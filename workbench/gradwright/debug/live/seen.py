@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...words.tables import Table
+from ...words.tables import Table, Tabular
 from ..check.findings import amount
 from .points import Alarm, Point, Strip, columns, points_of
 
@@ -24,7 +24,7 @@ _LEAST = 1e-17
 """Where an error of 0 stands on a logarithmic axis."""
 
 
-class Seen:
+class Seen(Tabular):
     """Points and alarms of a watch.
 
     >>> seen = Seen()
@@ -133,12 +133,6 @@ class Seen:
 
     def __repr__(self) -> str:
         return f"<Seen: {self.summary()}>"
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _height(x: float) -> float | None:

@@ -121,13 +121,13 @@ class Reader:
         file: str | os.PathLike[str] | BinaryIO,
         beside: Callable[[str], BinaryIO] | None = None,
     ) -> None:
+        self._open = beside
         if isinstance(file, str | os.PathLike):
             path = Path(file)
             self._file: BinaryIO = opened(path, follow=True)
-            beside = lambda name: opened(sibling(path, name), follow=True)  # noqa: E731
+            self._open = lambda name: opened(sibling(path, name), follow=True)
         else:
             self._file = file
-        self._open = beside
         try:
             found = self._directory()
             self.members = self._manifest(found)

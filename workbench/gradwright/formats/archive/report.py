@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import ArchiveError
 from ...spec import TensorSpec
+from ...words.tables import size
 from ..registry import ModelInfo
 from .archive import STATE, VALUES, AnyPath, opened, states_of
 from .attributes import find_class, op_fields
@@ -81,10 +82,10 @@ class ArchiveInfo(ModelInfo):
             "unknown ops": _some(f"{n} {why}" for n, why in self.unknown_ops.items()),
             "variables": f"{len(elements):,} with {sum(elements.values()):,} elements, "
             f"{trained:,} elements trainable",
-            "dtypes": _some(f"{n} {_bytes(k)}" for n, k in self.dtypes.items()),
+            "dtypes": _some(f"{n} {size(k)}" for n, k in self.dtypes.items()),
             "states": _some(self.states),
         }
-        yield f"{self.path.name}: graph {self.name!r}, {self.nodes:,} nodes, {_bytes(self.nbytes)}"
+        yield f"{self.path.name}: graph {self.name!r}, {self.nodes:,} nodes, {size(self.nbytes)}"
         yield from (f"  {label:<12}  {text}" for label, text in facts.items() if text)
         rows = [
             (s.file or s.member, f"{len(s.tensors):,}", f"{s.nbytes:,}")
@@ -104,15 +105,6 @@ def _some(items: Iterable[str]) -> str:
     found = list(items)
     more = f", and {len(found) - MAX_ITEMS:,} more" if len(found) > MAX_ITEMS else ""
     return ", ".join(found[:MAX_ITEMS]) + more
-
-
-def _bytes(n: int) -> str:
-    if n < 1000:
-        return f"{n} B"
-    for unit, size in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
-        if n < 1000 * size or unit == "GB":
-            return f"{n / size:.3g} {unit}"
-    raise AssertionError
 
 
 def inspect(path: AnyPath) -> ArchiveInfo:

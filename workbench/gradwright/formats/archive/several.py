@@ -45,14 +45,7 @@ def beside(
     Whatever ends it, the files of the index that is there then stay, and of the other one none.
     """
     old = files_of(target) or set()
-    sums = [_crc32(shard) for shard in shards]
-    token = hashlib.blake2b(
-        repr((dict(texts), [shard.header() for shard in shards], sums)).encode(), digest_size=8
-    ).hexdigest()
-    parts = []
-    for i, (shard, crc32) in enumerate(zip(shards, sums, strict=True), 1):
-        file = f"{target.stem}-{token}-{i:05}-of-{len(shards):05}.safetensors"
-        parts.append(Part(shard, file, *shard.header(crc32=f"{crc32:08x}"), crc32))
+    parts = _parts(target, texts, shards) if shards else []
     try:
         for part in parts:
             with replacing(target.with_name(part.file), prefix) as stream:
@@ -65,6 +58,18 @@ def beside(
             for name in ours - needed:
                 with contextlib.suppress(OSError):  # what cannot be removed is in nobody's way
                     target.with_name(name).unlink()
+
+
+def _parts(target: Path, texts: Mapping[str, bytes], shards: Sequence[Shard]) -> list[Part]:
+    """Return what to write, under names that are made of it."""
+    sums = [_crc32(shard) for shard in shards]
+    told = repr((dict(texts), [shard.header() for shard in shards], sums)).encode()
+    token = hashlib.blake2b(told, digest_size=8).hexdigest()
+    parts = []
+    for i, (shard, crc32) in enumerate(zip(shards, sums, strict=True), 1):
+        file = f"{target.stem}-{token}-{i:05}-of-{len(shards):05}.safetensors"
+        parts.append(Part(shard, file, *shard.header(crc32=f"{crc32:08x}"), crc32))
+    return parts
 
 
 def refer(writer: Writer, part: Part) -> None:

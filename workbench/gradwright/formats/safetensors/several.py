@@ -74,10 +74,11 @@ def _check_size(index: Mapping[str, Any], nbytes: int) -> None:
 def inspect(source: Source) -> ModelInfo:
     """Return the tensors; the files tell no ops."""
     found, path = tensors(source), Path(source.name)
-    sizes = {r.file: source.beside(r.file).size for t in found.values() for r in t.ranges}
+    files = {r.file for tensor in found.values() for r in tensor.ranges}
+    nbytes = source.size + sum(source.beside(file).size for file in files)
     specs = {name: tensor.spec for name, tensor in found.items()}
     name = path.name.partition(".")[0]
-    return ModelInfo(path, source.size + sum(sizes.values()), name, {}, {}, specs)
+    return ModelInfo(path, nbytes, name, {}, {}, specs)
 
 
 FORMAT = Format(

@@ -21,7 +21,7 @@ from ...debug.live.watch import Watch
 from ...errors import TrainingError
 from ...graph import Variable, ancestors
 from ...op import redefinitions
-from ...words.tables import Table
+from ...words.tables import Table, Tabular
 from ..history import Record
 from ..training import Training
 from .base import Recorder
@@ -63,7 +63,7 @@ class Cost:
     """How often all nodes have had their turn."""
 
 
-class GradientWatch(Stopping):
+class GradientWatch(Tabular, Stopping):
     """Checks gradients while a graph trains, and says when and where one is wrong.
 
     Between two steps it looks at one node or one element of a parameter after the other, all in
@@ -209,12 +209,6 @@ class GradientWatch(Stopping):
             f"<GradientWatch {self.state}: {self.seen.summary()}; {cost.nodes} nodes, "
             f"{cost.elements} elements, {cost.rounds} rounds, {100 * cost.share:.1f} % of the time>"
         )
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
     # -- what the trainer calls ------------------------------------------------------------------
 
