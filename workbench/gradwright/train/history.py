@@ -59,9 +59,9 @@ class FitEnd:
     """
 
     outcome: str
-    """``"finished"``, ``"stopped"`` or ``"failed"``."""
+    """``"finished"``, ``"stopped"``, ``"terminated"`` or ``"failed"``."""
     reason: str
-    """What was done, which callback stopped it and why, ``Ctrl-C``, or the error."""
+    """What was done, which callback stopped it and why, ``Ctrl-C``, ``SIGTERM``, or the error."""
     steps: int
     """Steps that this fit has taken."""
     epochs: int
