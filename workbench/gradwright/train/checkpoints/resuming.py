@@ -198,7 +198,7 @@ def take_over(
             )
         own = _fitting(trainer, one, values)
         record = _tuning_for(trainer.session, one)
-        is_free = "data" in allow or "all" in allow
+        is_free = not refused({"data": ""}, allow)
         with trainer.parts.all_or_nothing():
             if not differing and since:
                 adopt(trainer, one.present)

@@ -29,8 +29,8 @@ Number = float | Schedule
 """A hyperparameter: a number, or what says it for each step."""
 BELOW_ONE = frozenset({"beta1", "beta2", "momentum", "rho"})
 """Fields of running means, which forget nothing at 1."""
-ABOVE_ZERO = frozenset({"clip_value", "clip_tensor_norm", "clip_norm"})
-"""Bounds, which at 0 would let nothing through."""
+BOUNDS = ("clip_value", "clip_tensor_norm", "clip_norm")
+"""Of gradients, in the order of a step; at 0 they would let nothing through."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def range_missed(name: str, value: float, most: float = math.inf) -> str:
     """
     if name in BELOW_ONE:
         return "" if 0 <= value < 1 else f"0 <= {name} < 1"
-    if name in ABOVE_ZERO:
+    if name in BOUNDS:
         return "" if 0 < value < math.inf else f"0 < {name} < inf"
     if most < math.inf:
         return "" if 0 <= value <= most else f"0 <= {name} <= {most:g}"
