@@ -135,8 +135,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # frozen: what is given is brought into one form, once
-        if isinstance(self.optimizer, str):
-            put(self, "optimizer", get(self.optimizer))
+        put(self, "optimizer", get(self.optimizer))
         for name in ("losses", *PARTS):
             given = getattr(self, name)
             put(self, name, names_of(given, name) if isinstance(given, Tensor) or given else ())
@@ -166,12 +165,6 @@ class TrainingConfig:
         self._check()
 
     def _check(self) -> None:
-        if not isinstance(self.optimizer, Optimizer):
-            raise TrainingError(
-                f"{self.optimizer!r} is no optimizer",
-                need="an instance",
-                hint="gw.optim.Adam(1e-3)",
-            )
         for name in PENALTIES:
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name))
