@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -162,6 +165,16 @@ def test_an_edit_of_the_graph_leaves_the_weights_right():
     (scores * 2.0).sum()
     trainer.step(data)
     assert trainer.evaluate(data, batch_size=2)["loss"] == before
+
+
+def test_a_graph_that_was_trained_is_freed_with_its_trainer():
+    g, t, _, scores = network()
+    trainer = gw.Trainer(g, gw.loss.sparse_softmax_cross_entropy(t, scores, ignore_index=-1))
+    trainer.step({name: value for name, value in tokens().items() if name != "mask"})
+    graph = weakref.ref(g)
+    del g, t, scores, _, trainer
+    gc.collect()
+    assert graph() is None
 
 
 def test_windows_of_batches_weigh_by_their_rule_and_epochs_by_what_counts():

@@ -331,7 +331,8 @@ def test_the_configured_decay_is_schedule_free_s_own() -> None:
 @pytest.mark.parametrize("name", ["learning_rat", "lr", "learningRate"])
 def test_a_setting_that_does_not_exist_cannot_be_set(name):
     optimizer = gw.optim.Adam(0.1)
-    with pytest.raises(AttributeError, match=f"no '{name}'.*did you mean 'learning_rate'"):
+    said = f"no '{name}'; it has learning_rate, beta1, .*; did you mean 'learning_rate'"
+    with pytest.raises(AttributeError, match=said):
         setattr(optimizer, name, 0.2)
     optimizer.learning_rate, optimizer.beta1 = 0.2, 0.8
     assert optimizer == gw.optim.Adam(0.2, beta1=0.8)

@@ -107,6 +107,24 @@ def test_an_error_that_ends_a_fit_is_not_hidden_by_the_disk_s(tmp_path, monkeypa
         fit(trainer)
 
 
+def test_nor_is_it_by_a_folder_that_cannot_be_read_any_more(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    class Breaks(gw.Callback):
+        def on_step_end(self, trainer, record):
+            monkeypatch.setattr(folder.Path, "iterdir", refuse)
+            raise ValueError("mine")
+
+    trainer = trainer_of(gw.Checkpoints(tmp_path), Breaks())
+    with (
+        pytest.warns(UserWarning, match="cannot be read: Permission denied"),
+        pytest.raises(ValueError, match="mine"),
+    ):
+        fit(trainer)
+    assert trainer.history.end.reason == "ValueError: mine"
+
+
 def test_a_folder_that_vanishes_is_named_and_made_anew_by_the_next_fit(tmp_path, undisturbed):
     place = tmp_path / "run"
     checkpoints = gw.Checkpoints(place)

@@ -128,6 +128,19 @@ def test_a_warning_that_is_an_error_comes_before_any_change(tmp_path):
     assert whole(trainer) == before
 
 
+def test_warnings_stand_at_the_line_that_resumes(tmp_path):
+    trained(tmp_path)
+    first, *others = sorted(tmp_path.glob("*.gw"))
+    first.write_bytes(first.read_bytes()[:-9])
+    change(others[-1], libraries={"python": "2.7"})
+    checkpoints = gw.Checkpoints(tmp_path)
+    for resumed in (lambda trainer: gw.resume(trainer, tmp_path), checkpoints.restore):
+        with pytest.warns(UserWarning) as caught:
+            resumed(trainer_of())
+        assert [str(w.message).split()[0] for w in caught] == ["checkpoints", others[-1].name]
+        assert {w.filename for w in caught} == {__file__}
+
+
 def test_ctrl_c_in_the_midst_of_a_resume(tmp_path, monkeypatch):
     trained(tmp_path)
     trainer, held = half_way()

@@ -17,9 +17,9 @@ from ..words.advice import advice_on_keyword
 from ..words.jsonable import from_json, jsonable, to_json
 from .constraints import Constraint
 from .optim import Adam, Optimizer, get
-from .optim.base import Number
+from .optim.base import BOUNDS, Number
 from .precision import FP8, LossScale, Precision, checked
-from .settings import EMA, SWA, Accumulation, Group, check_number, names_of
+from .settings import EMA, PENALTIES, SWA, Accumulation, Group, check_number, names_of
 
 NONFINITE = ("raise", "skip")
 PARTS = ("features", "labels", "feature_masks", "label_masks", "masks")
@@ -135,8 +135,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # frozen: what is given is brought into one form, once
-        if isinstance(self.optimizer, str):
-            put(self, "optimizer", get(self.optimizer))
+        put(self, "optimizer", get(self.optimizer))
         for name in ("losses", *PARTS):
             given = getattr(self, name)
             put(self, name, names_of(given, name) if isinstance(given, Tensor) or given else ())
@@ -166,18 +165,12 @@ class TrainingConfig:
         self._check()
 
     def _check(self) -> None:
-        if not isinstance(self.optimizer, Optimizer):
-            raise TrainingError(
-                f"{self.optimizer!r} is no optimizer",
-                need="an instance",
-                hint="gw.optim.Adam(1e-3)",
-            )
-        for name in ("l1", "l2", "weight_decay"):
+        for name in PENALTIES:
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name))
         for pattern, factor in self.lr_multipliers.items():
             check_number(f"lr_multipliers[{pattern!r}]", factor)
-        for name in ("clip_value", "clip_tensor_norm", "clip_norm"):
+        for name in BOUNDS:
             limit = getattr(self, name)
             if limit is None or callable(limit):
                 continue

@@ -17,6 +17,7 @@ from ..errors import TrainingError
 from ..files.whole import replacing
 from .columns import Table
 from .direction import falls
+from .stateful import beneath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,9 +60,9 @@ class FitEnd:
     """
 
     outcome: str
-    """``"finished"``, ``"stopped"`` or ``"failed"``."""
+    """``"finished"``, ``"stopped"``, ``"terminated"`` or ``"failed"``."""
     reason: str
-    """What was done, which callback stopped it and why, ``Ctrl-C``, or the error."""
+    """What was done, which callback stopped it and why, ``Ctrl-C``, ``SIGTERM``, or the error."""
     steps: int
     """Steps that this fit has taken."""
     epochs: int
@@ -209,8 +210,7 @@ class History:
         """Return the history that has these columns."""
         history = cls()
         for kind, table in (("steps", history.steps), ("epochs", history.epochs)):
-            prefix = kind + "/"
-            own = {k.removeprefix(prefix): v for k, v in columns.items() if k.startswith(prefix)}
+            own = beneath(f"{kind}/", columns)
             if len({len(c) for c in own.values()}) > 1:
                 raise TrainingError(f"columns of {kind!r} differ in length, so this is no history")
             for row in zip(*own.values(), strict=True):

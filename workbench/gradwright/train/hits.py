@@ -115,14 +115,8 @@ def _whole(
     fixed = [size for size in rows.values() if isinstance(size, int)]
     if not fixed:
         return data, n, batch_size
-    padding = -n % fixed[0]
-    return (
-        {
-            name: np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)])
-            if name in rows
-            else a
-            for name, a in data.items()
-        },
-        n,
-        fixed[0],
-    )
+    size, padded = fixed[0], dict(data)
+    for name in rows:
+        a = data[name]
+        padded[name] = np.concatenate([a, np.zeros((-n % size, *a.shape[1:]), a.dtype)])
+    return padded, n, size

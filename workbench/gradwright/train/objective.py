@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import Batches, batches
 from ..data.batches import Feeds, named
-from ..data.columns import named_parts
+from ..data.columns import Names, named_parts
 from ..errors import TrainingError
 from ..evaluation.metrics import Metric
 from ..graph import Graph, Tensor
@@ -76,6 +76,8 @@ class Supervised:
         """The placeholders of batches with these keys, as long as nothing changes."""
         self._stamp: Any = None
         """What they depend on beside the keys."""
+        self._names: tuple[Any, Names | None] = None, None
+        """What the parts of tuples are for, and what that depends on."""
 
     def batches(
         self,
@@ -97,14 +99,14 @@ class Supervised:
             seed=config.seed,
             drop_last=drop_last,
             exact=training,
-            names=placed(self.graph, config),
+            names=self._placed(),
         )
 
     def feeds(self, batch: Any) -> Feeds:
         """Return a batch by placeholder; names are looked up once for each set of keys."""
         graph, config = self.graph, self._setup.config
-        parts = batch if type(batch) is dict else named_parts(batch, placed(graph, config))
         graph.settle()
+        parts = batch if type(batch) is dict else named_parts(batch, self._placed())
         if self._stamp != (stamp := (graph.revision, config.accumulation)):
             self._resolved.clear()
             self._stamp = stamp
@@ -113,6 +115,13 @@ class Supervised:
         if known is None:
             known = self._resolved[keys] = named(graph, parts, self._needed(training=True))
         return {t: np.asarray(parts[key]) for key, t in known.items()}
+
+    def _placed(self) -> Names | None:
+        """Return the names of the parts of tuples; patterns, 0.2 us a node, are looked up once."""
+        stamp = self.graph.revision, self._setup.config
+        if self._names[0] != stamp:
+            self._names = stamp, placed(self.graph, self._setup.config)
+        return self._names[1]
 
     def _needed(self, *, training: bool) -> list[Tensor]:
         """Return the placeholders that a batch must feed."""

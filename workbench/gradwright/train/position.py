@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Terminated, TrainingError
+from .stateful import beneath
 
 Totals = dict[str, Any]
 """What batches have measured, summed up by metric."""
@@ -93,8 +94,8 @@ class Position:
             raise TrainingError("this is no state of a trainer: it has other counters")
         self.steps, self.epochs, batches, self.skipped, gathered, self.taken = counters
         totals, window = (
-            {k.removeprefix(kind): np.array(v) for k, v in state.items() if k.startswith(kind)}
-            for kind in ("totals/", "window/")
+            {name: np.array(v) for name, v in beneath(prefix, state).items()}
+            for prefix in ("totals/", "window/")
         )
         self.begun = Begun(signature, batches, totals, gathered, window)
 

@@ -14,6 +14,8 @@ from ..words.named import Named
 from .optim import Optimizer, get
 from .optim.base import Number
 
+PENALTIES = ("l1", "l2", "weight_decay")
+"""What pulls weights towards 0: numbers of all parameters, and of groups."""
 WAYS = ("example", "batch", "token")
 """What a batch may weigh by."""
 
@@ -187,7 +189,7 @@ class Group(Named):
         object.__setattr__(self, "variables", names_of(self.variables, "a group"))
         if self.optimizer is not None:
             object.__setattr__(self, "optimizer", get(self.optimizer))
-        for name in ("lr_multiplier", "l1", "l2", "weight_decay"):
+        for name in ("lr_multiplier", *PENALTIES):
             value = getattr(self, name)
             if value is not None:
                 check_number(f"a group's {name}", value)

@@ -191,8 +191,8 @@ class Trainer:
         """Return loss and metrics over data in eval mode; batches may be of any size.
 
         A batch weighs what the loss divides by in it: tokens of a mask, else examples. ``weights``
-        says which: an average, ``"ema"``, ``"swa"``, or ``"optimizer"`` for schedule-free AdamW's
-        own; or ``"trained"``. By default it is what ``fit`` validates: ``validate_with``, else own.
+        are ``"trained"``, or an average: ``"ema"``, ``"swa"``, or ``"optimizer"``, schedule-free
+        AdamW's own. By default ``fit`` decides: ``validate_with``, else the optimizer's if it has.
         """
         source = self.parts.objective.batches(data, None, batch_size=batch_size)
         return self.parts.validation.measured(source, weights)

@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import TrainingError
 from ..direction import falls
 from ..history import Record
+from ..stateful import beneath
 from ..training import Training
 from .base import Callback
 
@@ -202,8 +203,7 @@ class EarlyStopping(Stopping):
         self.best, self.best_epoch, self.waited = best, int(epoch), int(waited)
         self._has_stopped = bool(stopped)
         self._values, self._average, self._last, self._last_average = (
-            {k.removeprefix(kind): a for k, a in state.items() if k.startswith(kind)}
-            for kind in KEPT
+            beneath(kind, state) for kind in KEPT
         )
         self._trainer = None
 

@@ -127,7 +127,7 @@ class Checkpoints(Callback):
         """Return the files of the checkpoints."""
         try:
             return [checkpoint.path for checkpoint in self.list()]
-        except OSError:  # a folder that cannot be read has ended the fit, which says so
+        except TrainingError:  # a folder that cannot be read has ended the fit, which says so
             return ()
 
     def restore(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import warnings
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...errors import ArchiveError, GradwrightError, TrainingError
+from ...errors import ArchiveError, GradwrightError, TrainingError, user_frame
 from ...formats.archive.archive import STATE, VALUES, opened
 from ...formats.archive.tensors import read_tensors
 from ...session import Session
@@ -128,10 +129,9 @@ def _read(
             continue
         if bad and which == "last":
             listed = "".join(f"\n  {name}: {why}" for name, why in bad.items())
-            warnings.warn(
+            _warn(
                 f"checkpoints of {str(place)!r} are damaged; {one.path.name} is whole and is "
-                f"taken{listed}",
-                stacklevel=4,
+                f"taken{listed}"
             )
         return one, (values, state)
     what = {"last": "checkpoint", "best": "best checkpoint"}.get(str(which), f"checkpoint {which}")
@@ -183,8 +183,39 @@ def take_over(
     allow: str | Collection[str],
 ) -> None:
     """Have a trainer go on from a checkpoint's values and state, all of it or nothing."""
+    with _state_of(one):
+        values, state = content
+        present = settings_of(trainer)
+        differing, since = differences(one.settings, present), differences(one.present, present)
+        edits = {name: text for name, text in since.items() if name.startswith("variables.")}
+        if since and (other := refused(differing or edits, allow)):
+            lines = [f"{name}: {text}" for name, text in other.items()]
+            raise TrainingError(
+                f"{one.path.name} is of a training with other settings, so nothing was taken over",
+                facts=lines[:MOST] + ([f"and {len(lines) - MOST} more"] if lines[MOST:] else []),
+                need="the settings that were saved (left)",
+                hint=f"allow={next(iter(other))!r} if that is meant, or allow='all'",
+            )
+        own = _fitting(trainer, one, values)
+        record = _tuning_for(trainer.session, one)
+        is_free = not refused({"data": ""}, allow)
+        with trainer.parts.all_or_nothing():
+            if not differing and since:
+                adopt(trainer, one.present)
+            trainer.values.restore(own)
+            trainer.load_state_dict(state)
+            trainer.parts.position.is_bound = trainer.batches_done > 0 and not is_free
+            began = settings_of(trainer) if differing else one.settings
+            if record is not None:
+                trainer.session.retune(record)
+        TRAININGS[trainer] = Lineage(one.training, began)
+
+
+@contextlib.contextmanager
+def _state_of(one: Checkpoint) -> Iterator[None]:
+    """Have whatever a block makes of a checkpoint's content be a TrainingError that names it."""
     try:
-        _take_over(trainer, one, content, allow)
+        yield
     except (GradwrightError, MemoryError, Warning):
         raise
     except Exception as error:  # of whatever kind: what a callback, a class or a metric makes of it
@@ -194,39 +225,6 @@ def take_over(
             facts=["the trainer is as it was"],
             hint="gw.resume(trainer, folder, step) with the step of an earlier checkpoint",
         ) from error
-
-
-def _take_over(
-    trainer: Trainer,
-    one: Checkpoint,
-    content: tuple[dict[str, Array], dict[str, Array]],
-    allow: str | Collection[str],
-) -> None:
-    values, state = content
-    present = settings_of(trainer)
-    differing, since = differences(one.settings, present), differences(one.present, present)
-    edits = {name: text for name, text in since.items() if name.startswith("variables.")}
-    if since and (other := refused(differing or edits, allow)):
-        lines = [f"{name}: {text}" for name, text in other.items()]
-        raise TrainingError(
-            f"{one.path.name} is of a training with other settings, so nothing was taken over",
-            facts=lines[:MOST] + ([f"and {len(lines) - MOST} more"] if lines[MOST:] else []),
-            need="the settings that were saved (left)",
-            hint=f"allow={next(iter(other))!r} if that is meant, or allow='all'",
-        )
-    own = _fitting(trainer, one, values)
-    record = _tuning_for(trainer.session, one)
-    is_free = "data" in allow or "all" in allow
-    with trainer.parts.all_or_nothing():
-        if not differing and since:
-            adopt(trainer, one.present)
-        trainer.values.restore(own)
-        trainer.load_state_dict(state)
-        trainer.parts.position.is_bound = trainer.batches_done > 0 and not is_free
-        began = settings_of(trainer) if differing else one.settings
-        if record is not None:
-            trainer.session.retune(record)
-    TRAININGS[trainer] = Lineage(one.training, began)
 
 
 def _fitting(trainer: Trainer, one: Checkpoint, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -262,10 +260,21 @@ def _tuning_for(session: Session, one: Checkpoint) -> Mapping[str, Any] | None:
         hint = (
             "\n  try:  gw.Trainer(..., deterministic=True), or gw.Checkpoints among its callbacks"
         )
-        warnings.warn(
+        _warn(
             f"{one.path.name} was written under other conditions, so the last bits of numbers may "
             f"differ: {', '.join(f'{name} {text}' for name, text in other.items())}"
-            + ("" if session.deterministic else hint),
-            stacklevel=5,
+            + ("" if session.deterministic else hint)
         )
     return one.tuning if can_be_had else None
+
+
+def _warn(text: str) -> None:
+    """Warn at the user's line, however many calls lie between."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(text, stacklevel=2)
+        return
+    seen = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(
+        text, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=seen
+    )

@@ -29,8 +29,8 @@ Number = float | Schedule
 """A hyperparameter: a number, or what says it for each step."""
 BELOW_ONE = frozenset({"beta1", "beta2", "momentum", "rho"})
 """Fields of running means, which forget nothing at 1."""
-ABOVE_ZERO = frozenset({"clip_value", "clip_tensor_norm", "clip_norm"})
-"""Bounds, which at 0 would let nothing through."""
+BOUNDS = ("clip_value", "clip_tensor_norm", "clip_norm")
+"""Of gradients, in the order of a step; at 0 they would let nothing through."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,9 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a hyperparameter; raises AttributeError for a name that is none."""
-        known = self.__dataclass_fields__
-        if not (name in known or name.startswith("_") or hasattr(type(self), name)):
+        is_known = name in self.__dataclass_fields__ or hasattr(type(self), name)
+        if not (is_known or name.startswith("_")):
+            known = [f.name for f in fields(self)]
             close = _LR.get(name) or meant(name, known)
             raise AttributeError(
                 f"{type(self).__name__} has no {name!r}; it has {', '.join(known)}"
@@ -178,28 +179,28 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
 
     def check(self) -> None:
         """Raise TrainingError for hyperparameters that make no sense."""
-        kind = type(self).__name__
+        cls = type(self).__name__
         fixed = {name: getattr(self, name) for name in self.fixed}
         given = {f.name: getattr(self, f.name) for f in fields(self) if _is_of_numbers(f)}
         rate = {"learning_rate": self.learning_rate}
         for name, value in (rate | self.scalars() | given | fixed).items():
             if isinstance(value, Tensor | Sequence) and not isinstance(value, str):
                 raise TrainingError(
-                    f"{kind}: {name} is a {type(value).__name__}, not a number",
+                    f"{cls}: {name} is a {type(value).__name__}, not a number",
                     hint=f"{_without_parameters()}; gw.Trainer(..., parameters=[...]) says what is "
                     "trained; default: all",
                 )
             if value is None or isinstance(value, bool | str | complex) or np.ndim(value):
                 need = "a number" if name in fixed else "a number or a schedule"
-                raise TrainingError(f"{kind}: {name}={value!r} is no number", need=need)
+                raise TrainingError(f"{cls}: {name}={value!r} is no number", need=need)
             if callable(value):
                 if name in fixed:
                     raise TrainingError(
-                        f"{kind}: {name} follows no schedule: it is built into the step",
+                        f"{cls}: {name} follows no schedule: it is built into the step",
                         need="a number",
                     )
             elif need := range_missed(name, value):
-                raise TrainingError(f"{kind}: {name}={value!r} is out of range", need=need)
+                raise TrainingError(f"{cls}: {name}={value!r} is out of range", need=need)
 
 
 def _is_of_numbers(field: Field[Any]) -> bool:
@@ -216,7 +217,7 @@ def range_missed(name: str, value: float, most: float = math.inf) -> str:
     """
     if name in BELOW_ONE:
         return "" if 0 <= value < 1 else f"0 <= {name} < 1"
-    if name in ABOVE_ZERO:
+    if name in BOUNDS:
         return "" if 0 < value < math.inf else f"0 < {name} < inf"
     if most < math.inf:
         return "" if 0 <= value <= most else f"0 <= {name} <= {most:g}"

@@ -42,7 +42,7 @@ def get(name: str | Optimizer, *given: Any, **settings: Any) -> Optimizer:
         close = meant(key, list(NAMED)) if key else ""
         raise TrainingError(
             f"{name!r} is no optimizer",
-            need="one of " + ", ".join(cls.__name__ for cls in NAMED.values()),
+            need="an instance, or one of " + ", ".join(cls.__name__ for cls in NAMED.values()),
             hint=f"{NAMED[close].__name__!r}" if close else "gw.optim.Adam(1e-3)",
         )
     return NAMED[key](*given, **settings)

@@ -126,7 +126,6 @@ class RMSProp(Optimizer):
         if not self.momentum:
             return applied(op, attributes, param, grad, slots, scalars)
         *squares, velocity = slots
-
         work = velocity.dtype
         # The velocity moves as a parameter does, with a rate of -1: μ·u − (−1)·d.
         back = {**scalars, "learning_rate": param.graph.constant(-1.0, dtype="float64")}

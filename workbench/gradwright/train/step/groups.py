@@ -10,7 +10,8 @@ from ...errors import TrainingError
 from ...graph import Graph, Tensor
 from ..config import TrainingConfig
 from ..constraints import Constraint
-from .numbers import PENALTIES, of_group, of_pattern
+from ..settings import PENALTIES
+from .numbers import of_group, of_pattern
 
 T = TypeVar("T")
 

@@ -19,11 +19,11 @@ from ...spec import at_least_float32, kind
 from ..config import TrainingConfig
 from ..constraints import Constraint
 from ..optim import Optimizer
-from ..optim.base import Seen
+from ..optim.base import BOUNDS, Seen
 from ..slots import Slots
 from .average import add_average
 from .groups import treatments
-from .numbers import BOUNDS, Fed, of_optimizer, watched
+from .numbers import Fed, of_optimizer, watched
 
 Gradients = Mapping[Tensor, Tensor]
 

@@ -17,10 +17,8 @@ from ...graph import Graph, Tensor
 from ...ops.core.slicing import StridedSlice
 from ..config import TrainingConfig
 from ..optim import Optimizer
-from ..optim.base import Number, number_at
-
-PENALTIES = ("l1", "l2", "weight_decay")
-BOUNDS = ("clip_value", "clip_tensor_norm", "clip_norm")
+from ..optim.base import BOUNDS, Number, number_at
+from ..settings import PENALTIES
 
 
 def numbers(config: TrainingConfig, step: int | None = None) -> dict[str, Number]:

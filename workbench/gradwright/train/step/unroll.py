@@ -94,10 +94,10 @@ class Unrolled:
     ) -> list[Any]:
         """Return what ``feeds`` are fed with, step by step; the session feeds the first key."""
         found: list[Any] = []
-        fed = {number: np.array(number) for several in numbers for number in several}
+        arrays = {n: np.array(n) for several in numbers for n in several}
         for at, (feeds, several) in enumerate(zip(batches, numbers, strict=True)):
             found += [feeds[t] for t in self._needed]
-            found += [fed[number] for number in several]
+            found += [arrays[n] for n in several]
             if at and self._keys:
                 found.append(np.array((seed, number + at), np.uint64))
         return found

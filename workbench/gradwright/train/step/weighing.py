@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Constant, Graph, Placeholder, Tensor, Variable, ancestors
+from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, ancestors
 from ...graph.edit import discard
 from ...ops.core.choice import Clip, Maximum, Where
 from ...ops.core.elementwise import Add, Div, Mul, Neg, Sub
@@ -26,9 +26,9 @@ SCOPE = "measured"
 """Where in the derived layer stands what means divide by."""
 SAME = Cast | Identity | StopGradient | Neg
 """Ops that leave the size of a number what it is."""
-_KNOWN: weakref.WeakKeyDictionary[Graph, dict[str, tuple[int, Tensor | None]]]
-_KNOWN = weakref.WeakKeyDictionary()
-"""By graph, what was found for a scalar of this name at this revision."""
+_KNOWN: weakref.WeakKeyDictionary[Graph, dict[str, tuple[int, str]]] = weakref.WeakKeyDictionary()
+"""By graph, the name of what was found for a scalar of this name at this revision; a tensor here
+would keep its graph for good."""
 
 
 def divisor(t: Tensor) -> Tensor | None:
@@ -48,31 +48,34 @@ def divisor(t: Tensor) -> Tensor | None:
     True
     """
     graph, known = t.graph, _KNOWN.setdefault(t.graph, {})
-    revision, found = known.get(t.name, (-1, None))
-    if revision != graph.revision or (found is not None and graph.get(found.name) is not found):
+    revision, name = known.get(t.name, (-1, ""))
+    found = graph.get(name) if name else None
+    if revision != graph.revision or (name and found is None):
         each = {_structure(d): d for d in map(_of_term, _terms(t))}
         found = each.popitem()[1] if len(each) == 1 else None
-        known[t.name] = graph.revision, found
+        known[t.name] = graph.revision, found.name if found is not None else ""
     return found
 
 
 def _terms(t: Tensor) -> Iterator[Tensor]:
     """Yield the terms of a sum that data feeds, without constant factors."""
+    by_data: set[Node] = set()
+    for node in ancestors([t]):
+        read = {x.node for x in node.inputs if x is not None}
+        if isinstance(node.op, Placeholder) or not by_data.isdisjoint(read):
+            by_data.add(node)
     waiting = [t]
     while waiting:
         term = waiting.pop()
-        op, inputs = term.node.op, [x for x in term.node.inputs if x is not None]
-        fed = [x for x in inputs if _depends(x, Placeholder)]
-        is_scaled = len(fed) == 1 and isinstance(op, Mul | Div) and fed[0] is not inputs[-1]
-        is_scaled |= len(fed) == 1 and isinstance(op, Mul)
+        op, inputs = term.node.op, term.node.inputs
+        fed = [x for x in inputs if x is not None and x.node in by_data]
+        is_scaled = len(fed) == 1 and (
+            isinstance(op, Mul) or (isinstance(op, Div) and fed[0] is inputs[0])
+        )
         if is_scaled or isinstance(op, Add | Sub | AddN | SAME):
             waiting += fed
         else:
             yield term
-
-
-def _depends(t: Tensor, kind: type) -> bool:
-    return any(isinstance(n.op, kind) for n in ancestors([t]))
 
 
 def _of_term(term: Tensor) -> Tensor | None:
@@ -81,14 +84,15 @@ def _of_term(term: Tensor) -> Tensor | None:
     if isinstance(op, Div):
         above, below = (_unguarded(x) for x in inputs if x is not None)
         is_sum = isinstance(above.node.op, Sum) or getattr(above.node.op, "reduction", "") == "sum"
-        is_count = isinstance(below.node.op, Sum) and not _depends(below, Variable)
+        is_count = isinstance(below.node.op, Sum)
+        is_count &= not any(isinstance(n.op, Variable) for n in ancestors([below]))
         return below if is_sum and is_count else None
     with term.graph.deriving(prefix := f"{SCOPE}/{term.name}"):
         found: Tensor | None = op.divisor(*inputs)
     if found is None or not isinstance(found.node.op, SizeOf) or _is_ragged(found):
         return found
-    made = [n for n in ancestors([found]) if n.derived and n.name.startswith(prefix)]
-    discard(made)
+    made = ancestors([found], stop={x for x in inputs if x is not None})
+    discard([n for n in made if n.derived and n.name.startswith(prefix)])
     return None
 
 
