@@ -20,7 +20,8 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
-from ..words.advised import GRAPH, Advised, advised
+from ..words import GRAPH
+from ..words.advised import Advised, advised
 from .build import active, check_name, dtype_beside, initial, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
 from .conversion import convert, to_constant, to_variable

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .rows import MODULE, TENSOR, Row, keywords, rows, values
+from . import MODULE, TENSOR
+from .rows import Row, keywords, rows, values
 from .spelling import meant, plain
 from .typed import Typed, typed
 

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 
 from .theirs import CALLS, KEYWORDS, VALUES
 
-TENSOR, VARIABLE, MODULE, GRAPH, OPTIMIZER = "x", "w", "gw", "g", "opt"
-"""Whose a name is: a tensor's, a stored one's, that of any module of functions, ..."""
-
 
 @dataclass(frozen=True)
 class Row:
