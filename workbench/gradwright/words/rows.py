@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -67,10 +68,10 @@ def keywords() -> Mapping[tuple[str, str], tuple[ast.Call, str]]:
     """Return what a keyword is here, by whose it is, ``*`` for anybody's, and its name."""
     found = {}
     for theirs, ours, difference in _lines(KEYWORDS):
-        owner, _, names = theirs.removesuffix(")").partition("(")
+        owners, _, names = theirs.removesuffix(")").partition("(")
         call = ast.parse(f"f({ours})", mode="eval").body
         assert isinstance(call, ast.Call)
-        for name in names.split(", "):
+        for owner, name in itertools.product(owners.split(", "), names.split(", ")):
             found[owner, name] = call, difference
     return found
 
