@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 DELTA = 1e-7
 """Relative size of what a condition is measured with: far above float64's own rounding."""
 DIRECTIONS = 3
-_SESSION = Kind("a session, or None", lambda value: value is None or isinstance(value, Session))
+_SESSION = Kind("a session", lambda value: isinstance(value, Session)).or_none
 
 
 @dataclass(frozen=True)
