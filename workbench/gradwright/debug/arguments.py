@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FeedError, GradientError, GradwrightError, GraphError
-from ..graph import Graph, Tensor, Values
+from ..graph import Graph, Tensor, Values, member
 
 _LONGEST = 60
 """Characters of a wrong value that an error shows."""
@@ -97,11 +97,6 @@ def check_run(call: str, graph: object, training: object, values: object, **seed
     FLAG.check(GradientError, training=training)
     VALUES.check(GradientError, values=values)
     SEED.check(GradientError, **seeds)
-
-
-def member(graph: Graph, key: str | Tensor) -> Tensor:
-    """Return the tensor of a graph that is meant, by its name or itself; raises GraphError."""
-    return graph[key] if isinstance(key, str) else graph.check_member(key)
 
 
 def members(graph: Graph, keys: Sequence[str | Tensor]) -> list[Tensor]:

@@ -21,12 +21,12 @@ from ml_dtypes import finfo
 
 from ..errors import GradientError, GraphError
 from ..gradient import gradients
-from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors
+from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors, member
 from ..op import Op, run_forward
 from ..session import Session
 from ..spec import is_floating
 from ..words.tables import Table
-from .arguments import WHOLE, Kind, check_run, member, members
+from .arguments import WHOLE, Kind, check_run, members
 from .check.probe import check_loss
 from .float64 import Float64Run
 

@@ -29,7 +29,7 @@ from .doors import Doors
 from .edit import Edit, drop_derived
 from .running import Running
 from .summary import summarize
-from .table import RNG, NodeTable
+from .table import RNG, NodeTable, member
 from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .updates import Updates
 from .values import Values
@@ -385,7 +385,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
 
     def rename(self, tensor: Tensor | str, name: str) -> None:
         """Rename a node; ``name`` is the full new name, scopes included."""
-        node = (self[tensor] if isinstance(tensor, str) else self.check_member(tensor)).node
+        node = member(self, tensor).node
         if node.name == name:
             return
         self._check_free(node.op, name)

@@ -12,7 +12,7 @@ from ..data.batches import Feeds, named
 from ..data.columns import named_parts
 from ..errors import TrainingError
 from ..evaluation.metrics import Metric
-from ..graph import Graph, Tensor
+from ..graph import Graph, Tensor, member
 from ..graph.walk import placeholders
 from ..spec import kind
 from .config import Setup
@@ -136,7 +136,7 @@ def losses_of(graph: Graph, given: Any) -> dict[str, Tensor]:
     named = given.items() if isinstance(given, Mapping) else [("", t) for t in given]
     found: dict[str, Tensor] = {}
     for name, t in named:
-        target = graph[t] if isinstance(t, str) else graph.check_member(t)
+        target = member(graph, t)
         if target.rank or kind(target.dtype) != "f":
             raise TrainingError(
                 f"the loss {target.name!r} is {target.spec}",
