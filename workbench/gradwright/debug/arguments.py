@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FeedError, GradientError, GradwrightError, GraphError
-from ..graph import Graph, Tensor, Values
+from ..graph import Graph, Tensor, Values, member
 
 _LONGEST = 60
 """Characters of a wrong value that an error shows."""
@@ -33,6 +33,11 @@ class Kind:
 
     need: str
     fits: Callable[[Any], bool]
+
+    @property
+    def or_none(self) -> Kind:
+        """This kind, or None."""
+        return Kind(f"{self.need}, or None", lambda value: value is None or self.fits(value))
 
     def check(self, error: type[GradwrightError] = GraphError, /, **given: Any) -> None:
         """Raise an error for the first that is of another kind, by its name."""
@@ -60,37 +65,29 @@ def one_of(value: object, words: Sequence[str]) -> bool:
     return isinstance(value, str) and value in words
 
 
-def _is_name(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
 INDEX = Kind("a whole number", _is_whole)
 FLAG = Kind("True or False", lambda value: isinstance(value, bool | np.bool_))
 WHOLE = Kind("a whole number >= 0", lambda value: _is_whole(value) and value >= 0)
 COUNT = Kind("a whole number >= 1", lambda value: _is_whole(value) and value >= 1)
-EVERY = Kind("a whole number >= 1, or None", lambda value: value is None or COUNT.fits(value))
-MOST = Kind("a whole number >= 0, or None", lambda value: value is None or WHOLE.fits(value))
+MOST, EVERY = WHOLE.or_none, COUNT.or_none
 SEED = Kind("a whole number from 0 to 2**64 - 1", lambda value: WHOLE.fits(value) and value < 2**64)
 FRACTION = Kind("a number between 0 and 1", lambda value: _is_number(value) and 0 < value < 1)
 SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
 BYTES = Kind("a number >= 0", lambda value: _is_number(value) and value >= 0)
-BOUND = Kind("a number, or None", lambda value: value is None or _is_number(value))
-NAME = Kind("a name or a pattern of names, or None", _is_name)
+BOUND = Kind("a number", _is_number).or_none
 TEXT = Kind("text", lambda value: isinstance(value, str))
+NAME = Kind("a name or a pattern of names", TEXT.fits).or_none
 FUNCTION = Kind("a function", callable)
-HOOK = Kind("a function, or None", lambda value: value is None or callable(value))
+HOOK = FUNCTION.or_none
 STOP = Kind(
-    "a function, a threading.Event, or None",
-    lambda value: HOOK.fits(value) or isinstance(value, threading.Event),
-)
+    "a function, a threading.Event",
+    lambda value: callable(value) or isinstance(value, threading.Event),
+).or_none
 PROGRESS = Kind(
     "True, False, or a function of (done, total, name)",
     lambda value: FLAG.fits(value) or callable(value),
 )
-VALUES = Kind(
-    "graph.values, a snapshot of it, or None",
-    lambda value: value is None or isinstance(value, Values),
-)
+VALUES = Kind("graph.values, a snapshot of it", lambda value: isinstance(value, Values)).or_none
 
 
 def check_run(call: str, graph: object, training: object, values: object, **seeds: object) -> None:
@@ -100,11 +97,6 @@ def check_run(call: str, graph: object, training: object, values: object, **seed
     FLAG.check(GradientError, training=training)
     VALUES.check(GradientError, values=values)
     SEED.check(GradientError, **seeds)
-
-
-def member(graph: Graph, key: str | Tensor) -> Tensor:
-    """Return the tensor of a graph that is meant, by its name or itself; raises GraphError."""
-    return graph[key] if isinstance(key, str) else graph.check_member(key)
 
 
 def members(graph: Graph, keys: Sequence[str | Tensor]) -> list[Tensor]:

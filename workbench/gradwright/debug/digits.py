@@ -21,12 +21,12 @@ from ml_dtypes import finfo
 
 from ..errors import GradientError, GraphError
 from ..gradient import gradients
-from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors
+from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors, member
 from ..op import Op, run_forward
 from ..session import Session
 from ..spec import is_floating
 from ..words.tables import Table, Tabular
-from .arguments import WHOLE, Kind, check_run, member, members
+from .arguments import WHOLE, Kind, check_run, members
 from .check.probe import check_loss
 from .float64 import Float64Run
 
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 DELTA = 1e-7
 """Relative size of what a condition is measured with: far above float64's own rounding."""
 DIRECTIONS = 3
-_SESSION = Kind("a session, or None", lambda value: value is None or isinstance(value, Session))
+_SESSION = Kind("a session", lambda value: isinstance(value, Session)).or_none
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from .coerce import coerce
 from .edit import Edit, clone
 from .expand import SubGraph, expansion, interpret
 from .graph import Graph
+from .table import member
 from .tensor import Constant, Node, Placeholder, Rng, Source, Tensor, Variable
 from .values import Values, read_only
 from .walk import ancestors, descendants
@@ -33,5 +34,6 @@ __all__ = [
     "descendants",
     "expansion",
     "interpret",
+    "member",
     "read_only",
 ]

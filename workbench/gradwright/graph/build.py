@@ -23,7 +23,6 @@ from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name, kind, promote
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
-from ..words.typed import typed
 from .coerce import check_range, coerce
 from .tensor import Constant, Node, Tensor
 
@@ -245,6 +244,8 @@ def owner_of(what: str, inputs: Sequence[Any]) -> Graph:
     if owner is None or (top is not None and top is not owner and _is_inside(top, owner)):
         owner = top
     if owner is None:
+        from ..words.typed import typed
+
         call = typed()
         raise GraphError(
             f"{what} has no tensor among its inputs, so no graph to go to",

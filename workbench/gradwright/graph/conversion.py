@@ -15,6 +15,7 @@ from ..spec.rounding import rounded
 from .build import renumbered
 from .coerce import check_range
 from .edit import Edit, set_inputs
+from .table import member
 from .tensor import Constant, Node, Placeholder, Source, Tensor, Variable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 def to_variable(graph: Graph, tensors: Iterable[Tensor | str]) -> None:
     """Make trainable variables of floating constants."""
-    chosen = [_member(graph, t) for t in tensors]
+    chosen = [member(graph, t) for t in tensors]
     for t in chosen:
         if not isinstance(t.op, Constant):
             raise GraphError(f"{t!r} is a {t.kind}", need="a constant")
@@ -39,7 +40,7 @@ def to_variable(graph: Graph, tensors: Iterable[Tensor | str]) -> None:
 
 def to_constant(graph: Graph, tensors: Iterable[Tensor | str], feeds: Mapping[Any, Any]) -> None:
     """Freeze the values of variables, placeholders and computed tensors."""
-    chosen = [_member(graph, t) for t in tensors]
+    chosen = [member(graph, t) for t in tensors]
     computed = [t for t in chosen if not isinstance(t.op, Variable)]
     for t in computed:
         if isinstance(t.op, Source) and not isinstance(t.op, Placeholder):
@@ -66,7 +67,7 @@ def convert(graph: Graph, dtypes: Mapping[Tensor | str, Any]) -> None:
     """Give variables, constants and placeholders other dtypes."""
     if not isinstance(dtypes, Mapping):
         raise GraphError(f"{dtypes!r} gives no dtypes", need="a dict: {tensor or name: dtype}")
-    targets = {_member(graph, t): as_dtype(d) for t, d in dtypes.items()}
+    targets = {member(graph, t): as_dtype(d) for t, d in dtypes.items()}
     arrays = {t: _converted(graph, t, target) for t, target in targets.items()}
     graph.changed()
     with _Conversion(graph, list(targets)) as edit:
@@ -116,10 +117,6 @@ class _Conversion(Edit):
         for node, (op, outputs, spec, trainable) in self._sources.items():
             node.op, node.outputs, node.trainable = op, outputs, trainable
             outputs[0].spec = spec
-
-
-def _member(graph: Graph, tensor: Tensor | str) -> Tensor:
-    return graph[tensor] if isinstance(tensor, str) else graph.check_member(tensor)
 
 
 def _forget_literal(graph: Graph, tensor: Tensor) -> None:

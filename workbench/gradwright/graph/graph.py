@@ -20,7 +20,8 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
-from ..words.advised import GRAPH, Advised, advised
+from ..words import GRAPH
+from ..words.advised import Advised, advised
 from .build import active, check_name, dtype_beside, initial, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
 from .conversion import convert, to_constant, to_variable
@@ -28,7 +29,7 @@ from .doors import Doors
 from .edit import Edit, drop_derived
 from .running import Running
 from .summary import summarize
-from .table import RNG, NodeTable
+from .table import RNG, NodeTable, member
 from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .updates import Updates
 from .values import Values
@@ -384,7 +385,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
 
     def rename(self, tensor: Tensor | str, name: str) -> None:
         """Rename a node; ``name`` is the full new name, scopes included."""
-        node = (self[tensor] if isinstance(tensor, str) else self.check_member(tensor)).node
+        node = member(self, tensor).node
         if node.name == name:
             return
         self._check_free(node.op, name)

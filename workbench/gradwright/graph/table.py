@@ -232,3 +232,8 @@ class NodeTable:
         for t in marked.values():
             self.set_trainable(t, value)
         return list(marked)
+
+
+def member(graph: NodeTable, key: Tensor | str) -> Tensor:
+    """Return the tensor of a graph that is meant, by its name or itself; raises GraphError."""
+    return graph[key] if isinstance(key, str) else graph.check_member(key)

@@ -11,9 +11,8 @@ from ..errors import GraphError, Site, describe_site
 from ..op import OPS, Op, find_op
 from ..op.calling import called, function
 from ..spec import AnyDim, Shape, TensorSpec
-from ..words.advice import advice
+from ..words import TENSOR, VARIABLE
 from ..words.advised import no_attribute
-from ..words.rows import TENSOR, VARIABLE
 from .doors import TensorDoors
 from .methods import TensorMethods
 
@@ -217,11 +216,10 @@ class Tensor(TensorMethods, TensorDoors):
     __int__ = __index__ = __float__
 
     def __getattr__(self, name: str) -> Any:
+        said = f"a Tensor has no attribute {name!r}"
         stored = self.kind in ("variable", "constant")
-        advised = advice(VARIABLE, name, NAME=self.name) if stored else None
-        advised = advised or advice(TENSOR, name, called, NAME=self.name)
-        hint = f"; {advised}" if advised else ""
-        raise no_attribute(f"a Tensor has no attribute {name!r}{hint}", name, advised=bool(hint))
+        owners = (VARIABLE, TENSOR) if stored else (TENSOR,)
+        raise no_attribute(said, name, *owners, find=called, NAME=self.name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
         """Build graph where numpy meets a tensor: ``np.exp(x)`` is ``gw.exp(x)``."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import difflib
 import functools
 import operator
 import sys
@@ -70,6 +69,8 @@ class Values(Mapping[str, Array]):
         try:
             return read_only(self.array(name))
         except KeyError:
+            import difflib
+
             close = difflib.get_close_matches(str(name), list(self), 3, 0.5)
             raise GraphError(
                 f"no variable or constant is called {name!r}",

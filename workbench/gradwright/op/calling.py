@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
-from ..words.advice import advice_on
 from ..words.spelling import elsewhere, meant
 from .declare import REQUIRED
 from .op import Op
@@ -149,6 +148,8 @@ def _derived(cls: type[Op]) -> Callable[..., Any]:
         try:
             return apply(args, name, kwargs)
         except (GraphError, TypeError) as error:
+            from ..words.advice import advice_on
+
             advised = advice_on(short)
             if advised is not None and isinstance(error, GraphError):
                 error.hint = advised.hint

@@ -21,7 +21,6 @@ import numpy as np
 from ..errors import GraphError
 from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
-from ..words.advice import hint_on_value
 from ..words.advised import refuse_keyword
 from . import seams
 from .declare import (
@@ -156,6 +155,8 @@ class Op(Frozen):
                 value = as_dtype(value)
             value = freeze(value, f"{name} of {cls.name}")
             if declared.choices and value not in declared.choices:
+                from ..words.advice import hint_on_value
+
                 need = "one of " + ", ".join(map(repr, declared.choices))
                 said = f"{cls.name}: {name}={value!r} is not known"
                 raise GraphError(said, need=need, hint=hint_on_value(name, value))

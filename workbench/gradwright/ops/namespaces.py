@@ -17,9 +17,8 @@ from typing import Any
 from ..op import Op
 from ..op.calling import called, function
 from ..op.registry import FUNCTIONS, OPS, registry_revision
-from ..words.advice import advice
+from ..words import MODULE
 from ..words.advised import no_attribute
-from ..words.rows import MODULE
 from ..words.spelling import meant
 from .loading import load, load_named
 
@@ -121,10 +120,8 @@ def missing(module: str, name: str, known: Sequence[str] = ()) -> AttributeError
         close = meant(name, known)
         return f"gw.{module.rpartition('.')[2]}.{close}" if close else called(name)
 
-    advised = None if _is_submodule(module, name) else advice(MODULE, name, find)
-    hint = f"; {advised}" if advised else ""
-    said = f"module {module!r} has no attribute {name!r}{hint}"
-    return no_attribute(said, name, advised=bool(hint))
+    owners = () if _is_submodule(module, name) else (MODULE,)
+    return no_attribute(f"module {module!r} has no attribute {name!r}", name, *owners, find=find)
 
 
 def _is_submodule(module: str, name: str) -> bool:

@@ -8,7 +8,6 @@ same random streams, give equal bits.
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import re
 from collections.abc import Iterator, Sequence
@@ -169,6 +168,8 @@ class _Forward:
                 inside.setdefault(name, set()).update(instr.outs)
         if not inside:
             names = {p for instr in self.instrs for p in _prefixes(instr.path)}
+            import difflib
+
             close = difflib.get_close_matches(patterns[0], names, 3)
             raise GraphError(
                 f"checkpoint={tuple(patterns)!r} names no forward node of this plan",

@@ -13,7 +13,6 @@ from ..graph import Tensor
 from ..ops.draws.philox import is_word
 from ..program.options import Kernels
 from ..session import Session
-from ..words.advice import advice_on_keyword
 from ..words.jsonable import from_json, jsonable, to_json
 from .constraints import Constraint
 from .optim import Adam, Optimizer, get
@@ -314,6 +313,8 @@ def check_names(named: Mapping[str, Any], of: str) -> None:
     known = [f.name for f in fields(TrainingConfig)]
     for name in named:
         if name not in known:
+            from ..words.advice import advice_on_keyword
+
             advised = advice_on_keyword("Trainer", name, known) or f"it has {', '.join(known)}"
             raise TypeError(f"{of} has no {name!r}; {advised}")
 

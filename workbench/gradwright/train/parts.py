@@ -19,7 +19,7 @@ from .config import OF_SESSION, Setup, TrainingConfig
 from .control import Control, Hooks
 from .history import History
 from .loop import Loop
-from .objective import Objective, Supervised, losses_of
+from .objective import Objective, Supervised, losses_of, own_objective
 from .position import Position
 from .stateful import Stateful, beneath, kinds, saved, seeds_of
 from .step.taker import Taker
@@ -50,7 +50,7 @@ class Parts:
     ) -> None:
         self.control = control = Control()
         self.hooks = Hooks(training, callbacks, control)
-        own = loss if isinstance(loss, Objective) else None
+        own = own_objective(loss)
         losses = losses_of(graph, loss if own is None else own.losses)
         metrics = _metrics(config.metrics if metrics is None else metrics, own)
         config = config.but(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .theirs import CALLS, KEYWORDS, VALUES
-
-TENSOR, VARIABLE, MODULE, GRAPH, OPTIMIZER = "x", "w", "gw", "g", "opt"
-"""Whose a name is: a tensor's, a stored one's, that of any module of functions, ..."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,10 @@ def keywords() -> Mapping[tuple[str, str], tuple[ast.Call, str]]:
     """Return what a keyword is here, by whose it is, ``*`` for anybody's, and its name."""
     found = {}
     for theirs, ours, difference in _lines(KEYWORDS):
-        owner, _, names = theirs.removesuffix(")").partition("(")
+        owners, _, names = theirs.removesuffix(")").partition("(")
         call = ast.parse(f"f({ours})", mode="eval").body
         assert isinstance(call, ast.Call)
-        for name in names.split(", "):
+        for owner, name in itertools.product(owners.split(", "), names.split(", ")):
             found[owner, name] = call, difference
     return found
 

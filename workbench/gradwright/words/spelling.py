@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
-from .rows import TENSOR, rows
+from . import TENSOR
 
 
 def spellings(name: str) -> list[str]:
@@ -29,6 +29,8 @@ def plain(name: str) -> str:
 @functools.cache
 def _functions() -> Mapping[str, str]:
     """Return what is called here, ``x.expand_dims``, by their plain name, tensors' first."""
+    from .rows import rows  # 3 ms, and only errors need it
+
     found: dict[str, str] = {}
     for (_, name), held in sorted(rows().items(), key=lambda item: item[0][0] != TENSOR):
         found.setdefault(plain(name), held[0].function)
@@ -59,7 +61,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     >>> meant("frobnicate", ["axis"]), meant("Ftrl", ["tril"])  # a slip spares the first letter
     ('', '')
     """
-    import difflib  # 3 ms, and only errors need it
+    import difflib  # 1 ms, and only errors need it
 
     known_by = {plain(k): k for k in known}
     wanted = plain(name)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import GradientError
-from ...graph import Graph, Tensor, Values
-from ..arguments import COUNT, FRACTION, INDEX, check_run, member, one_of
+from ...graph import Graph, Tensor, Values, member
+from ..arguments import COUNT, FRACTION, INDEX, check_run, one_of
 from ..float64 import Float64Run
 from .probe import ElementCheck, Probe, analytic_gradients, check_floating, check_loss
 

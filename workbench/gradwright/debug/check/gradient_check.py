@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...errors import GradientError
-from ...graph import Graph, Node, Tensor, Values
+from ...graph import Graph, Node, Tensor, Values, member
 from ..address import Address
 from ..arguments import (
     COUNT,
@@ -23,7 +23,6 @@ from ..arguments import (
     STOP,
     Kind,
     check_run,
-    member,
     members,
     one_of,
 )

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Graph, Node, Tensor, Values
+from ...graph import Graph, Node, Tensor, Values, member
 from ...spec.containers import ContainerSpec
-from ..arguments import check_run, member
+from ..arguments import check_run
 from ..check.probe import analytic_gradients, check_floating, check_loss
 from ..float64 import Float64Run
 from .causes import broken, changes, cuts, deaths, is_finite, partial, told, unreached

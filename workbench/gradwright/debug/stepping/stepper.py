@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import ContractError, GraphError
-from ...graph import Graph, Node, Tensor, Values
+from ...graph import Graph, Node, Tensor, Values, member
 from ...ops.control.loop_op import LoopOp
 from ..address import Address
-from ..arguments import BYTES, HOOK, check_run, member
+from ..arguments import BYTES, HOOK, check_run
 from ..inside import Inside
 from .breakpoints import held
 from .frame import Frame

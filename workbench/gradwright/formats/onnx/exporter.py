@@ -18,6 +18,7 @@ from ...graph import (
     Tensor,
     Variable,
     ancestors,
+    member,
 )
 from ...graph.expand import expansion
 from ...op import Op
@@ -78,7 +79,7 @@ def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor
         nodes = [n for n in graph.nodes if n.kind == "array" and not n.derived]
         found = [t for n in nodes for t in n.public if not t.uses]
     else:
-        found = [graph[t] if isinstance(t, str) else graph.check_member(t) for t in outputs]
+        found = [member(graph, t) for t in outputs]
     if not found:
         raise GraphError(f"graph {graph.name!r} has no output to write")
     return list(dict.fromkeys(found))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...errors import GraphError
 from ...op import Op
-from ...words.typed import Typed, typed
 from ..core.elementwise import Add
 from ..core.identity import Identity, StopGradient
 from ..core.masking import OneHot
@@ -60,8 +60,10 @@ def _is_layer(tensor: Any) -> bool:
 
 
 def _other_way_round(op: Op) -> str:
+    from ...words.typed import typed
+
     call = typed(op.name)
     if call is None or call.args is None or len(call.args) < 2:
         return f"gw.loss.{op.name}(labels, predictions)"
-    args = [call.args[1], call.args[0], *call.args[2:]]
-    return Typed(call.owner, call.name, tuple(args), call.named).text
+    labels, predictions, *others = call.args
+    return replace(call, args=(predictions, labels, *others)).text

@@ -24,7 +24,7 @@ from ...session import Session
 from ...words.jsonable import from_json
 from ..callbacks import Callback
 from ..config import TrainingConfig
-from ..objective import Objective, Supervised
+from ..objective import Supervised, own_objective
 from ..trainer import Trainer
 from ..validation import swapped_out
 from .folder import RECORD, Checkpoint, record_in
@@ -140,7 +140,7 @@ def _made(
     _check_code(one, loss, metrics)
     if session is None:
         session = _session(graph, one, config)
-    is_own = isinstance(loss, Objective)
+    is_own = own_objective(loss) is not None
     return Trainer(
         graph,
         loss if is_own or loss is not None else dict(one.made.get("losses", {})) or None,

@@ -13,10 +13,10 @@ from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
 from ...spec import TensorSpec, at_least_float32, kind
-from ...words.advised import OPTIMIZER, Advised
+from ...words import OPTIMIZER
+from ...words.advised import Advised
 from ...words.named import Named
 from ...words.spelling import meant
-from ...words.typed import typed
 from ..schedules import Schedule
 
 
@@ -239,6 +239,8 @@ _LR = {"lr": "learning_rate"}
 
 def _without_parameters() -> str:
     """Return the call that the user's line makes, without what torch takes first."""
+    from ...words.typed import typed
+
     call = typed()
     if call is None or not call.args:
         return "gw.optim.Adam(1e-3)"

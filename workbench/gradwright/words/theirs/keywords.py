@@ -5,11 +5,9 @@ KEYWORDS = """
 *(keepdim) -> keepdims=_
 *(lr) -> learning_rate=_
 *(betas) -> beta1=_[0], beta2=_[1]
-*(beta_1) -> beta1=_
-*(beta_2) -> beta2=_
+*(beta_1, b1) -> beta1=_
+*(beta_2, b2) -> beta2=_
 *(epsilon) -> eps=_
-*(b1) -> beta1=_
-*(b2) -> beta2=_
 *(correction) -> ddof=_
 *(unbiased) -> ddof=int(_)
 *(size) -> shape=_
@@ -32,18 +30,13 @@ normal(loc) -> mean=_
 normal(scale) -> std=_
 uniform(a) -> low=_
 uniform(b) -> high=_
-sum(dtype) -> gw.cast(x, _)
-softmax(dtype) -> gw.cast(x, _)
+sum, softmax(dtype) -> gw.cast(x, _)
 log_loss(from_logits) -> gw.loss.sigmoid_cross_entropy(labels, logits)
 RMSProp(alpha, decay) -> rho=_
 AdaGrad(initial_accumulator_value) -> initial=_
 RMSProp(epsilon) -> eps=_, eps_inside=True | Keras has it below the root
 AdaGrad(epsilon) -> eps=_ | Keras has it below the root
-Adam(epsilon) -> eps=_ | Keras's is not divided by the root that corrects the bias: \
-    eps=lambda s: 1e-7 / (1 - 0.999 ** (s + 1)) ** 0.5 is its 1e-7
-AdamW(epsilon) -> eps=_ | Keras's is not divided by the root that corrects the bias: \
-    eps=lambda s: 1e-7 / (1 - 0.999 ** (s + 1)) ** 0.5 is its 1e-7
-Nadam(epsilon) -> eps=_ | Keras's is not divided by the root that corrects the bias: \
+Adam, AdamW, Nadam(epsilon) -> eps=_ | Keras's is not divided by the root that corrects the bias: \
     eps=lambda s: 1e-7 / (1 - 0.999 ** (s + 1)) ** 0.5 is its 1e-7
 *(clipnorm) -> gw.Trainer(g, loss, optimizer=CALL, clip_tensor_norm=_)
 *(global_clipnorm) -> gw.Trainer(g, loss, optimizer=CALL, clip_norm=_)
@@ -78,7 +71,7 @@ Trainer(batch_size) -> CALL.fit(data, batch_size=_)
 Trainer(validation) -> CALL.fit(data, validation=_)
 Trainer(shuffle) -> CALL.fit(data, shuffle=_)
 """
-"""Keywords of an op, an optimizer, a class of settings, or of anything. ``_`` is the value, and
+"""Keywords of ops, optimizers, classes of settings, or, ``*``, of anything. ``_`` is the value, and
 ``CALL`` the call without it."""
 
 VALUES = """
