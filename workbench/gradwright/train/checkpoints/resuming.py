@@ -227,6 +227,7 @@ def _take_over(
         if record is not None:
             trainer.session.retune(record)
     TRAININGS[trainer] = Lineage(one.training, began)
+    LOG.debug("resumed from %s, step %d", one.path.name, one.step)
 
 
 def _fitting(trainer: Trainer, one: Checkpoint, values: Mapping[str, Array]) -> dict[str, Array]:
