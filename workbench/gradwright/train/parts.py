@@ -50,7 +50,9 @@ class Parts:
     ) -> None:
         self.control = control = Control()
         self.hooks = Hooks(training, callbacks, control)
-        own = loss if isinstance(loss, Objective) else None
+        # a tensor that is asked for an objective's names looks for advice, and imports all ops
+        is_own = not isinstance(loss, Tensor) and isinstance(loss, Objective)
+        own = loss if is_own else None
         losses = losses_of(graph, loss if own is None else own.losses)
         metrics = _metrics(config.metrics if metrics is None else metrics, own)
         config = config.but(
