@@ -1,7 +1,7 @@
 """What it takes to list long runs: time, and memory above that of the process.
 
-``python -m tests.benchmarks.runs`` writes runs of 2.6 million steps, 210 MB of events, and lists
-them without an index, as where folders were copied, and from it.
+``python -m tests.benchmarks.runs`` writes runs of 2.6 million steps, 150 and 415 MB of events, and
+lists them without an index, as where folders were copied, and from it.
 """
 
 from __future__ import annotations

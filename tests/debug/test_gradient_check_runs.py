@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import threading
 from typing import Any
 
@@ -86,6 +87,24 @@ def test_it_stops_when_told_to(kind: str) -> None:
     report = gw.gradient_check(g, loss, {"x": X}, progress=progress, should_stop=stop)
     assert report.stopped and not report.passed
     assert calls[-1][0] == 4 and calls[-1][1] > 4
+
+
+@pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("method", ["auto", "differences"])
+def test_ctrl_c_ends_it_and_leaves_nothing_behind(method: Any, at: int) -> None:
+    g, loss = linear(Right())
+    known, version = gw.gradient_check(g, loss, {"x": X}, method=method), g.values.version("w")
+
+    def progress(done: int, total: int, name: str) -> None:
+        if done == at:
+            signal.raise_signal(signal.SIGINT)
+
+    nodes = g.all_nodes
+    with pytest.raises(KeyboardInterrupt):
+        gw.gradient_check(g, loss, {"x": X}, method=method, progress=progress)
+    assert g.all_nodes == nodes and g.values.version("w") == version
+    again = gw.gradient_check(g, loss, {"x": X}, method=method)
+    assert again.passed and str(again) == str(known)
 
 
 def test_progress_counts_to_the_end(capsys: pytest.CaptureFixture[str]) -> None:

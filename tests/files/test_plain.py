@@ -12,7 +12,7 @@ import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright.files.lock import Lock
 from gradwright.files.plain import NotPlainError, check_plain, opened
-from gradwright.files.whole import replacing, write_text
+from gradwright.files.whole import replacing
 from tests.train.checkpoints.resumed import fit, trained, trainer_of, whole
 
 if not hasattr(os, "mkfifo"):
@@ -165,16 +165,3 @@ def test_an_index_that_is_no_file_is_not_used(tmp_path, odd, name):
         store.path.unlink()
     with pytest.warns(UserWarning, match=r"(not used|cannot be read): .*it is a"):
         assert [run.name for run in gw.runs(store)] == ["net"]
-
-
-def test_text_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "page.html"
-    write_text(path, "before")
-
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("gradwright.files.whole.os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_text(path, "after")
-    assert path.read_text() == "before" and [p.name for p in tmp_path.iterdir()] == ["page.html"]

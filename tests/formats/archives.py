@@ -154,6 +154,11 @@ def forge(path: Path, change: Callable[[dict[str, bytes]], Any]) -> None:
             writer.add(name, len(data), [data])
 
 
+def put(path: Path, member: str, data: bytes) -> None:
+    """Write another member into an archive, with right sums."""
+    forge(path, lambda held: held.update({member: data}))
+
+
 def forge_document(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     def edit(held: dict[str, bytes]) -> None:
         document = json.loads(held["graph.json"])

@@ -19,6 +19,7 @@ from tests.formats.archives import (
     assert_same,
     forge,
     forge_document,
+    put,
     refused,
     rich,
     safetensors,
@@ -66,7 +67,7 @@ def test_random_bytes_for_a_member_never_surprise(path, rng, member):
             with zipfile.ZipFile(path, "w") as archive:
                 archive.writestr("manifest.json", rng.bytes(size))
         else:
-            forge(path, lambda held: held.update({member: rng.bytes(size)}))  # noqa: B023
+            put(path, member, rng.bytes(size))
         refused(path, ".")
 
 
@@ -256,7 +257,7 @@ def test_tensors_that_lie_are_refused(tmp_path, member, match, mapped):
     g = gw.Graph()
     g.variable("w", (3,))
     g.save(path)
-    forge(path, lambda held: held.update({VALUES: member}))
+    put(path, VALUES, member)
     refused(path, match, mmap=mapped)
 
 
@@ -353,7 +354,7 @@ def test_documents_that_lie_are_refused(path, case):
     ids=range(9),
 )
 def test_json_is_read_strictly(path, text, match):
-    forge(path, lambda held: held.update({"graph.json": text}))
+    put(path, "graph.json", text)
     refused(path, f"graph.json[\\s\\S]*{match}")
 
 

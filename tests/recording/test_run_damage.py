@@ -11,8 +11,9 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
+from gradwright.files.whole import write_text
 from gradwright.recording import course, store
-from tests.forgeries import forged
+from tests.forgeries.campaign import forged
 from tests.train.checkpoints.resumed import fit, trainer_of
 
 
@@ -96,6 +97,15 @@ def test_a_configuration_that_is_cut_off_by_a_full_disk_is_not_there(tmp_path, m
     with pytest.raises(TrainingError, match="No space left"):
         fit(trainer_of(gw.Run(tmp_path / "a", store=None)), 1)
     assert [p.name for p in (tmp_path / "a").iterdir()] == [".lock"]
+
+
+def test_text_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "page.html"
+    write_text(path, "before")
+    monkeypatch.setattr("gradwright.files.whole.os.fsync", refuses(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left"):
+        write_text(path, "after")
+    assert path.read_text() == "before" and [p.name for p in tmp_path.iterdir()] == ["page.html"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import pytest
 
@@ -15,8 +16,7 @@ import gradwright as gw
 from gradwright.errors import Terminated
 from tests.train.checkpoints.resumed import DATA, fit, trainer_of, whole
 
-if sys.platform == "win32":
-    pytest.skip("a process cannot send itself SIGTERM", allow_module_level=True)
+sent = pytest.mark.skipif(sys.platform == "win32", reason="there, a SIGTERM that is sent just ends")
 
 
 class Sends(gw.Callback):
@@ -104,9 +104,15 @@ def test_it_acts_at_once_while_data_is_waited_for():
     assert trainer.steps_done == 1 and trainer.progress.outcome == "terminated"
 
 
+@sent
 def test_it_ends_a_pause():
+    def ends():
+        while trainer.status != "paused":
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGTERM)
+
     trainer = trainer_of(gw.train.on_step(lambda trainer, record: trainer.pause()))
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    threading.Thread(target=ends, daemon=True).start()
     with pytest.raises(Terminated):
         fit(trainer, 1)
     assert (trainer.steps_done, trainer.status) == (1, "idle")
@@ -158,6 +164,7 @@ def test_steps_of_an_own_loop_end_between_two_of_them(monkeypatch):
     assert trainer.steps_done == 2
 
 
+@sent
 def test_a_process_ends_with_status_143_and_says_nothing(tmp_path):
     """As a scheduler sees it, which sends SIGTERM and waits."""
     program = textwrap.dedent(f"""

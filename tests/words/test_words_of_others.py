@@ -112,3 +112,32 @@ def test_a_word_of_others_works_or_its_message_names_the_call(typed, theirs):
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("typed", "theirs"),
+    [
+        ("gw.randn_like(share)", "torch.randn_like(share)"),
+        ("gw.rand_like(share)", "torch.rand_like(share)"),
+        ("gw.randn(200, 300)", "torch.randn(200, 300)"),
+        ("gw.rand(200, 300)", "torch.rand(200, 300)"),
+        ("gw.randint(0, 5, (200, 300))", "torch.randint(0, 5, (200, 300))"),
+        ("gw.normal(1.0, 2.0, (200, 300))", "torch.normal(1.0, 2.0, (200, 300))"),
+        ("gw.bernoulli(share)", "torch.bernoulli(share)"),
+        ("share.uniform_(-1, 2)", "share.clone().uniform_(-1, 2)"),
+        ("gw.randperm(500)", "torch.randperm(500)"),
+    ],
+)
+def test_a_draw_that_is_named_has_the_moments_of_torch(typed, theirs):
+    g, share = gw.Graph(), np.full((200, 300), 0.3, np.float32)
+    names = {"gw": gw, "share": g.constant(share)}
+    with pytest.raises((AttributeError, TypeError, gw.errors.GradwrightError)) as caught:
+        run(typed, names)
+    with g:
+        y = run(advised(str(caught.value)), names)
+    torch.manual_seed(0)
+    wanted = eval(theirs, {"torch": torch, "share": torch.from_numpy(share)}).numpy()  # noqa: S307
+    found = gw.Session(g, seed=0).run(y)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    assert found.mean() == pytest.approx(wanted.mean(), abs=0.03)
+    assert found.std() == pytest.approx(wanted.std(), rel=0.02)

@@ -10,8 +10,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError, TrainingError
-from tests.forgeries import forged, put
-from tests.formats.archives import members
+from tests.forgeries.campaign import forged
+from tests.formats.archives import members, put
 from tests.train.checkpoints.resumed import fit, trained, trainer_of, whole
 
 

@@ -209,6 +209,7 @@ def take_over(
             if record is not None:
                 trainer.session.retune(record)
         TRAININGS[trainer] = Lineage(one.training, began)
+        LOG.debug("resumed from %s, step %d", one.path.name, one.step)
 
 
 @contextlib.contextmanager
