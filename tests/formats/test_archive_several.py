@@ -163,6 +163,8 @@ def test_a_missing_or_truncated_file_is_named(path):
         for cut in (0, 4, 100, len(data) - 1):
             file.write_bytes(data[:cut])
             named(path, file, "cut off")
+        file.write_bytes(data + b"0")
+        named(path, file, "of another archive")
         file.write_bytes(data)
     assert_same(model(), gw.load(path))
 

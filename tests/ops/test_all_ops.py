@@ -160,6 +160,20 @@ assert {"gru", "lstm"} < set(dir(gw.rnn)) and "recurrent.lstm" in loaded(), load
     assert not done.returncode, done.stderr
 
 
+def test_a_training_loads_the_families_of_its_ops_alone() -> None:
+    code = """
+import sys
+import gradwright as gw
+g = gw.Graph()
+y = g.placeholder("x", (None, 2)) @ g.variable("w", (2,))
+gw.Trainer(g, gw.mean(y**2.0)).step({"x": [[1.0, 2.0]]})
+loaded = {m.split(".")[2] for m in sys.modules if m.startswith("gradwright.ops.")}
+assert not loaded & {"images", "recurrent", "signals", "texts"}, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+
+
 def test_functions_that_are_more_than_their_op_come_with_it() -> None:
     """Whichever of a namespace is asked for first, ``token_sample`` takes logits and no stream."""
     code = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import sqlite3
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright.files.whole import write_text
-from gradwright.recording import course, store
+from gradwright.recording import course, events, folder, store
 from tests.forgeries.campaign import forged
 from tests.train.checkpoints.resumed import fit, trainer_of
 
@@ -180,6 +181,19 @@ def test_a_summary_is_what_the_history_says(tmp_path):
         assert row.steps == (history.steps["step"][-1] if history.steps.rows else 0)
         assert row.seconds == pytest.approx(history.seconds, abs=1e-3)
     assert row.status == "finished" and row.steps == 24
+
+
+def test_a_line_without_end_is_told(tmp_path, monkeypatch):
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"event":"note"}\n' + b"x" * 300)
+    monkeypatch.setattr(events, "MAX_JSON", 200)
+    with pytest.raises(TrainingError, match=r"line 2: it has over 200 bytes"):
+        list(events.read(path))
+
+
+@pytest.mark.parametrize("pid", [0, -1, 1 << 31, 1 << 61])
+def test_a_number_that_no_process_has_is_of_none_that_runs(pid):
+    assert not folder.is_alive(pid, platform.node())
 
 
 def test_a_torn_line_of_steps_is_left_out(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 import gradwright as gw
 from gradwright.cpu import blocks, memory
 from gradwright.errors import GraphError, MemoryLimitError
+from gradwright.program.ledger import Ledger
 from tests.house import models
 from tests.train.checkpoints.resumed import whole
 
@@ -195,6 +196,14 @@ def test_plans_of_sessions_take_turns_in_one_block(pool):
     np.testing.assert_allclose(two.run(y, {"x": X}), apart[0].run(y, {"x": X}))
 
 
+def test_a_plan_gets_the_block_that_it_had(pool):
+    small, large = pool.take(1000, 0, "a"), pool.take(2000, 0, "b")
+    pool.give(small)
+    pool.give(large)
+    assert pool.take(500, blocks.address(large), "b") is large
+    assert pool.take(500, blocks.address(large), "b") is small
+
+
 def test_a_pool_keeps_no_more_than_it_may(pool):
     pool.most = 1000
     first, second = pool.take(600, 0, "a"), pool.take(500, 0, "b")
@@ -250,6 +259,24 @@ def test_released_plans_are_counted():
         assert session.run(y, {"x": X}) > 0
         (plan,) = session.plans
         assert session.release_plans().plans == 1 and plan.memory().arena > 0
+
+
+def test_a_reason_is_that_of_what_it_was_given_for():
+    ledger = Ledger()
+    with ledger.ending("the test has ended"):
+        ledger.took(np.empty(8, "u1"), "a")
+    ledger.took(np.empty(8, "u1"), "a")
+    assert [(f.why, f.nbytes) for f in ledger.log] == [
+        ("the test has ended", 8),
+        ("no plan uses it any more", 8),
+    ]
+
+
+def test_a_log_is_bounded():
+    ledger = Ledger()
+    for n in range(300):
+        ledger.took(np.empty(8, "u1"), f"run {n}")
+    assert [f.what for f in ledger.log] == [f"run {n}" for n in range(44, 300)]
 
 
 def test_a_block_counts_as_long_as_somebody_holds_on_to_it():
