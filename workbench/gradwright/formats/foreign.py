@@ -86,7 +86,7 @@ class Dialect:
         """What enters readers, called before the first is looked for: there are many."""
         self._is_open = False
         self.declared: list[Callable[[], Readers]] = []
-        """What returns readers that ops declare; a function goes before them."""
+        """What returns further readers, first come first: a function goes before them."""
 
     def reads(
         self,
@@ -134,7 +134,7 @@ class Dialect:
         """Return all readers."""
         self.open()
         found: dict[tuple[str, str], Sequence[Reader]] = {}
-        for declared in self.declared:
+        for declared in reversed(self.declared):
             found |= declared()
         return found | self.readers
 

@@ -58,6 +58,8 @@ class Model:
     def __init__(self, proto: ModelProto, folder: Path | None) -> None:
         self.proto, self.folder = proto, folder
         self.opsets = opsets(proto.opset_import)
+        if proto.ir_version < 3:  # they had no word for it
+            self.opsets.setdefault("", 1)
         if not proto.HasField("graph"):
             raise ArchiveError("the model has no graph")
         if not self.opsets:
