@@ -15,7 +15,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphError
-from ...files.whole import replacing
 from ...graph import Graph, Tensor
 from ...ops import missing
 from . import table  # noqa: F401 - enters what ops declare
@@ -87,10 +86,14 @@ def to_model(
     ['Mul']
     """
     _need_onnx()
+    return _exported(graph, outputs, opset)
+
+
+def _exported(*what: Any) -> ModelProto:
     from . import writers  # noqa: F401 - enters them
     from .exporter import export_graph
 
-    return export_graph(graph, outputs, opset)
+    return export_graph(*what)
 
 
 def save(
@@ -99,8 +102,18 @@ def save(
     outputs: Sequence[Tensor | str] | None = None,
     *,
     opset: int = 23,
+    external: bool | None = None,
+    threshold: int = 1024,
 ) -> None:
     """Write the inference graph as an ONNX file, as a whole or not at all; see :func:`to_model`.
+
+    With ``external=True`` tensors of ``threshold`` bytes and more lie in a file beside it, called
+    ``model.onnx.data`` where ``path`` ends with ``model.onnx``; unless told, they do if they have
+    more than 2 GB together, which no ONNX file holds by itself.
+
+    Raises:
+        GraphError: the tensors that the file itself would hold are too large.
+        OSError: the files cannot be written; those that were there before are as they were.
 
     >>> import gradwright as gw, tempfile, pathlib
     >>> g = gw.Graph()
@@ -110,9 +123,11 @@ def save(
     >>> gw.onnx.load(path).output({"x": [-1.0, 2.0]}, "y")["y"].tolist()
     [0.0, 2.0]
     """
-    data = to_model(graph, outputs, opset=opset).SerializeToString(deterministic=True)
-    with replacing(path) as file:
-        file.write(data)
+    _need_onnx()
+    from .saving import Outside, write_model
+
+    outside = Outside(external, threshold)
+    write_model(path, _exported(graph, outputs, opset, outside.tensors), outside)
 
 
 def operators() -> Mapping[tuple[str, str], Any]:

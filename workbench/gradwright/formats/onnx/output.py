@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ class Output:
         self.nodes: list[NodeProto] = []
         self.root: Output = self if outer is None else outer.root
         self.domains: set[str] = set()
-        self.stored: dict[str, TensorProto] = {}
+        self.stored: dict[str, Array] = {}
         self.missing: collections.Counter[str] = collections.Counter()
         self.symbols: dict[str, tuple[str, int]] = {} if outer is None else dict(outer.symbols)
         """Symbol -> a tensor and its axis that have this size."""
@@ -58,7 +58,7 @@ class Output:
     def store(self, array: Array, base: str) -> str:
         """Store a tensor under a free name."""
         name = self.fresh(base)
-        self.root.stored[name] = to_tensor(array, name)
+        self.root.stored[name] = array
         return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
@@ -152,11 +152,11 @@ class Output:
         name: str,
         inputs: Sequence[tuple[str, TensorSpec]],
         outputs: Sequence[tuple[str, TensorSpec]],
+        stored: Sequence[TensorProto] = (),
     ) -> GraphProto:
-        """Return the graph."""
+        """Return the graph; ``stored`` are the tensors that it holds."""
         from onnx import helper
 
-        stored = list(self.stored.values()) if self.outer is None else []
         return helper.make_graph(
             self.nodes,
             name,
@@ -227,6 +227,11 @@ def to_tensor(array: Array, name: str) -> TensorProto:
     if array.dtype.kind in "TOU":
         return numpy_helper.from_array(array.astype(object), name)
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def to_tensors(stored: Mapping[str, Array]) -> list[TensorProto]:
+    """Return arrays by name as stored tensors."""
+    return [to_tensor(array, name) for name, array in stored.items()]
 
 
 def value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
