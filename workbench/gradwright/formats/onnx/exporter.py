@@ -25,7 +25,7 @@ from ...op import Op
 from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
-from .node import ONNX
+from .node import ONNX, PAIRED
 from .output import Call, CannotExport, Output, to_tensors
 
 if TYPE_CHECKING:
@@ -66,7 +66,13 @@ def export_graph(
             "the graph uses ops that ONNX cannot express",
             facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
         )
-    results = [(name_output(out, known[t], wanted.get(t, t.name)), t.spec) for t in chosen]
+    results, called = [], dict[str, str]()
+    for t in chosen:
+        name, own = known[t], wanted.get(t, t.name)
+        if name in called:  # several may turn out to be one tensor
+            name = out.add("Identity", [called[name]])[0]
+        called[known[t]] = name_output(out, name, own)
+        results.append((called[known[t]], t.spec))
     given = [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs]
     made = out.graph(graph.name, given, results, held(out.stored))
     imports = [helper.make_opsetid("", opset)]
@@ -135,6 +141,8 @@ def write_nodes(
     path: str = "",
 ) -> None:
     """Write nodes in order, of which ``results`` leave; ``names`` gets their outputs."""
+    nodes = list(nodes)
+    read = {t for node in nodes for t in node.inputs}
     for node in nodes:
         if all(t in names for t in node.outputs):
             continue
@@ -158,7 +166,7 @@ def write_nodes(
         made = write(
             out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
             [y.spec for y in node.outputs], label,
-            [bool(y.uses) or y in results for y in node.outputs],
+            [y in read or y in results for y in node.outputs],
         )  # fmt: skip
         for y, name in zip(node.outputs, made, strict=False):
             names[y] = name
@@ -184,7 +192,10 @@ def write(
     if not is_first(op):
         return _write_channels_first(call)
     at = len(out.nodes)
-    for way in (ONNX.writers.get(op.name, write_by_rule), _write_expansion):
+    first = ONNX.writers.get(op.name, write_by_rule)
+    if any(s is not None and s.dtype.kind == "c" for s in (*specs, *results)):
+        first = PAIRED.get(op.name, _write_expansion)
+    for way in (first, _write_expansion):
         try:
             made = way(call)
         except CannotExport:
@@ -215,6 +226,7 @@ def _write_expansion(call: Call) -> list[str]:
     op = call.op
     if not op.is_composite():
         raise CannotExport
+    call.out.root.opened.add(call.name)
     sub = expansion(op, call.specs)
     return write_subgraph(call.out, sub, [x for x in call.xs if x], call.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ Array = np.ndarray[Any, Any]
 ONNX = Dialect()
 """What is known of ONNX; the face enters readers and writers, the table what ops declare."""
 reads, writes = ONNX.reads, ONNX.writes
+PAIRED: dict[str, Callable[..., Any]] = {}
+"""Op -> what writes it where a tensor is complex."""
 
 
 @dataclass(frozen=True)
