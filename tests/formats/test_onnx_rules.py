@@ -228,9 +228,7 @@ def test_values_that_are_known_only_when_run() -> None:
             np.testing.assert_allclose(
                 session.run("y", {"x": X, "by": by}), np.concatenate([X] * by)
             )
-        with pytest.raises(
-            GradwrightError, match=r"at least one[\s\S]*read by function again"
-        ):
+        with pytest.raises(GradwrightError, match=r"at least one[\s\S]*read by function again"):
             session.run("y", {"x": X, "by": 0})
     stored = {"by": np.int64(2)}
     np.testing.assert_allclose(
