@@ -31,6 +31,7 @@ from .model import (
     schema_body,
 )
 from .node import ONNX, OnnxNode
+from .schemas import check_attributes
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -189,8 +190,11 @@ class Scope:
             name or (proto.output[0] if proto.output else ""),
             self,
         )
-        function = self.model.function(proto)
-        reader = None if function else ONNX.find(node)
+        reader = ONNX.find_added(node)  # what a user says goes before the model
+        function = None if reader else self.model.function(proto)
+        if reader is None and function is None:
+            check_attributes(node)
+            reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
             self.find(n)[1] if n and i in needed else self.tensor(n)
@@ -217,7 +221,7 @@ class Scope:
                 if settled[i] is None:
                     break
         else:
-            return reader.read(node, *settled)
+            return reader(node, *settled)
         late = OnnxOp(
             op_type=node.op_type,
             opset=node.version,

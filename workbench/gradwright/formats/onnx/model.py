@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,37 +76,60 @@ class Model:
 
     def refuse_unknown(self) -> None:
         """Raise one error that names all operators that no reader, function or schema knows."""
-        missing: collections.Counter[tuple[str, str, int]] = collections.Counter()
+        missing: dict[tuple[str, str, int], list[str]] = {}
         seen: set[tuple[str, str, str]] = set()
 
-        def visit(nodes: Iterable[NodeProto], versions: Mapping[str, int], depth: int) -> None:
+        def visit(
+            nodes: Iterable[NodeProto], versions: Mapping[str, int], depth: int, inside: str
+        ) -> None:
             if depth > MAX_DEPTH:
                 raise ArchiveError(f"sub-graphs or functions nest deeper than {MAX_DEPTH}")
             for node in nodes:
                 domain = normal_domain(node.domain)
-                called = self.function(node)
+                version = versions.get(domain, 0)
+                here = inside + label(node.name, node.op_type, node.output)
                 for inner in graphs_of(node):
-                    visit(inner.node, versions, depth + 1)
+                    visit(inner.node, versions, depth + 1, f"{here}/")
+                called = self.function(node)
+                if ONNX.find_added(OnnxNode(node.op_type, version, domain=domain)):
+                    continue
                 if called is not None:
                     key = domain, node.op_type, node.overload
                     if key not in seen:
                         seen.add(key)
-                        visit(called.node, opsets(called.opset_import) or versions, depth + 1)
+                        inner_versions = opsets(called.opset_import) or versions
+                        visit(called.node, inner_versions, depth + 1, f"{node.op_type}/")
                     continue
-                version = versions.get(domain, 0)
                 if not is_known(domain, node.op_type, version):
-                    missing[domain, node.op_type, version] += 1
+                    missing.setdefault((domain, node.op_type, version), []).append(here)
 
-        visit(self.proto.graph.node, self.opsets, 0)
+        visit(self.proto.graph.node, self.opsets, 0, "")
         if missing:
             raise UnsupportedOpError(
                 "the model uses operators that are not known here",
                 facts=[
-                    f"{domain or 'ai.onnx'} {op_type} (opset {version or 'not stated'}): {n} nodes"
-                    for (domain, op_type, version), n in sorted(missing.items())
+                    f"{domain or 'ai.onnx'} {op_type} (opset {version or 'not stated'}): "
+                    f"{len(names)} nodes, {some(names)}"
+                    for (domain, op_type, version), names in sorted(missing.items())
                 ],
-                hint="gw.onnx.operators() lists what is known",
+                hint="gw.onnx.reads or gw.onnx.maps; gw.onnx.operators() lists what is known",
             )
+
+
+def label(name: str, op_type: str, outputs: Sequence[str]) -> str:
+    """Return how a node is told: by its name, else by its operator and what it makes."""
+    return (name or f"{op_type}:{next(iter(outputs), '')}")[:60]
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first few names.
+
+    >>> from gradwright.formats.onnx.model import some
+    >>> some(["a", "b"]), some("abcdefg")
+    ("'a', 'b'", "'a', 'b', 'c', 'd' and 3 more")
+    """
+    shown = ", ".join(map(repr, names[:4]))
+    return f"{shown} and {len(names) - 4:,} more" if len(names) > 4 else shown
 
 
 def _check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
