@@ -21,13 +21,14 @@ from ...ops import missing
 from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
 from .node import ONNX
+from .runtime.runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from onnx import ModelProto
 
-__all__ = ["OnnxOp", "load", "operators", "reads", "save", "to_model"]
+__all__ = ["OnnxOp", "Runner", "load", "operators", "reads", "save", "to_model"]
 
 
 def _enter_readers() -> None:
