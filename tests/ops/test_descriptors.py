@@ -228,9 +228,11 @@ def test_functions_are_those_of_the_namespaces(description: dict[str, Any]) -> N
     named = {f["op"] for f in description["functions"]} - {None}
     public = {op["name"] for op in description["ops"] if op["public"]}
     assert public - named == {name for name in public if OPS[name].namespace == "control"}
-    assert not {op["name"] for op in description["ops"]} - public - {
-        name for name, cls in OPS.items() if cls.namespace in HIDDEN
-    }
+    assert (
+        not {op["name"] for op in description["ops"]}
+        - public
+        - {name for name, cls in OPS.items() if cls.namespace in HIDDEN}
+    )
 
 
 def test_numbers_that_json_lacks_are_texts() -> None:

@@ -21,6 +21,7 @@ from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
 from .node import ONNX
+from .runtime.runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ __all__ = [
     "Fixed",
     "Item",
     "OnnxOp",
+    "Runner",
     "Value",
     "attribute",
     "forget",
