@@ -17,6 +17,7 @@ from ...spec import AnyDim, Dim, TensorSpec, kind, promote_all
 from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
 from ...spec.rounding import rounded
 from .dtypes import element_type
+from .model import names_read
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
@@ -157,12 +158,17 @@ class Output:
         inputs: Sequence[tuple[str, TensorSpec]],
         outputs: Sequence[tuple[str, TensorSpec]],
     ) -> GraphProto:
-        """Return the graph."""
+        """Return the graph of the nodes that its outputs depend on."""
         from onnx import helper
 
-        stored = list(self.stored.values()) if self.outer is None else []
+        read, nodes = {name for name, _ in outputs}, []
+        for node in reversed(self.nodes):
+            if not read.isdisjoint(node.output):
+                read.update(names_read(node))
+                nodes.append(node)
+        stored = [t for name, t in self.stored.items() if name in read]
         return helper.make_graph(
-            self.nodes,
+            nodes[::-1],
             name,
             [value_info(*i) for i in inputs],
             [value_info(*o) for o in outputs],
@@ -214,13 +220,13 @@ class Call:
         """Return ``x`` in another dtype."""
         return x if source == target else self.add("Cast", x, to=element_type(target))
 
-    def joined(self, first: int = 0) -> list[str]:
-        """Return the inputs from ``first`` on in their common dtype, in which ONNX wants them."""
-        specs = [s for s in self.specs[first:] if s is not None]
-        joint = promote_all(*specs)
+    def joined(self, first: int = 0, until: int | None = None) -> list[str]:
+        """Return some of the inputs in their common dtype, in which ONNX wants them."""
+        some = slice(first, until)
+        joint = promote_all(*(s for s in self.specs[some] if s is not None))
         return [
             self.cast(x, s.dtype, joint) if s is not None else x
-            for x, s in zip(self.xs[first:], self.specs[first:], strict=True)
+            for x, s in zip(self.xs[some], self.specs[some], strict=True)
         ]
 
     def number(self, value: Any) -> str:

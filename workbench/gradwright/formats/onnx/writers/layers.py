@@ -83,16 +83,6 @@ def blocks(call: Call) -> str:
     return call.add(op_type, call.xs[0], blocksize=call.block_size, mode=mode)
 
 
-@writes("masked_softmax")
-def masked_softmax(call: Call) -> str:
-    """Write a softmax that is 0 where all scores are −∞."""
-    if len(call.xs) > 1 or call.op.attributes().get("rounded"):
-        raise CannotExport
-    top = call.add("ReduceMax", call.xs[0], call.out.ints([-1]), keepdims=1)
-    hidden = call.add("Equal", top, call.number(-np.inf))
-    return call.add("Where", hidden, call.number(0), call.add("Softmax", call.xs[0], axis=-1))
-
-
 @writes("causal_mask")
 def causal_mask(call: Call) -> str:
     """Write −∞ above the diagonal, where keys end with the last query."""
