@@ -25,7 +25,7 @@ from ...op import Op
 from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
-from .node import ONNX, PAIRED
+from .node import ONNX, PAIRED, UNREAD
 from .output import Call, CannotExport, Output
 
 if TYPE_CHECKING:
@@ -150,7 +150,10 @@ def write_nodes(
             names[t] = out.fresh(label)
             continue
         xs = [None if x is None else names.get(x, "") for x in node.inputs]
-        kept = [x for x, name in zip(node.inputs, xs, strict=True) if x is not None and not name]
+        unread = UNREAD[node.op.name](node.op, len(xs)) if node.op.name in UNREAD else ()
+        kept = [
+            x for i, x in enumerate(node.inputs) if x is not None and not xs[i] and i not in unread
+        ]
         if kept and path:  # a residual, which only gradients use in ONNX's eyes
             raise CannotExport
         if kept:

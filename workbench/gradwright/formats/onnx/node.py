@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,9 @@ ONNX = Dialect()
 reads, writes = ONNX.reads, ONNX.writes
 PAIRED: dict[str, Callable[..., Any]] = {}
 """Op -> what writes it where a tensor is complex."""
+Unread = Callable[[Any, int], Container[int]]
+UNREAD: dict[str, Unread] = {}
+"""Op -> which of how many inputs its writer makes again, and does not read."""
 
 
 @dataclass(frozen=True)

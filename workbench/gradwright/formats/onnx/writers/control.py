@@ -12,7 +12,7 @@ from ..by_rule import schema_of
 from ..dtypes import element_type
 from ..exporter import name_output, write_subgraph
 from ..node import writes
-from ..output import Call, CannotExport, Output
+from ..output import Call, Output
 
 if TYPE_CHECKING:
     from onnx import GraphProto

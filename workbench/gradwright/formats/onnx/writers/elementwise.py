@@ -58,7 +58,12 @@ def power(call: Call) -> str:
 
 @writes("where")
 def where(call: Call) -> str:
-    return call.add("Where", call.xs[0], *call.joined(1))
+    """Write a choice; of bools by And and Or, since ONNX Runtime's Where takes none."""
+    condition, (a, b) = call.xs[0], call.joined(1)
+    if call.y.dtype != np.dtype(bool):
+        return call.add("Where", condition, a, b)
+    other = call.add("And", call.add("Not", condition), b)
+    return call.add("Or", call.add("And", condition, a), other)
 
 
 @writes("not_equal")

@@ -35,10 +35,7 @@ def linear_scan(of: Any, a: Tensor, b: Tensor, initial: Tensor | None = None) ->
 
     def step(h: Any, x: Any) -> Any:
         factor, new = x
-        if of.matrix:
-            h = factor @ h + new
-        else:
-            h = op("where")(factor == 0.0, 0.0, factor * h) + new
+        h = factor @ h + new if of.matrix else op("where")(factor == 0.0, 0.0, factor * h) + new
         return h, h
 
     return _from_front(scan(step, start, (a, b), reverse=of.reverse)[1], axis)
