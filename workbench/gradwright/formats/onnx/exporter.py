@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,14 +26,21 @@ from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
 from .node import ONNX, PAIRED, UNREAD
-from .output import Call, CannotExport, Output
+from .output import Call, CannotExport, Output, to_tensors
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
+
+Array = np.ndarray[Any, Any]
 
 
-def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> ModelProto:
-    """Return the model that computes some tensors of a graph."""
+def export_graph(
+    graph: Graph,
+    outputs: Sequence[Tensor | str] | None,
+    opset: int,
+    held: Callable[[Mapping[str, Array]], Sequence[TensorProto]] = to_tensors,
+) -> ModelProto:
+    """Return the model that computes some tensors of a graph; ``held`` makes it hold arrays."""
     from onnx import defs, helper
 
     newest = min(28, defs.onnx_opset_version())
@@ -66,9 +73,10 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
             name = out.add("Identity", [called[name]])[0]
         called[known[t]] = name_output(out, name, own)
         results.append((called[known[t]], t.spec))
-    made = out.graph(
-        graph.name, [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs], results
-    )
+    given = [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs]
+    _, read = out.live(name for name, _ in results)
+    stored = {name: array for name, array in out.stored.items() if name in read}
+    made = out.graph(graph.name, given, results, held(stored))
     imports = [helper.make_opsetid("", opset)]
     imports += [helper.make_opsetid(d, DOMAINS[d]) for d in sorted(out.domains) if d in DOMAINS]
     return helper.make_model(

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ class Output:
         self.nodes: list[NodeProto] = []
         self.root: Output = self if outer is None else outer.root
         self.domains: set[str] = set()
-        self.stored: dict[str, TensorProto] = {}
+        self.stored: dict[str, Array] = {}
         self.missing: collections.Counter[str] = collections.Counter()
         self.opened: set[str] = set()
         """Names of nodes that are written as what they are made of."""
@@ -63,7 +63,7 @@ class Output:
         name = self.fresh(base)
         if array.dtype.kind == "c":
             array = np.stack([array.real, array.imag], -1)
-        self.root.stored[name] = to_tensor(array, name)
+        self.root.stored[name] = array
         return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
@@ -152,23 +152,27 @@ class Output:
 
     # -- the whole -------------------------------------------------------------------------------
 
+    def live(self, outputs: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
+        """Return the nodes that outputs depend on, and all names that are read."""
+        read, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if not read.isdisjoint(node.output):
+                read.update(names_read(node))
+                nodes.append(node)
+        return nodes[::-1], read
+
     def graph(
         self,
         name: str,
         inputs: Sequence[tuple[str, TensorSpec]],
         outputs: Sequence[tuple[str, TensorSpec]],
+        stored: Sequence[TensorProto] = (),
     ) -> GraphProto:
-        """Return the graph of the nodes that its outputs depend on."""
+        """Return the graph of what its outputs need; ``stored`` are the tensors that it holds."""
         from onnx import helper
 
-        read, nodes = {name for name, _ in outputs}, []
-        for node in reversed(self.nodes):
-            if not read.isdisjoint(node.output):
-                read.update(names_read(node))
-                nodes.append(node)
-        stored = [t for name, t in self.stored.items() if name in read]
         return helper.make_graph(
-            nodes[::-1],
+            self.live(name for name, _ in outputs)[0],
             name,
             [value_info(*i) for i in inputs],
             [value_info(*o) for o in outputs],
@@ -241,6 +245,11 @@ def to_tensor(array: Array, name: str) -> TensorProto:
     if array.dtype.kind in "TOU":
         return numpy_helper.from_array(array.astype(object), name)
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def to_tensors(stored: Mapping[str, Array]) -> list[TensorProto]:
+    """Return arrays by name as stored tensors."""
+    return [to_tensor(array, name) for name, array in stored.items()]
 
 
 def as_pairs(spec: TensorSpec) -> TensorSpec:

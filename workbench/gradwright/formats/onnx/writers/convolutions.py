@@ -114,7 +114,7 @@ def _along(of: Any, x: Tensor, shape: tuple[AnyDim, ...], *, back: bool) -> Any:
 
 
 def _matrices(of: Any, shape: tuple[AnyDim, ...], dtype: Any) -> dict[int, Any]:
-    """Return the matrix of each axis, counted when run for adaptive means of sizes not known."""
+    """Return the matrix of each axis; adaptive means of unknown sizes are counted when run."""
     if all(isinstance(d, int) for d in shape[1:]):
         bands = of.bands(shape)
         return {i: b.apply(np.eye(b.n_in), 0).astype(dtype) for i, b in bands.items()}
