@@ -24,7 +24,7 @@ from .model import (
     MAX_DEPTH,
     Model,
     attribute_values,
-    graphs_of,
+    names_read,
     normal_domain,
     opsets,
     read_model,
@@ -160,7 +160,7 @@ class Scope:
 
     def build(self, nodes: Sequence[NodeProto], outputs: set[str]) -> None:
         """Build nodes in their order; only outputs that something reads are asked for."""
-        used = outputs | {name for node in nodes for name in _names_read(node)}
+        used = outputs | {name for node in nodes for name in names_read(node)}
         for proto in nodes:
             label = f"{proto.op_type} {(proto.name or next(iter(proto.output), ''))[:60]!r}"
             try:
@@ -355,17 +355,6 @@ def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
             symbol = symbol if symbol.isidentifier() else f"{name}_{axis}"
             dims.append(Dim.symbol(re.sub(r"\W", "_", symbol, flags=re.ASCII)))
     return TensorSpec(dims, from_element_type(tensor.elem_type))
-
-
-def _names_read(node: NodeProto) -> Iterator[str]:
-    """Yield all names that a node reads, its sub-graphs included."""
-    stack: list[Any] = [node]
-    while stack:
-        current = stack.pop()
-        yield from current.input
-        for graph in graphs_of(current):
-            stack.extend(graph.node)
-            yield from (info.name for info in graph.output)
 
 
 def _constant(attributes: Mapping[str, Any]) -> Array:
