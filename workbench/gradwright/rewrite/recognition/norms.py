@@ -1,0 +1,141 @@
+"""Norms and softmax written out, their weights, and what halves are widened for on the way."""
+
+from __future__ import annotations
+
+from ...spec import is_half
+from ..algebra import x
+from ..patterns import bias, weight
+from ..terms import Bind, Binds, Call, Either, Number, Term
+from .table import Maybe, Power, Product, pattern
+from .view import View
+
+axes, eps, axis = Bind("axes", -1), Number("eps"), Bind("axis", -1)
+first = {"axis": lambda b: b["axes"][0], "eps": lambda b: float(str(b["eps"]))}  # 1e-6, say
+same = {"axis": axis, "eps": Bind("eps", 1e-5)}
+
+
+def _mean(of: Term) -> Term:
+    return Call("mean", of, axes=axes, keepdims=True)
+
+
+def trailing(at: View, b: Binds) -> str:
+    """Say what is wrong with the axes of a norm: it takes the last ones."""
+    rank, found = at.spec(b["x"]).rank, b["axes"]
+    wrong = not found or found != tuple(range(found[0], rank))
+    return f"the mean is over axes {found} of {rank}, not over the last ones" if wrong else ""
+
+
+def fitting(at: View, b: Binds) -> str:
+    """Say what is wrong with a weight or bias: it is of the normalised axes, and no half."""
+    spec = at.spec(b["x"])
+    for name in ("weight", "bias"):
+        if name in b:
+            held = at.spec(b[name])
+            if held.shape != spec.shape[b["axis"] :]:
+                return f"the {name} is {held}, not of the normalised axes"
+            if held.dtype != spec.dtype or is_half(held.dtype):
+                return f"the norm is rounded before its {name} of {held}"
+    return ""
+
+
+def written_out(at: View, b: Binds) -> str:
+    """Say what is wrong with a layer norm whose parameters are inside."""
+    return trailing(at, b) or fitting(at, {**b, "axis": b["axes"][0]})
+
+
+# -- norms ----------------------------------------------------------------------------------------
+
+_mu = _mean(x)
+_centred = x - _mu
+_deviation = Power(_mean(Product(_centred, _centred)) + eps, -0.5)
+pattern(
+    "layer_norm",
+    "mean",
+    Product(_centred, _deviation),
+    Call("layer_norm", x, **first),
+    when=trailing,
+)
+pattern(
+    "layer_norm",
+    "mean",
+    Product(x, weight, _deviation) + (bias - Product(_mu, weight, _deviation)),
+    Call("layer_norm", x, weight, bias, **first),
+    when=written_out,
+)
+
+_square = _mean(Product(x, x))
+pattern(
+    "rms_norm",
+    "mean",
+    Product(x, Power(_square + eps, -0.5)),
+    Call("rms_norm", x, **first),
+    when=trailing,
+)
+pattern(
+    "rms_norm",
+    "mean",
+    Product(x, Power(Product(Power(_square, 0.5)) + eps, -1.0)),
+    Call("rms_norm", x, **first),
+    when=lambda at, b: "ε is added outside of the root",
+)
+
+# -- what stands around them ----------------------------------------------------------------------
+
+
+def halves(at: View, b: Binds) -> str:
+    """Say what is wrong with casts around a norm: it widens halves, and rounds to them again."""
+    held = at.spec(b["x"]).dtype
+    wrong = not is_half(held) or b["dtype"] != held
+    return f"{held} is widened and rounded to {b['dtype']}" if wrong else ""
+
+
+for _name in ("rms_norm", "layer_norm"):
+    pattern(
+        _name,
+        _name,
+        Call("cast", Call(_name, Call("cast", x), **same), dtype=Bind("dtype", None)),
+        Call(_name, x, **same),
+        when=halves,
+    )
+    pattern(
+        _name,
+        _name,
+        Call(_name, x, **same) * weight,
+        Call(_name, x, weight, **same),
+        when=fitting,
+    )
+pattern(
+    "layer_norm",
+    "layer_norm",
+    Call("layer_norm", x, weight, **same) + bias,
+    Call("layer_norm", x, weight, bias, **same),
+    when=fitting,
+)
+
+# -- along one axis -------------------------------------------------------------------------------
+
+
+def one(at: View, b: Binds) -> str:
+    """Say what is wrong where something is done along several axes at once."""
+    return "" if len(b["axes"]) == 1 else f"it is over axes {b['axes']}, not along one"
+
+
+alone = {"axis": lambda b: b["axes"][0]}
+_exp = Call("exp", x - Call("max", x, axes=axes, keepdims=True))
+pattern(
+    "softmax",
+    "exp",
+    Product(_exp, Power(Call("sum", _exp, axes=axes, keepdims=True), -1.0)),
+    Call("softmax", x, **alone),
+    when=one,
+)
+_size = Power(Call("sum", Product(x, x), axes=axes, keepdims=True), 0.5)
+_length = Either(Product(_size), Call("norm", x, axes=axes, keepdims=True, ord=2.0))
+for _name in ("maximum", "clip"):
+    pattern(
+        "normalize",
+        _name,
+        Product(x, Power(Maybe("broadcast_to", Call(_name, _length, eps)), -1.0)),
+        Call("lp_normalize", x, axis=alone["axis"], eps=first["eps"]),
+        when=one,
+    )
