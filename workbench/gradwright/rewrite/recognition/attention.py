@@ -245,15 +245,14 @@ class _Plan:
         usual = isinstance(width, int) and agrees(scores.scale, width**-0.5, query.spec)
         scale = None if usual else scores.scale
         if self._fits_groups():
-            grouped = [ungrouped(at, x) for x in (key, value)]
-            if scores.softcap or None not in grouped:
-                k, v = (x if g is None else g for x, g in zip((key, value), grouped, strict=True))
-                k, v = (k, v) if None not in grouped else (key, value)
+            k, v = ungrouped(at, key), ungrouped(at, value)
+            if scores.softcap or (k is not None and v is not None):
+                k, v = (key, value) if k is None or v is None else (k, v)
                 op = GroupedQueryAttention(scale=scale, softcap=scores.softcap, is_causal=causal)
                 return at.build(op, query, k, v, *given)
-        plain = self.guarded or mask is None
-        op = ScaledDotProductAttention(is_causal=causal, scale=scale, guarded=plain)
-        return at.build(op, query, key, value, *given)
+        guarded = self.guarded or mask is None
+        plain = ScaledDotProductAttention(is_causal=causal, scale=scale, guarded=guarded)
+        return at.build(plain, query, key, value, *given)
 
     def _fits_groups(self) -> bool:
         """Tell whether the op of grouped heads, in which who sees no key gets zeros, is the same."""
@@ -261,8 +260,10 @@ class _Plan:
         if any(at.spec(v).rank != 4 for v in (self.query, self.key, self.value)):
             return False
         causal = len(masks) == 1 and self._is_causal(masks[0])
-        floats = sum(lowest(at, m.value) if m.number is None else m.number for m in masks)
-        return self.guarded or causal or -3.4e38 <= floats or not masks
+        low = [lowest(at, m.value) if m.number is None else m.number for m in masks]
+        with np.errstate(over="ignore"):
+            total = np.array(low, at.spec(self.query).dtype).sum()
+        return self.guarded or causal or bool(np.isfinite(total))
 
     def _is_causal(self, mask: Mask) -> bool:
         """Tell whether a mask hides from every query what comes after it, and nothing else."""

@@ -25,18 +25,22 @@ def turned(at: View, value: int) -> Tensor:
             order = step.op.order(rank)
             order = tuple(order[i] for i in swapped)
             return source if order == tuple(range(rank)) else at.build(Transpose(axes=order), source)
-        if step.op.name == "reshape" and (found := _turned_as_matrices(at, value, step.ins[0])):
-            return found
+        if step.op.name == "reshape":
+            found = _turned_as_matrices(at, value, step.ins[0])
+            if found is not None:
+                return found
     return at.build(Swapaxes(axis1=-2, axis2=-1), at.tensor(value))
 
 
-def _turned_as_matrices(at: View, value: int, matrices: int) -> Tensor | None:
+def _turned_as_matrices(at: View, value: int, matrices: int | None) -> Tensor | None:
     """Return what was turned as ``[N, S, E]``, all leading axes joined, as torch's exporter does."""
     turn = at.producer(matrices, "transpose")
     flat = at.producer(turn.ins[0], "reshape") if turn is not None else None
     if turn is None or flat is None or not isinstance(turn.op, Transpose):
         return None
     source = at.tensor(flat.ins[0] or 0)
+    if source.rank < 3:
+        return None
     (*lead, keys, width), shape = source.shape, at.spec(value).shape
     is_same = shape == (*lead, width, keys) and at.spec(turn.ins[0]).shape[1:] == (keys, width)
     return source if is_same and turn.op.order(3) == (0, 2, 1) else None

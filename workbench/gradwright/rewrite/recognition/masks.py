@@ -48,8 +48,9 @@ def lowest(at: View, value: int | None, depth: int = 16) -> float:
     if step.op.name in _MOVING or isinstance(step.op, Gather):
         return lowest(at, step.ins[0], depth - 1)
     if step.op.name == "add":
-        total = sum(lowest(at, i, depth - 1) for i in step.ins)
-        return -math.inf if abs(total) > 3.4e38 else total
+        low = [lowest(at, i, depth - 1) for i in step.ins]
+        with np.errstate(over="ignore"):
+            return float(np.array(low, at.spec(value).dtype).sum())
     return -math.inf
 
 

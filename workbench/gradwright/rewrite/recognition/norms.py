@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...spec import is_half
 from ..algebra import x
 from ..patterns import bias, weight
-from ..terms import Bind, Binds, Call, Either, Number, Term
+from ..terms import INNER, Bind, Binds, Call, Either, Number, Term
 from .table import Maybe, Power, Product, pattern
 from .view import View
 
-axes, eps, axis = Bind("axes", -1), Number("eps"), Bind("axis", -1)
-first = {"axis": lambda b: b["axes"][0], "eps": lambda b: float(str(b["eps"]))}  # 1e-6, say
-same = {"axis": axis, "eps": Bind("eps", 1e-5)}
+axes, eps = Bind("axes", -1), Number("eps")
+given = {
+    "axis": lambda b: -len(b["axes"]),
+    "eps": lambda b: float(str(b["eps"])),  # 1e-6 rather than the float32 next to it
+}
+held = {"axis": lambda b: _norm(b).axis, "eps": lambda b: _norm(b).eps}
+
+
+def _norm(b: Binds) -> Any:
+    """Return the norm that was matched."""
+    return next(step.op for step in b[INNER] if step.op.name in ("rms_norm", "layer_norm"))
 
 
 def _mean(of: Term) -> Term:
@@ -28,19 +38,20 @@ def trailing(at: View, b: Binds) -> str:
 def fitting(at: View, b: Binds) -> str:
     """Say what is wrong with a weight or bias: it is of the normalised axes, and no half."""
     spec = at.spec(b["x"])
+    axes = b["axes"] if "axes" in b else _norm(b).axes(spec.rank)
     for name in ("weight", "bias"):
         if name in b:
-            held = at.spec(b[name])
-            if held.shape != spec.shape[b["axis"] :]:
-                return f"the {name} is {held}, not of the normalised axes"
-            if held.dtype != spec.dtype or is_half(held.dtype):
-                return f"the norm is rounded before its {name} of {held}"
+            own = at.spec(b[name])
+            if own.shape != spec.shape[axes[0] :]:
+                return f"the {name} is {own}, not of the normalised axes"
+            if own.dtype != spec.dtype or is_half(own.dtype):
+                return f"the norm is rounded before its {name} of {own}"
     return ""
 
 
 def written_out(at: View, b: Binds) -> str:
     """Say what is wrong with a layer norm whose parameters are inside."""
-    return trailing(at, b) or fitting(at, {**b, "axis": b["axes"][0]})
+    return trailing(at, b) or fitting(at, b)
 
 
 # -- norms ----------------------------------------------------------------------------------------
@@ -52,14 +63,14 @@ pattern(
     "layer_norm",
     "mean",
     Product(_centred, _deviation),
-    Call("layer_norm", x, **first),
+    Call("layer_norm", x, **given),
     when=trailing,
 )
 pattern(
     "layer_norm",
     "mean",
     Product(x, weight, _deviation) + (bias - Product(_mu, weight, _deviation)),
-    Call("layer_norm", x, weight, bias, **first),
+    Call("layer_norm", x, weight, bias, **given),
     when=written_out,
 )
 
@@ -68,14 +79,14 @@ pattern(
     "rms_norm",
     "mean",
     Product(x, Power(_square + eps, -0.5)),
-    Call("rms_norm", x, **first),
+    Call("rms_norm", x, **given),
     when=trailing,
 )
 pattern(
     "rms_norm",
     "mean",
     Product(x, Power(Product(Power(_square, 0.5)) + eps, -1.0)),
-    Call("rms_norm", x, **first),
+    Call("rms_norm", x, **given),
     when=lambda at, b: "ε is added outside of the root",
 )
 
@@ -93,22 +104,22 @@ for _name in ("rms_norm", "layer_norm"):
     pattern(
         _name,
         _name,
-        Call("cast", Call(_name, Call("cast", x), **same), dtype=Bind("dtype", None)),
-        Call(_name, x, **same),
+        Call("cast", Call(_name, Call("cast", x)), dtype=Bind("dtype", None)),
+        Call(_name, x, **held),
         when=halves,
     )
     pattern(
         _name,
         _name,
-        Call(_name, x, **same) * weight,
-        Call(_name, x, weight, **same),
+        Call(_name, x) * weight,
+        Call(_name, x, weight, **held),
         when=fitting,
     )
 pattern(
     "layer_norm",
     "layer_norm",
-    Call("layer_norm", x, weight, **same) + bias,
-    Call("layer_norm", x, weight, bias, **same),
+    Call("layer_norm", x, weight) + bias,
+    Call("layer_norm", x, weight, bias, **held),
     when=fitting,
 )
 
@@ -136,6 +147,6 @@ for _name in ("maximum", "clip"):
         "normalize",
         _name,
         Product(x, Power(Maybe("broadcast_to", Call(_name, _length, eps)), -1.0)),
-        Call("lp_normalize", x, axis=alone["axis"], eps=first["eps"]),
+        Call("lp_normalize", x, axis=alone["axis"], eps=given["eps"]),
         when=one,
     )

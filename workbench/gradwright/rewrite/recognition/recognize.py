@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...errors import GradwrightError, GraphError
 from ...graph import Edit, Graph, Node, Placeholder, Tensor, Variable, ancestors, member
+from ...op import Op
 from ...spec import Dim, shapes_differ
 from ...words.spelling import meant
 from ...words.tables import Table, Tabular
@@ -215,19 +216,19 @@ class _Work:
             return refused
         self.edit.replace_use(root, new)
         self.at.moved(root, new)
-        gone = self._sweep(list(found.taken))
+        self._sweep(list(found.taken))
         graph.rename(new, old.name)
         for node in made:
             node.site, node.cell, node.named = old.site, old.cell, node.named and old.named
         self.helpers.setdefault(old.name, []).extend(n for n in made if n is not new.node)
-        for name in list(gone):
-            gone += self.found.pop(name, ("", []))[1]
-        self.found[old.name] = pattern.kind, gone
+        names = [node.name for node in found.taken]
+        for name in list(names):
+            names += self.found.pop(name, ("", []))[1]
+        self.found[old.name] = pattern.kind, names
         return ""
 
-    def _sweep(self, nodes: list[Node]) -> list[str]:
-        """Drop those of some nodes that nothing reads, and what only they read; returns names."""
-        gone = []
+    def _sweep(self, nodes: list[Node]) -> None:
+        """Drop those of some nodes that nothing reads, and what only they read."""
         while nodes:
             node = nodes.pop()
             if self.graph._nodes.get(node.name) is not node:
@@ -235,11 +236,8 @@ class _Work:
             is_read = any(t.uses or t in self.at.kept for t in node.outputs)
             if is_read or isinstance(node.op, Placeholder | Variable):
                 continue
-            if node.kind == "array":
-                gone.append(node.name)
             self.edit.remove(node.outputs[0])
             nodes += [t.node for t in node.inputs if t is not None]
-        return gone
 
     # -- what is told ------------------------------------------------------------------------------
 
@@ -259,12 +257,12 @@ class _Work:
             scope for n in self.graph.nodes if n.kind == "array" for scope in _scopes(n.name)
         )
         for name in sorted(self.found, key=lambda n: self.order[n]):
-            kind, gone = self.found[name]
-            names = sorted({*gone, name} & self.order.keys(), key=lambda n: self.order[n])
+            kind, was = self.found[name]
+            names = sorted({*was, name} & self.order.keys(), key=lambda n: self.order[n])
             own = [s for s in _scopes(name) if inside[s] == 1 + len(self.helpers.get(name, ()))]
             shared = [s for s in own if all(n.startswith(s + "/") for n in names)]
             where = shared[-1] if shared and len(names) > 1 else name
-            yield Match(kind, where, name, repr(self.graph.node(name).op), tuple(names))
+            yield Match(kind, where, name, _text(self.graph.node(name).op), tuple(names))
 
     def missed(self) -> Iterator[Missed]:
         """Yield what is nearly a form, and was not taken for another."""
@@ -280,6 +278,12 @@ def _other(old: Tensor, new: Tensor) -> str:
     if same and all(a == b or (isinstance(a, Dim) and a.is_open) for a, b in sizes):
         return ""
     return f"it would be {new.spec}, not {old.spec}"
+
+
+def _text(op: Op) -> str:
+    """Return an op with those of its attributes that are not the usual ones."""
+    own = {k: v for k, v in op.attributes().items() if v != op.attrs[k].default}
+    return f"{op.name}({', '.join(f'{k}={v!r}' for k, v in own.items())})"
 
 
 def _scopes(name: str) -> Iterator[str]:
