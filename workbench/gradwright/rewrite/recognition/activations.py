@@ -6,7 +6,8 @@ import math
 
 from ..algebra import x
 from ..terms import Call, Either, Term
-from .table import Power, Product, pattern
+from .products import Power, Product
+from .table import pattern
 
 _exp_minus = Call("exp", Product(-1.0, x))
 _cube = Product(0.044715, x, x, x)

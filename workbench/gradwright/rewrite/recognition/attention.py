@@ -20,7 +20,8 @@ from ...spec import Dim, kind
 from ...spec.dims import larger
 from .heads import turned, ungrouped
 from .masks import HIDES, is_causal, lowest, vanishes
-from .table import Found, agrees, finds
+from .products import agrees
+from .table import Found, finds
 from .view import Step, View
 
 STEPS = 12
@@ -255,7 +256,7 @@ class _Plan:
         return at.build(plain, query, key, value, *given)
 
     def _fits_groups(self) -> bool:
-        """Tell whether the op of grouped heads, in which who sees no key gets zeros, is the same."""
+        """Tell whether the op of grouped heads, where a query without keys gets zeros, is the same."""
         at, masks = self.at, self.scores.masks
         if any(at.spec(v).rank != 4 for v in (self.query, self.key, self.value)):
             return False
@@ -304,5 +305,7 @@ class _Plan:
                 continue
             if seen is not None:
                 bias, seen = at.build(Where(), seen, number(0.0), number(-np.inf)), None
-            bias = at.build(Where(), own, number(0.0) if bias is None else bias, number(mask.number))
+            bias = at.build(
+                Where(), own, number(0.0) if bias is None else bias, number(mask.number)
+            )
         return seen if bias is None else bias

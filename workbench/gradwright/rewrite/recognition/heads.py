@@ -24,7 +24,9 @@ def turned(at: View, value: int) -> Tensor:
         if isinstance(step.op, Transpose):
             order = step.op.order(rank)
             order = tuple(order[i] for i in swapped)
-            return source if order == tuple(range(rank)) else at.build(Transpose(axes=order), source)
+            return (
+                source if order == tuple(range(rank)) else at.build(Transpose(axes=order), source)
+            )
         if step.op.name == "reshape":
             found = _turned_as_matrices(at, value, step.ins[0])
             if found is not None:
@@ -33,7 +35,7 @@ def turned(at: View, value: int) -> Tensor:
 
 
 def _turned_as_matrices(at: View, value: int, matrices: int | None) -> Tensor | None:
-    """Return what was turned as ``[N, S, E]``, all leading axes joined, as torch's exporter does."""
+    """Return what was turned as ``[N, S, E]``, all leading axes joined, as torch exports it."""
     turn = at.producer(matrices, "transpose")
     flat = at.producer(turn.ins[0], "reshape") if turn is not None else None
     if turn is None or flat is None or not isinstance(turn.op, Transpose):
@@ -56,7 +58,11 @@ def ungrouped(at: View, heads: Tensor) -> Tensor | None:
     if outer is None or not isinstance(outer.op, ExpandDims) or outer.ins[0] is None:
         return None
     source = at.tensor(outer.ins[0])
-    if source.rank != 4 or at.spec(outer.outs[0]).shape != (*source.shape[:2], 1, *source.shape[2:]):
+    if source.rank != 4 or at.spec(outer.outs[0]).shape != (
+        *source.shape[:2],
+        1,
+        *source.shape[2:],
+    ):
         return None
     b, h, s, d = source.shape
     shape = at.spec(wide.outs[0]).shape

@@ -21,7 +21,15 @@ VISIBLE = 32.0
 HIDES = -1e4
 """From here down, a number hides where something else of the row is seen: e to it is 0."""
 _STEPS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
-_MOVING = ("expand_dims", "broadcast_to", "reshape", "squeeze", "transpose", "cast", "strided_slice")
+_MOVING = (
+    "expand_dims",
+    "broadcast_to",
+    "reshape",
+    "squeeze",
+    "transpose",
+    "cast",
+    "strided_slice",
+)
 
 
 def vanishes(number: float, spec: TensorSpec) -> bool:
@@ -92,7 +100,7 @@ def _is_triangle(at: View, value: int, hidden: bool) -> bool:
     if not isinstance(tensor.op, Constant) or tensor.rank < 2:
         return False
     array = at.graph.values.array(tensor.name)
-    wanted = np.tri(*array.shape[-2:], dtype=bool) != hidden
+    wanted = (np.tri(*array.shape[-2:]) == 1) != hidden
     return bool(array.size) and bool((array.astype(bool) == wanted).all()) and array.min() >= 0
 
 

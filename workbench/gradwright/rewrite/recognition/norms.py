@@ -8,15 +8,16 @@ from ...spec import is_half
 from ..algebra import x
 from ..patterns import bias, weight
 from ..terms import INNER, Bind, Binds, Call, Either, Number, Term
-from .table import Maybe, Power, Product, pattern
+from .products import Maybe, Power, Product
+from .table import pattern
 from .view import View
 
 axes, eps = Bind("axes", -1), Number("eps")
-given = {
+given: dict[str, Any] = {
     "axis": lambda b: -len(b["axes"]),
     "eps": lambda b: float(str(b["eps"])),  # 1e-6 rather than the float32 next to it
 }
-held = {"axis": lambda b: _norm(b).axis, "eps": lambda b: _norm(b).eps}
+held: dict[str, Any] = {"axis": lambda b: _norm(b).axis, "eps": lambda b: _norm(b).eps}
 
 
 def _norm(b: Binds) -> Any:
@@ -131,7 +132,7 @@ def one(at: View, b: Binds) -> str:
     return "" if len(b["axes"]) == 1 else f"it is over axes {b['axes']}, not along one"
 
 
-alone = {"axis": lambda b: b["axes"][0]}
+alone: dict[str, Any] = {"axis": lambda b: b["axes"][0]}
 _exp = Call("exp", x - Call("max", x, axes=axes, keepdims=True))
 pattern(
     "softmax",

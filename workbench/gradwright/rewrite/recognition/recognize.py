@@ -246,9 +246,10 @@ class _Work:
         graph = self.graph
         ordered: dict[str, Node] = {}
         for name in sorted(graph._nodes, key=lambda n: self.order.get(n, len(self.order))):
-            for node in (*self.helpers.get(name, ()), graph._nodes[name]):
+            for node in self.helpers.get(name, ()):
                 if graph._nodes.get(node.name) is node:
                     ordered[node.name] = node
+            ordered.setdefault(name, graph._nodes[name])
         graph._nodes = ordered
 
     def matches(self) -> Iterator[Match]:

@@ -15,8 +15,11 @@ from ...ops.core.movement import ExpandDims, Squeeze, Transpose
 from ...ops.core.reshape import BroadcastTo, Reshape
 from ...ops.core.slicing import ALL, StridedSlice
 from ...spec import Shape
-from .table import DEPTH, Found, finds
+from .table import Found, finds
 from .view import Step, View
+
+DEPTH = 12
+"""How far down a table of angles is looked through."""
 
 # -- parts of features ----------------------------------------------------------------------------
 
@@ -89,7 +92,7 @@ class Tables:
     def __init__(self, at: View) -> None:
         self.at = at
 
-    def once(self, value: int, pairs: bool, depth: int = 2 * DEPTH) -> Callable[[], Tensor] | None:
+    def once(self, value: int, pairs: bool, depth: int = DEPTH) -> Callable[[], Tensor] | None:
         """Return what builds a table with every angle once, or None if that cannot be seen."""
         at, tensor = self.at, self.at.tensor(value)
         if tensor.index or not tensor.rank or not depth:

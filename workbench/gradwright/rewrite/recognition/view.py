@@ -148,7 +148,10 @@ class View:
             for tensor in node.outputs if node is not root else ():
                 for reader in self.readers(tensor):
                     if reader is None or reader not in taken:
-                        return tensor, "is an output" if reader is None else f"feeds {reader.name!r}"
+                        return (
+                            tensor,
+                            "is an output" if reader is None else f"feeds {reader.name!r}",
+                        )
         return None
 
     def moved(self, old: Tensor, new: Tensor) -> None:
