@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import ArchiveError, GradwrightError
-from ...graph import Graph, Tensor, active_graph
+from ...graph import Constant, Graph, Tensor, active_graph
 from ...ops.core.identity import Identity
-from ...spec import AnyDim, Dim, TensorSpec, is_floating
+from ...spec import AnyDim, Dim, TensorSpec, is_floating, known_spec
 from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec, OptionalSpec, SequenceSpec
 from ..foreign import Reader
@@ -31,6 +31,7 @@ from .model import (
     schema_body,
 )
 from .node import ONNX, OnnxNode
+from .schemas import check_attributes
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -49,8 +50,8 @@ UNFIT = (
 
 def import_model(source: Any, trainable: bool = False) -> Graph:
     """Return the graph of a model."""
-    proto, folder = read_model(source)
-    model = Model(proto, folder)
+    proto, beside = read_model(source)
+    model = Model(proto, beside)
     model.refuse_unknown()
     graph = Graph(clean_name(proto.graph.name) or "onnx")
     scope = Scope(model, graph, trainable=trainable)
@@ -107,9 +108,9 @@ class Scope:
     def enter(self, proto: GraphProto) -> None:
         """Take the stored tensors of a graph."""
         for tensor in proto.initializer:
-            self.define(tensor.name, to_array(tensor, self.model.folder))
+            self.define(tensor.name, to_array(tensor, self.model.beside))
         for sparse in proto.sparse_initializer:
-            self.define(sparse.values.name, to_dense(sparse, self.model.folder))
+            self.define(sparse.values.name, to_dense(sparse, self.model.beside))
 
     def define(self, name: str, value: Value) -> None:
         """Let a name stand for a value, once."""
@@ -142,7 +143,9 @@ class Scope:
             label = self.free_name(name)
             if self.trainable and array.ndim and is_floating(array.dtype):
                 return self.graph.variable(label, init=array)
-            return self.graph.constant(array, label)
+            tensor = self.graph._source(Constant(), label, known_spec(array))
+            self.graph.values.commit({tensor.name: array})  # as it lies, be that in a file
+            return tensor
 
     def free_name(self, name: str) -> str:
         """Return a clean name that nothing in the scope has that is being built."""
@@ -172,7 +175,7 @@ class Scope:
                 raise ArchiveError(f"not a valid node: {error}", where=label) from error
 
     def _build_node(self, proto: NodeProto, used: set[str], outputs: set[str]) -> None:
-        attributes = attribute_values(proto, self.attributes, self.model.folder)
+        attributes = attribute_values(proto, self.attributes, self.model.beside)
         domain = normal_domain(proto.domain)
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], _constant(attributes))
@@ -187,8 +190,11 @@ class Scope:
             name or (proto.output[0] if proto.output else ""),
             self,
         )
-        function = self.model.function(proto)
-        reader = None if function else ONNX.find(node)
+        reader = ONNX.find_added(node)  # what a user says goes before the model
+        function = None if reader else self.model.function(proto)
+        if reader is None and function is None:
+            check_attributes(node)
+            reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
             self.find(n)[1] if n and i in needed else self.tensor(n)
@@ -215,7 +221,7 @@ class Scope:
                 if settled[i] is None:
                     break
         else:
-            return reader.read(node, *settled)
+            return reader(node, *settled)
         late = OnnxOp(
             op_type=node.op_type,
             opset=node.version,
@@ -248,7 +254,7 @@ class Scope:
     ) -> list[Value]:
         """Build the body of a function on inputs."""
         defaults = {
-            a.name: attribute_values(_holder(a), {}, self.model.folder)[a.name]
+            a.name: attribute_values(_holder(a), {}, self.model.beside)[a.name]
             for a in function.attribute_proto
         }
         versions = opsets(function.opset_import) or self.versions

@@ -71,14 +71,14 @@ class OnnxOp(Op):
         if self._settled(xs) is not None:
             return expanded_specs(self, xs)
         outputs: Outputs = self.reader.outputs or like_first
-        return tuple(outputs(self.node, *xs))
+        return tuple(outputs(self.reader.settled(self.node), *xs))
 
     def expand(self, *xs: Any) -> Any:
         """Return what it becomes, now that the values are known."""
         settled = self._settled(xs)
         if settled is None:
             raise ShapeError(f"what {self.op_type} does depends on values that are not known yet")
-        found = self.reader.read(self.node, *settled)
+        found = self.reader(self.node, *settled)
         return tuple(found)[: len(self.wanted)] if isinstance(found, (tuple, list)) else found
 
     def forward(self, *xs: Any) -> Any:

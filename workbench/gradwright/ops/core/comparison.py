@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample
 from ...spec import TensorSpec, kind
+from ...spec.shapes import are_equal
 from ..numerics.standard import cast
 from .choice import Where
 from .elementwise import Abs, Conj, Real, _Binary, _Unary, by_ufunc, promoted
@@ -118,7 +119,17 @@ class Equal(_Comparison):
     ufunc = np.equal
     accepts = "buifcs"
     by_reference = "s"
+    value_rule = True
     onnx = OnnxRule("Equal", since=7)
+
+    @by_ufunc
+    def forward(self, a: Any, b: Any) -> Any:
+        if object in (a.dtype, b.dtype):  # dims
+            return np.asarray(_equal_dims(a, b), bool)
+        return super().forward(a, b)
+
+
+_equal_dims = np.frompyfunc(are_equal, 2, 1)
 
 
 class NotEqual(_Comparison):

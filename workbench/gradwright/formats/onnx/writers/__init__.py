@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from . import (
     attention,
+    complexes,
     control,
+    convolutions,
+    derived,
     draws,
     elementwise,
     indexing,
@@ -15,11 +18,15 @@ from . import (
     shapes,
     signals,
     texts,
+    windows,
 )
 
 __all__ = [
     "attention",
+    "complexes",
     "control",
+    "convolutions",
+    "derived",
     "draws",
     "elementwise",
     "indexing",
@@ -30,4 +37,5 @@ __all__ = [
     "shapes",
     "signals",
     "texts",
+    "windows",
 ]

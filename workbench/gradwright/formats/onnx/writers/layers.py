@@ -10,22 +10,22 @@ from ....spec import Dim
 from ..by_rule import schema_of, write_by_rule
 from ..node import writes
 from ..output import Call, CannotExport
+from ..spelling import spell
+from .windows import max_pool_places, with_taps
 
 
 @writes(
     *(f"{kind}_pool{n}d" for kind in ("max", "avg", "lp") for n in (1, 2, 3)),
     "max_pool_with_argmax",
-    "max_unpool",
 )
 def pool(call: Call) -> list[str]:
     """Write by rule, with the step that ``None`` stands for."""
     if call.stride is None:
         call = call.with_op(call.op.replace(stride=call.kernel_size))
-    if call.op.name not in ("max_pool_with_argmax", "max_unpool"):
-        return write_by_rule(call)
-    if call.x.shape[0] != 1 or call.x.shape[1] != 1:  # places count from each channel's start
-        raise CannotExport
-    return write_by_rule(call)
+    if call.op.name == "max_pool_with_argmax" and call.x.shape[:2] != (1, 1):
+        return spell(call, max_pool_places)  # ONNX's places count from each channel's start
+    made = write_by_rule(call)
+    return with_taps(call, made) if call.op.name.startswith("max") else made
 
 
 @writes("linear")
@@ -63,14 +63,6 @@ def _ones(call: Call) -> str:
     if any(isinstance(d, Dim) for d in shape):
         raise CannotExport
     return call.out.constant(np.ones(shape, call.x.dtype))
-
-
-@writes("col2im")
-def col2im(call: Call) -> list[str]:
-    """Write by rule, with a kernel that has a size per axis."""
-    size = call.kernel_size
-    per_axis = (size,) * len(call.image_size) if isinstance(size, int) else size
-    return write_by_rule(call.with_op(call.op.replace(kernel_size=per_axis)))
 
 
 @writes("fused_layer_norm", "mean_variance_normalization")

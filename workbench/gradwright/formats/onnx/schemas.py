@@ -1,0 +1,51 @@
+"""What ONNX's own schemas say of an operator: its attributes, and what it is made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...op.declare import REQUIRED, Attr
+from ..foreign import attribute
+from ..foreign.attributes import settled
+
+if TYPE_CHECKING:
+    from .node import OnnxNode
+
+_KINDS = {
+    "INT": "int", "FLOAT": "float", "STRING": "str", "INTS": "ints", "FLOATS": "floats",
+    "STRINGS": "strs", "TENSOR": "array", "GRAPH": "graph",
+}  # fmt: skip
+"""Types of attributes as schemas call them; of the others, values are not looked at."""
+
+
+@functools.lru_cache(maxsize=4096)
+def declared(domain: str, op_type: str, version: int) -> Mapping[str, Attr] | None:
+    """Return the attributes of an operator, None where no schema of ONNX's is of its name.
+
+    Defaults are left out: readers know them, and tell what is stated from what is not.
+
+    >>> from gradwright.formats.onnx.schemas import declared
+    >>> declared("", "Concat", 18)["axis"].type, declared("mine", "Concat", 1)
+    ('int', None)
+    """
+    import onnx
+
+    try:
+        schema: Any = onnx.defs.get_schema(op_type, version, domain)
+    except (onnx.defs.SchemaError, TypeError):  # a version beyond 32 bits
+        return None
+    if schema.deprecated:  # and so it says nothing
+        return None
+    return {
+        name: attribute(_KINDS.get(a.type.name, "any"), REQUIRED if a.required else None)
+        for name, a in schema.attributes.items()
+    }
+
+
+def check_attributes(node: OnnxNode) -> None:
+    """Raise ArchiveError where a node states what its schema does not have, or of another type."""
+    known = declared(node.domain, node.op_type, node.version)
+    if known is not None:
+        settled(node.op_type, node.attributes, known, node.dtype_of)
