@@ -21,6 +21,7 @@ from ..foreign import Reader
 from .dtypes import from_element_type, to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
+from .limits import check_limits
 from .model import (
     MAX_DEPTH,
     Model,
@@ -31,8 +32,8 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import ONNX, OnnxNode
-from .schemas import check_attributes
+from .node import ONNX, UNFIT, OnnxNode
+from .schemas import check_node
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -42,17 +43,11 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-UNFIT = (
-    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
-    *(NotImplementedError, AssertionError, RecursionError),
-)
-"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
-
-
 def import_model(source: Any, trainable: bool = False, recognized: Collection[str] = ()) -> Graph:
     """Return the graph of a model, in which what is written out of some kinds is one op each."""
     proto, beside = read_model(source)
     model = Model(proto, beside)
+    check_limits(model)
     model.refuse_unknown()
     graph = Graph(clean_name(proto.graph.name) or "onnx")
     scope = Scope(model, graph, trainable=trainable)
@@ -195,7 +190,7 @@ class Scope:
         reader = ONNX.find_added(node)  # what a user says goes before the model
         function = None if reader else self.model.function(proto)
         if reader is None and function is None:
-            check_attributes(node)
+            check_node(node, proto.input)
             reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
