@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,9 @@ UNFIT = (
 reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
 PAIRED: dict[str, Callable[..., Any]] = {}
 """Op -> what writes it where a tensor is complex."""
+Unread = Callable[[Any, int], Container[int]]
+UNREAD: dict[str, Unread] = {}
+"""Op -> which of how many inputs its writer makes again, and does not read."""
 
 
 @dataclass(frozen=True)
