@@ -17,7 +17,7 @@ from gradwright import ops
 from gradwright.errors import GradwrightError, UnsupportedOpError
 from gradwright.op import OPS
 from gradwright.ops import namespaces
-from gradwright.ops.samediff import SAMEDIFF, SHARED
+from gradwright.ops.reference.samediff import SAMEDIFF, SHARED
 from gradwright.testing import samples
 
 

@@ -23,6 +23,7 @@ CORE = {
 LATER = {
     "gradient.jacobian": "hvp jacobian per_example_gradients",
     "tracing": "compile cond loop map_fn scan trace while_loop",
+    "rewrite.recognition": "recognize",
     "debug": "Stepper explain_gradient gradient_check",
     "formats.archive": "load load_state save",
     "formats.inspecting": "inspect",

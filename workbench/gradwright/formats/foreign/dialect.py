@@ -39,7 +39,7 @@ class Dialect:
         """What enters readers, called before the first is looked for: there are many."""
         self._is_open = False
         self.declared: list[Callable[[], Readers]] = []
-        """What returns readers that ops declare; a function goes before them."""
+        """What returns further readers, first come first: a function goes before them."""
 
     # -- entering --------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Dialect:
         """Return all readers, for each operator those that go first."""
         self.open()
         found: dict[tuple[str, str], Sequence[Reader]] = {}
-        for declared in self.declared:
+        for declared in reversed(self.declared):
             found |= declared()
         return Known(found | self.readers | self.added)
 

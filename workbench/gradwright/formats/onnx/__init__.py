@@ -15,16 +15,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphError
-from ...files.whole import replacing
 from ...graph import Graph, Tensor
 from ...ops import missing
+from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
 from .node import ONNX
+from .runtime.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from onnx import ModelProto
 
@@ -37,6 +38,7 @@ __all__ = [
     "Fixed",
     "Item",
     "OnnxOp",
+    "Runner",
     "Value",
     "attribute",
     "forget",
@@ -65,11 +67,19 @@ def _need_onnx() -> None:
         ) from None
 
 
-def load(model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool = False) -> Graph:
+def load(
+    model: str | os.PathLike[str] | bytes | ModelProto,
+    *,
+    trainable: bool = False,
+    recognize: bool | Collection[str] = False,
+) -> Graph:
     """Return an ONNX model as a graph; inputs and outputs keep their names.
 
     ``model`` is a path, the bytes of a file, or a ``ModelProto``. Initializers become constants;
     with ``trainable=True`` the floating ones of rank 1 and more become variables to be trained.
+    With ``recognize=True`` attention, norms, rotary embeddings and activations that the exporter
+    wrote out are one op each, or those of some kinds, ``{"attention", "gelu"}``, and what no output
+    needs is left out: :func:`gradwright.recognize`, which called by itself also tells what it did.
 
     Raises:
         ArchiveError: the model is damaged, unsafe, or not valid; says which node and why.
@@ -85,7 +95,8 @@ def load(model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool 
     _need_onnx()
     from .importer import import_model
 
-    return import_model(model, trainable)
+    wanted = kinds() if recognize is True else recognize or ()
+    return import_model(model, trainable, wanted)
 
 
 def to_model(
@@ -106,10 +117,14 @@ def to_model(
     ['Mul']
     """
     _need_onnx()
+    return _exported(graph, outputs, opset)
+
+
+def _exported(*what: Any) -> ModelProto:
     from . import writers  # noqa: F401 - enters them
     from .exporter import export_graph
 
-    return export_graph(graph, outputs, opset)
+    return export_graph(*what)
 
 
 def save(
@@ -118,8 +133,18 @@ def save(
     outputs: Sequence[Tensor | str] | None = None,
     *,
     opset: int = 23,
+    external: bool | None = None,
+    threshold: int = 1024,
 ) -> None:
     """Write the inference graph as an ONNX file, as a whole or not at all; see :func:`to_model`.
+
+    With ``external=True`` tensors of ``threshold`` bytes and more lie in a file beside it, called
+    ``model.onnx.data`` where ``path`` ends with ``model.onnx``; unless told, they do if they have
+    more than 2 GB together, which no ONNX file holds by itself.
+
+    Raises:
+        GraphError: the tensors that the file itself would hold are too large.
+        OSError: the files cannot be written; those that were there before are as they were.
 
     >>> import gradwright as gw, tempfile, pathlib
     >>> g = gw.Graph()
@@ -129,9 +154,11 @@ def save(
     >>> gw.onnx.load(path).output({"x": [-1.0, 2.0]}, "y")["y"].tolist()
     [0.0, 2.0]
     """
-    data = to_model(graph, outputs, opset=opset).SerializeToString(deterministic=True)
-    with replacing(path) as file:
-        file.write(data)
+    _need_onnx()
+    from .saving import Outside, write_model
+
+    outside = Outside(external, threshold)
+    write_model(path, _exported(graph, outputs, opset, outside.tensors), outside)
 
 
 def operators() -> Known:

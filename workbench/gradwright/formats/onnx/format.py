@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ...errors import ArchiveError
 from ...spec import TensorSpec, dtype_name
@@ -12,7 +12,8 @@ from ..registry import Format, Range, TensorRange
 from ..report import ModelInfo
 from ..source import Source, naming
 from .census import Census, called
-from .dtypes import from_element_type
+from .dtypes import NARROW, from_element_type, stored_bytes
+from .external import place
 from .outline import memory
 from .wire import BYTES, VARINT, Field, Pages, fields
 
@@ -22,8 +23,6 @@ NAME, INITIALIZER, SPARSE = 2, 5, 15  # of GraphProto
 DIMS, DATA_TYPE, TENSOR_NAME, RAW, EXTERNAL, LOCATION = 1, 2, 8, 9, 13, 14  # of TensorProto
 FORMS = {4: "", 5: "varints", 6: "text", 7: "varints", 10: "", 11: "varints"}
 """Field of TensorProto that holds typed data -> how bytes stand for elements."""
-NARROW = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
-"""Dtypes whose elements share bytes -> bits."""
 
 Outside = Callable[[Mapping[str, str], int], Range]
 """What places external data of so many bytes."""
@@ -94,43 +93,24 @@ def _tensor(
         if any(n < 0 for n in shape):
             raise ArchiveError(f"its shape is {tuple(shape)}")
         count = math.prod(shape)
-        bits = NARROW.get(dtype_name(dtype), 8 * dtype.itemsize)
-        nbytes = -(-count * bits // 8)
-        form = "packed" if bits < 8 else ""
+        nbytes = stored_bytes(shape, dtype)
+        is_packed = dtype_name(dtype) in NARROW
+        form = "packed" if is_packed else ""
         if is_external:
-            at = (outside or _outside)(external, nbytes)
+            at = (outside or place)(external, nbytes)
             return name, TensorRange(dtype, tuple(shape), (at,), form)
         if len(held) > 1:
             raise ArchiveError("its data is given twice")
         kind, ranges = next(iter(held.items()), (RAW, []))
         form = form if kind == RAW else FORMS[kind]
         stored = sum(r.nbytes for r in ranges)
-        numbers = nbytes if bits < 8 else count
+        numbers = nbytes if is_packed else count
         fits = {"text": len(ranges) == count, "varints": numbers <= stored <= 10 * numbers}
         if not fits.get(form, stored == nbytes):
             raise ArchiveError(
                 f"its data has {stored:,} bytes", need=f"those of {count:,} elements"
             )
         return name, TensorRange(dtype, tuple(shape), tuple(ranges), form)
-
-
-def _outside(external: Mapping[str, str], nbytes: int) -> Range:
-    """Return where external data lies: in a file of the model's own folder."""
-    location = external.get("location", "")
-    path = PurePosixPath(location.replace("\\", "/"))
-    if not location or path.is_absolute() or ".." in path.parts or ":" in location:
-        raise ArchiveError(
-            f"its data would be in {location[:60]!r}", need="a file in the folder of the model"
-        )
-    sizes = {}
-    for key in ("offset", "length"):
-        text = external.get(key, "")
-        if text and not (text.isascii() and text.isdecimal() and len(text) < 20):
-            raise ArchiveError(f"its {key} is {text[:60]!r}", need="a whole number")
-        sizes[key] = int(text) if text else {"offset": 0, "length": nbytes}[key]
-    if sizes["length"] != nbytes:
-        raise ArchiveError(f"its data has {sizes['length']:,} bytes", need=f"{nbytes:,}")
-    return Range(sizes["offset"], nbytes, path.as_posix())
 
 
 def _sparse(proto: Field) -> tuple[str, TensorRange]:
@@ -200,7 +180,7 @@ def _take(proto: Field, source: Source, census: Census, specs: dict[str, TensorS
 
     def outside(entries: Mapping[str, str], nbytes: int) -> Range:
         try:
-            return _outside(entries, nbytes)
+            return place(entries, nbytes)
         except ArchiveError as error:
             wrong.append(error.problem)
             return Range(0, nbytes)

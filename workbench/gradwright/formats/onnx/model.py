@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,35 +9,36 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ArchiveError, UnsupportedOpError
 from ..registry import mistaken
 from .dtypes import to_array, to_dense
+from .external import Beside
 from .node import ONNX, OnnxNode
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
+NOWHERE = Beside()
 MAX_DEPTH = 64
 """How deep functions and sub-graphs may nest."""
 
 
-def read_model(model: Any) -> tuple[ModelProto, Path | None]:
-    """Return a model, and the folder that its external data may come from."""
+def read_model(model: Any) -> tuple[ModelProto, Beside]:
+    """Return a model, and the files beside it."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from onnx import ModelProto
 
     if isinstance(model, ModelProto):
-        return model, None
-    folder = None
+        return model, NOWHERE
+    beside = NOWHERE
     if isinstance(model, bytes):
         data = model
     else:
-        path = Path(os.fspath(model))
-        data, folder = path.read_bytes(), path.parent
+        data, beside = Path(model).read_bytes(), Beside(model)
     made = ModelProto()
     try:
         made.ParseFromString(data)
     except DecodeError as error:
-        other = None if folder is None else mistaken(model, "onnx")
+        other = None if beside is NOWHERE else mistaken(model, "onnx")
         raise other or ArchiveError(f"this is no ONNX model: {error}") from None
-    return made, folder
+    return made, beside
 
 
 def normal_domain(domain: str) -> str:
@@ -54,9 +54,11 @@ def opsets(imports: Iterable[Any]) -> dict[str, int]:
 class Model:
     """A model with its functions at hand, looked through for what nobody can read."""
 
-    def __init__(self, proto: ModelProto, folder: Path | None) -> None:
-        self.proto, self.folder = proto, folder
+    def __init__(self, proto: ModelProto, beside: Beside) -> None:
+        self.proto, self.beside = proto, beside
         self.opsets = opsets(proto.opset_import)
+        if proto.ir_version < 3:  # they had no word for it
+            self.opsets.setdefault("", 1)
         if not proto.HasField("graph"):
             raise ArchiveError("the model has no graph")
         if not self.opsets:
@@ -154,6 +156,17 @@ def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
+def names_read(node: NodeProto) -> Iterator[str]:
+    """Yield all names that a node reads, its sub-graphs included."""
+    stack: list[Any] = [node]
+    while stack:
+        current = stack.pop()
+        yield from current.input
+        for graph in graphs_of(current):
+            stack.extend(graph.node)
+            yield from (info.name for info in graph.output)
+
+
 def is_known(domain: str, op_type: str, version: int) -> bool:
     """Tell whether a reader knows an operator, or its schema says what it is made of."""
     if op_type == "Constant" and not domain:
@@ -189,12 +202,10 @@ def schema_body(
     if not schema.has_function:
         return None
     defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name]
-    return schema.function_body, {a.name: _plain(a, None) for a in defaults}
+    return schema.function_body, {a.name: _plain(a, NOWHERE) for a in defaults}
 
 
-def attribute_values(
-    node: NodeProto, outer: Mapping[str, Any], folder: Path | None
-) -> dict[str, Any]:
+def attribute_values(node: NodeProto, outer: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
     """Return the attributes of a node as plain values.
 
     Those that refer to an attribute of the function they stand in take it from ``outer``.
@@ -207,11 +218,11 @@ def attribute_values(
             if attribute.ref_attr_name in outer:
                 found[attribute.name] = outer[attribute.ref_attr_name]
             continue
-        found[attribute.name] = _plain(attribute, folder)
+        found[attribute.name] = _plain(attribute, beside)
     return found
 
 
-def _plain(attribute: AttributeProto, folder: Path | None) -> Any:
+def _plain(attribute: AttributeProto, beside: Beside) -> Any:
     def text(data: bytes) -> str:
         return data.decode("utf-8", "replace")
 
@@ -223,9 +234,9 @@ def _plain(attribute: AttributeProto, folder: Path | None) -> Any:
     if a.type == a.STRING:
         return text(a.s)
     if a.type == a.TENSOR:
-        return to_array(a.t, folder)
+        return to_array(a.t, beside)
     if a.type == a.SPARSE_TENSOR:
-        return to_dense(a.sparse_tensor, folder)
+        return to_dense(a.sparse_tensor, beside)
     if a.type == a.FLOATS:
         return tuple(a.floats)
     if a.type == a.INTS:
@@ -233,7 +244,7 @@ def _plain(attribute: AttributeProto, folder: Path | None) -> Any:
     if a.type == a.STRINGS:
         return tuple(map(text, a.strings))
     if a.type == a.TENSORS:
-        return tuple(to_array(t, folder) for t in a.tensors)
+        return tuple(to_array(t, beside) for t in a.tensors)
     if a.type == a.GRAPH:
         return a.g
     if a.type == a.TYPE_PROTO:

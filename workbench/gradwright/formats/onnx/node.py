@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,11 @@ Array = np.ndarray[Any, Any]
 ONNX = Dialect()
 """What is known of ONNX; the face enters readers and writers, the table what ops declare."""
 reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
+PAIRED: dict[str, Callable[..., Any]] = {}
+"""Op -> what writes it where a tensor is complex."""
+Unread = Callable[[Any, int], Container[int]]
+UNREAD: dict[str, Unread] = {}
+"""Op -> which of how many inputs its writer makes again, and does not read."""
 
 
 @dataclass(frozen=True)

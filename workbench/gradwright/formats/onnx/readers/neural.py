@@ -111,7 +111,10 @@ maps(
 
 @reads("Dropout", since=7)
 def dropout_attribute(node: OnnxNode, x: Any) -> Any:
-    return op("identity")(x), op("full_like", fill_value=True, dtype="bool")(x)
+    if not any(node.wanted[1:]):
+        return op("identity")(x)
+    mask = "bool" if node.version >= 10 else x.dtype
+    return op("identity")(x), op("full_like", fill_value=True, dtype=mask)(x)
 
 
 @reads("Dropout", since=12)
