@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import io
 import multiprocessing
 import subprocess
 import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,7 @@ def fetched(package: str) -> Path:
     """Return the file of a package, fetched once."""
     folder = BUILD / package
     if not folder.is_dir() or not any(folder.iterdir()):
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation"]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         subprocess.run([*pip, "--dest", str(folder), package], check=True)
     return next(folder.iterdir())
 
