@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .....errors import ArchiveError
-from ...node import OnnxNode, ints, one, op, open_dims
+from ...node import OnnxNode, ints, maps, one, op, open_dims
 from ..indexing import gather_nd
-from ..resizing import grid_sample
+from ..resizing import GRID_SAMPLE
 from ..shapes import pad, trilu
 from ..shapes import range_ as count
-from .contrib import reads
+from .contrib import DOMAIN, reads
 
 reads("GatherND")(gather_nd)
-reads("GridSample")(grid_sample)
+maps("GridSample", "grid_sample", domain=DOMAIN, **GRID_SAMPLE)
 reads("Trilu", values=(1,))(trilu)
 reads("Pad", values=(1, 2))(pad)
 
