@@ -30,12 +30,8 @@ CRASH = "import os, signal; print(5, flush=True); os.kill(os.getpid(), signal.SI
 
 def test_what_ends_a_process_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CAMPAIGN, "command", lambda *_: [sys.executable, "-c", CRASH])
-    assert list(CAMPAIGN.search(2, 4)) == [
-        "ended with -11: python -m tests.fuzz --seed 5 --one"
-    ]
+    assert list(CAMPAIGN.search(2, 4)) == ["ended with -11: python -m tests.fuzz --seed 5 --one"]
     monkeypatch.setattr(CAMPAIGN, "patience", 0.5)
     sleep = "import time; print(5, flush=True); time.sleep(60)"
     monkeypatch.setattr(CAMPAIGN, "command", lambda *_: [sys.executable, "-c", sleep])
-    assert list(CAMPAIGN.search(2, 4)) == [
-        "hangs for 0 s: python -m tests.fuzz --seed 5 --one"
-    ]
+    assert list(CAMPAIGN.search(2, 4)) == ["hangs for 0 s: python -m tests.fuzz --seed 5 --one"]

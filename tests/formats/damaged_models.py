@@ -24,7 +24,9 @@ def _image() -> Any:
         "v": draw((64, 3)).astype("f4"), "sizes": np.int64([1, 4, 8, 8]),
     }  # fmt: skip
     nodes = [
-        node("Conv", ["x", "w", "b"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node(
+            "Conv", ["x", "w", "b"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]
+        ),
         node("BatchNormalization", ["c", "scale", "bias", "mean", "var"], ["n"], epsilon=1e-5),
         node("Relu", ["n"], ["r"]),
         node("Resize", ["r", "", "", "sizes"], ["up"], mode="linear"),
@@ -114,7 +116,8 @@ def _recurrent() -> Any:
     draw = np.random.default_rng(1).standard_normal
     stored = {"w": draw((1, 12, 2)).astype("f4"), "r": draw((1, 12, 3)).astype("f4")}
     nodes = [
-        node("LSTM", ["x", "w", "r"], ["h", "last", ""], hidden_size=3, activations=["Sigmoid", "Tanh", "Tanh"]),
+        node("LSTM", ["x", "w", "r"], ["h", "last", ""], hidden_size=3,
+             activations=["Sigmoid", "Tanh", "Tanh"]),
         node("Squeeze", ["h", "one"], ["s"]),
         node("LayerNormalization", ["s", "g"], ["y"], axis=-1),
         node("Einsum", ["y", "y"], ["z"], equation="tbi,tbj->tij"),
@@ -154,8 +157,11 @@ def _texts() -> Any:
         node("RegexFullMatch", ["n"], ["m"], pattern="a+(b|c)*"),
     ]  # fmt: skip
     proto = model(nodes, {}, ["y", "z", "m"], opset=20, domains=["ai.onnx.ml"])
+    proto.opset_import[-1].version = 4
     proto.graph.initializer.append(
-        TensorProto(name="t", data_type=TensorProto.STRING, dims=[3], string_data=[b"A", b"b", b"c"])
+        TensorProto(
+            name="t", data_type=TensorProto.STRING, dims=[3], string_data=[b"A", b"b", b"c"]
+        )
     )
     return proto
 

@@ -114,8 +114,8 @@ def _damage(message: Any, field: Any, draw: random.Random, alike: list[Any]) -> 
         elif kind == "many" and items:
             items = [items[0]] * draw.choice([70, 1000])
         elif field.message_type is None:
-            items[:] = [*items, _value(field, draw)] if not items else items
-            items[draw.randrange(len(items))] = _value(field, draw)
+            at = draw.randint(0, len(items))
+            items[at : at + 1] = [_value(field, draw)]
         copies = [_copied(item) for item in items]
         message.ClearField(field.name)
         held = getattr(message, field.name)
@@ -169,20 +169,28 @@ def _operators() -> list[str]:
 def problem(seed: int) -> str:
     """Return what is wrong with how a damaged file is read; empty if nothing."""
     what, data = damaged(seed)
-    _warm()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.onnx")
-        path.write_bytes(data)
-        Path(folder, "w.bin").write_bytes(bytes(96))
-        Path(folder).parent.joinpath("secret").touch()
-        before = sorted(os.listdir(folder))
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as place:
+        warnings.simplefilter("ignore")
+        warm()
+        path = _put(Path(place), data)
+        before = sorted(Path(place).rglob("*"))
         for use in (_inspected, _read):
-            says = _watched(lambda use=use: use(path), folder)  # type: ignore[misc]
+            says = _watched(lambda use=use: use(path), str(path.parent))  # type: ignore[misc]
             if says:
                 return f"{what}: {use.__name__[1:]} {says}"
-        if sorted(os.listdir(folder)) != before:
-            return f"{what}: it left {os.listdir(folder)}"
-    return ""
+        left = set(Path(place).rglob("*")).difference(before)
+    return f"{what}: it left {left}" if left else ""
+
+
+def _put(place: Path, data: bytes) -> Path:
+    """Put a model into a folder, with its data beside it, and what is not its own above."""
+    folder = place / "model"
+    folder.mkdir()
+    (folder / "w.bin").write_bytes(bytes(96))
+    (place / "secret").write_bytes(bytes(96))
+    path = folder / "model.onnx"
+    path.write_bytes(data)
+    return path
 
 
 def _inspected(path: Path) -> None:
@@ -225,12 +233,14 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if not _watching or event in _QUIET[1:] or not (event == "open" or event.startswith(_WRITES)):
         return
     frame: Any = sys._getframe(1)
-    while frame is not None:
+    while frame is not None and frame.f_code is not _watched.__code__:
         name = frame.f_globals.get("__name__", "")
-        if name.startswith(("importlib", "collections", "dataclasses", "functools", "tempfile")):
+        if name.startswith(("importlib", "collections", "dataclasses", "functools", "ast")):
             return
         frame = frame.f_back
     if event == "open":
+        if isinstance(args[0], int):  # a file that is open
+            return
         path, flags = str(args[0]), args[2] or 0
         writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         if not writes and path.startswith((_folder, "/proc/", sys.prefix, sys.base_prefix)):
@@ -241,14 +251,11 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 
 @functools.cache
-def _warm() -> None:
+def warm() -> None:
     """Do once what is only done once, such as importing readers, and begin to listen."""
-    warnings.simplefilter("ignore")
     for data in models().values():
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.onnx")
-            path.write_bytes(data)
-            Path(folder, "w.bin").write_bytes(bytes(96))
+        with tempfile.TemporaryDirectory() as place:
+            path = _put(Path(place), data)
             _inspected(path)
             _read(path)()
     sys.addaudithook(_audit)
@@ -289,12 +296,9 @@ def _watched(use: Callable[[], Any], folder: str) -> str:
 def _shown(seed: int) -> Iterator[str]:
     what, data = damaged(seed)
     yield f"{what}, {len(data):,} bytes"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.onnx")
-        path.write_bytes(data)
-        Path(folder, "w.bin").write_bytes(bytes(96))
+    with tempfile.TemporaryDirectory() as place:
         try:
-            _read(path)()
+            _read(_put(Path(place), data))()
             yield "a good graph"
         except Exception as error:
             yield f"{type(error).__name__}: {error}"
