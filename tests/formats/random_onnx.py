@@ -112,7 +112,10 @@ class Builder:
         return Builder(self.draw, self.opset, self, counts=self.counts)
 
     def graph(
-        self, outputs: Sequence[str], inputs: Sequence[tuple[Any, ...]] = (), types: Sequence[int] = ()
+        self,
+        outputs: Sequence[str],
+        inputs: Sequence[tuple[Any, ...]] = (),
+        types: Sequence[int] = (),
     ) -> Any:
         """Return the graph of its nodes."""
         results = [
@@ -162,7 +165,18 @@ def kind(make: Callable[[Builder], Any]) -> Callable[[Builder], Any]:
     return make
 
 
-UNARY = ("Relu", "Tanh", "Sigmoid", "Abs", "Neg", "Erf", "Softplus", "Sin", "HardSigmoid", "Identity")
+UNARY = (
+    "Relu",
+    "Tanh",
+    "Sigmoid",
+    "Abs",
+    "Neg",
+    "Erf",
+    "Softplus",
+    "Sin",
+    "HardSigmoid",
+    "Identity",
+)
 
 
 @kind
@@ -256,7 +270,9 @@ def reshape(b: Builder) -> None:
 @kind
 def split_axis(b: Builder) -> None:
     """An axis that becomes two, of which one is known."""
-    x = b.pick(lambda x: x.rank >= 1 and any(all(s[i] % 2 == 0 for s in x.shapes) for i in range(x.rank)))
+    x = b.pick(
+        lambda x: x.rank >= 1 and any(all(s[i] % 2 == 0 for s in x.shapes) for i in range(x.rank))
+    )
     if x is None:
         return
     at = b.draw.choice([i for i in range(x.rank) if all(s[i] % 2 == 0 for s in x.shapes)])
@@ -305,7 +321,10 @@ def slice_(b: Builder) -> None:
     if x is None:
         return
     axis, step = b.draw.randrange(x.rank), b.draw.choice([1, 1, 1, 2, 3, -1, -2])
-    start, end = b.draw.choice([0, 1, -1, -2, -9, 9, 2]), b.draw.choice([-1, 1, 2, 99, -99, 2**63 - 1, -(2**63)])
+    start, end = (
+        b.draw.choice([0, 1, -1, -2, -9, 9, 2]),
+        b.draw.choice([-1, 1, 2, 99, -99, 2**63 - 1, -(2**63)]),
+    )
     ends = [end] * 3
     to: Any = b.store(np.int64([end]))
     if b.draw.random() < 0.4:
@@ -314,7 +333,12 @@ def slice_(b: Builder) -> None:
         ends = [int(n[0]) - less for n in size.numbers]
     at = axis - b.draw.choice([0, x.rank])
     name = b.add(
-        "Slice", x, b.store(np.int64([start])), to, b.store(np.int64([at])), b.store(np.int64([step]))
+        "Slice",
+        x,
+        b.store(np.int64([start])),
+        to,
+        b.store(np.int64([at])),
+        b.store(np.int64([step])),
     )
     shapes = []
     for s, stop in zip(x.shapes, ends, strict=True):
@@ -344,7 +368,9 @@ def split(b: Builder) -> None:
         names = b.add("Split", x, n=2, axis=axis, num_outputs=2)
         sizes = [[-(-s[axis] // 2), s[axis] - -(-s[axis] // 2)] for s in x.shapes]
     for i, name in enumerate(names):
-        b.keep(name, [(*s[:axis], n[i], *s[axis + 1 :]) for s, n in zip(x.shapes, sizes, strict=True)])
+        b.keep(
+            name, [(*s[:axis], n[i], *s[axis + 1 :]) for s, n in zip(x.shapes, sizes, strict=True)]
+        )
 
 
 @kind
@@ -383,7 +409,10 @@ def expand(b: Builder) -> None:
     if b.draw.random() < 0.2:
         to = b.add("Concat", b.store(np.int64([2])), to, axis=0)
         pads = [max(y.rank, 0 if y.rank else 1) - len(s) for s in shapes]
-        shapes = [(2, *(1,) * max(p, 0), *s) if len(s) <= max(y.rank, 1) else None for p, s in zip(pads, shapes, strict=True)]  # type: ignore[misc]
+        shapes = [
+            (2, *(1,) * max(p, 0), *s) if len(s) <= max(y.rank, 1) else None
+            for p, s in zip(pads, shapes, strict=True)
+        ]  # type: ignore[misc]
         if None in shapes:
             return
     b.keep(b.add("Expand", x, to), shapes)
@@ -492,7 +521,9 @@ def normalise(b: Builder) -> None:
     if way == 0:
         name = b.add("Softmax", x, axis=axis)
     elif way == 1:
-        name = b.add("Tanh", b.add("CumSum", x, b.store(np.int64(axis)), reverse=b.draw.randrange(2)))
+        name = b.add(
+            "Tanh", b.add("CumSum", x, b.store(np.int64(axis)), reverse=b.draw.randrange(2))
+        )
     else:
         widths = {s[-1] for s in x.shapes}
         if len(widths) > 1:
@@ -512,11 +543,33 @@ def image(b: Builder) -> None:
     if way == 0:
         scales = b.store(np.float32([1, 1, 2, 2]))
         mode = b.draw.choice(["nearest", "linear"])
-        name = b.add("Resize", x, "", scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        name = b.add(
+            "Resize",
+            x,
+            "",
+            scales,
+            mode=mode,
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
         shapes = [(*s[:2], 2 * s[2], 2 * s[3]) for s in x.shapes]
     elif way == 1:
-        sizes = [b.size_of(x, 0), b.size_of(x, 1), Value(b.add("Mul", b.size_of(x, 2), b.store(np.int64([2]))), ((1,),) * 3), 5]
-        name = b.add("Resize", x, "", "", b.vector(sizes), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        sizes = [
+            b.size_of(x, 0),
+            b.size_of(x, 1),
+            Value(b.add("Mul", b.size_of(x, 2), b.store(np.int64([2]))), ((1,),) * 3),
+            5,
+        ]
+        name = b.add(
+            "Resize",
+            x,
+            "",
+            "",
+            b.vector(sizes),
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
         shapes = [(*s[:2], 2 * s[2], 5) for s in x.shapes]
     elif way == 2 and len({s[1] for s in x.shapes}) == 1:
         w = np.float32(np.random.default_rng(2).standard_normal((2, x.shapes[0][1], 3, 3)))
@@ -612,7 +665,9 @@ def made(seed: int) -> tuple[Any, list[dict[str, Any]]]:
     for _ in range(draw.randint(4, 16)):
         draw.choice(makers)(b)
     used = {name for node in b.nodes for name in node.input}
-    ends = [v.name for v in b.values[n_fed:] if v.name not in used][-6:] or [b.add("Abs", b.values[0])]
+    ends = [v.name for v in b.values[n_fed:] if v.name not in used][-6:] or [
+        b.add("Abs", b.values[0])
+    ]
     graph = b.graph(ends, b.inputs)
     imports = [helper.make_opsetid("", b.opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8), b.feeds
