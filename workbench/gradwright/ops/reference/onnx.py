@@ -32,7 +32,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         LinearRegressor=matmul Normalizer=div OneHotEncoder=label_encoder+one_hot
         SVMClassifier=matmul+argmax SVMRegressor=matmul Scaler=sub+mul
         TreeEnsemble=gather+where TreeEnsembleClassifier=gather+where
-        TreeEnsembleRegressor=gather+where
+        TreeEnsembleRegressor=gather+where ZipMap=identity
         """,
     ),
     **_named(
@@ -55,6 +55,5 @@ NONE: Mapping[str, str] = {
     "ai.onnx.preview.training.Gradient": "gradients are made when they are asked for: gw.gradients",
     "ai.onnx.ml.CastMap": "maps are no tensors, sequences or optionals",
     "ai.onnx.ml.DictVectorizer": "maps are no tensors, sequences or optionals",
-    "ai.onnx.ml.ZipMap": "maps are no tensors, sequences or optionals",
 }
 """Operator that is none of our ops -> why."""

@@ -7,13 +7,11 @@ from typing import Any
 from .....errors import ArchiveError
 from ...node import OnnxNode, ints, one, op, open_dims
 from ..indexing import gather_nd
-from ..resizing import grid_sample
 from ..shapes import pad, trilu
 from ..shapes import range_ as count
 from .contrib import reads
 
 reads("GatherND")(gather_nd)
-reads("GridSample")(grid_sample)
 reads("Trilu", values=(1,))(trilu)
 reads("Pad", values=(1, 2))(pad)
 
