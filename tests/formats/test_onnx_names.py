@@ -15,7 +15,8 @@ from tests.formats.test_onnx_classical import CASES
 
 def test_every_operator_is_found() -> None:
     for domain, name in gw.onnx.operators():
-        assert gw.ops.find(f"{domain or 'ai.onnx'}.{name}").call
+        if f"{domain}.{name}" not in NONE:
+            assert gw.ops.find(f"{domain or 'ai.onnx'}.{name}").call
 
 
 def test_every_operator_of_onnx_is_found_or_has_a_reason() -> None:

@@ -57,12 +57,10 @@ _MODES = {
 }  # fmt: skip
 """Modes of GridSample, which had other names before opset 20, and ours."""
 
-for _domain, _since in (("", 16), ("com.microsoft", 1)):
-    maps(
-        "GridSample", "grid_sample", domain=_domain, since=_since,
-        takes={"mode": Chosen("mode", _MODES)},
-        attributes={"mode": "linear", "padding_mode": "zeros", "align_corners": False},
-    )  # fmt: skip
+maps(
+    "GridSample", "grid_sample", since=16, takes={"mode": Chosen("mode", _MODES)},
+    attributes={"mode": "linear", "padding_mode": "zeros", "align_corners": False},
+)  # fmt: skip
 
 
 def _grid(node: OnnxNode, theta: TensorSpec, size: TensorSpec) -> list[TensorSpec]:
