@@ -26,7 +26,8 @@ from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
 from .node import ONNX, PAIRED, UNREAD
-from .output import Call, CannotExport, Output, to_tensors
+from .output import Call, Output, to_tensors
+from .versions import CannotExport
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -44,8 +45,8 @@ def export_graph(
     from onnx import defs, helper
 
     newest = min(28, defs.onnx_opset_version())
-    if not 18 <= opset <= newest:
-        raise GraphError(f"opset {opset} is not written", need=f"18 to {newest}")
+    if not 7 <= opset <= newest:
+        raise GraphError(f"opset {opset} is not written", need=f"7 to {newest}")
     graph.settle()
     chosen = _chosen(graph, outputs)
     nodes = ancestors(chosen)
@@ -234,9 +235,9 @@ def _write_expansion(call: Call) -> list[str]:
     op = call.op
     if not op.is_composite():
         raise CannotExport
-    call.out.root.opened.add(call.name)
-    sub = expansion(op, call.specs)
-    return write_subgraph(call.out, sub, [x for x in call.xs if x], call.name)
+    with call.out.opens(op.name, call.name):
+        sub = expansion(op, call.specs)
+        return write_subgraph(call.out, sub, [x for x in call.xs if x], call.name)
 
 
 def write_subgraph(out: Output, sub: SubGraph, xs: Sequence[str], path: str) -> list[str]:

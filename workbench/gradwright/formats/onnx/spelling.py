@@ -54,8 +54,8 @@ def spell(call: Call, build: Spelling) -> list[str]:
         ys = made if isinstance(made, (tuple, list)) else (made,)
         pairs = zip(ys, call.results, strict=False)
         ys = [cast(y, r.dtype) if kind(y.dtype) == kind(r.dtype) == "f" else y for y, r in pairs]
-    call.out.root.opened.add(call.name)
-    return write_subgraph(call.out, SubGraph(given, ys), [x for x in call.xs if x], call.name)
+    with call.out.opens(call.op.name, call.name):
+        return write_subgraph(call.out, SubGraph(given, ys), [x for x in call.xs if x], call.name)
 
 
 class Parts(NamedTuple):

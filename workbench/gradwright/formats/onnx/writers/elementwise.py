@@ -10,7 +10,8 @@ import numpy as np
 from ....spec import kind
 from ..by_rule import write_by_rule
 from ..node import writes
-from ..output import Call, CannotExport
+from ..output import Call
+from ..versions import CannotExport
 
 
 @writes("div")
