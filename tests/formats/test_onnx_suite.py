@@ -145,7 +145,7 @@ def test_each_operator_is_read_and_written_as_itself(outcomes: dict[str, Any]) -
     assert read - kept == set(OPENED)
 
 
-def test_the_schema_of_our_ops_names_each_operator() -> None:
-    rules = [op["onnx"] for op in gw.ops.schema()["ops"] if op["onnx"]]
+def test_the_description_of_our_ops_names_each_operator() -> None:
+    rules = [op["onnx"] for op in gw.ops.descriptors()["ops"] if op["onnx"]]
     named = {f"{rule['domain']}:{rule['op_type']}" for rule in rules}
     assert known()[1] - named == set(OPENED) | set(SEVERAL)

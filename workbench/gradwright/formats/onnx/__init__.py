@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphError
 from ...graph import Graph, Tensor
 from ...ops import missing
+from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
@@ -24,7 +25,7 @@ from .node import ONNX
 from .runtime.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from onnx import ModelProto
 
@@ -66,11 +67,19 @@ def _need_onnx() -> None:
         ) from None
 
 
-def load(model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool = False) -> Graph:
+def load(
+    model: str | os.PathLike[str] | bytes | ModelProto,
+    *,
+    trainable: bool = False,
+    recognize: bool | Collection[str] = False,
+) -> Graph:
     """Return an ONNX model as a graph; inputs and outputs keep their names.
 
     ``model`` is a path, the bytes of a file, or a ``ModelProto``. Initializers become constants;
     with ``trainable=True`` the floating ones of rank 1 and more become variables to be trained.
+    With ``recognize=True`` attention, norms, rotary embeddings and activations that the exporter
+    wrote out are one op each, or those of some kinds, ``{"attention", "gelu"}``, and what no output
+    needs is left out: :func:`gradwright.recognize`, which called by itself also tells what it did.
 
     Raises:
         ArchiveError: the model is damaged, unsafe, or not valid; says which node and why.
@@ -86,7 +95,8 @@ def load(model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool 
     _need_onnx()
     from .importer import import_model
 
-    return import_model(model, trainable)
+    wanted = kinds() if recognize is True else recognize or ()
+    return import_model(model, trainable, wanted)
 
 
 def to_model(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import ArchiveError, GradwrightError
 from ...graph import Constant, Graph, Tensor, active_graph
 from ...ops.core.identity import Identity
+from ...rewrite.recognition import recognize
 from ...spec import AnyDim, Dim, TensorSpec, is_floating, known_spec
 from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec, OptionalSpec, SequenceSpec
@@ -20,6 +21,7 @@ from ..foreign import Reader
 from .dtypes import from_element_type, to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
+from .limits import check_limits
 from .model import (
     MAX_DEPTH,
     Model,
@@ -30,8 +32,8 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import ONNX, OnnxNode
-from .schemas import check_attributes
+from .node import ONNX, UNFIT, OnnxNode
+from .schemas import check_node
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -41,17 +43,11 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-UNFIT = (
-    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
-    *(NotImplementedError, AssertionError, RecursionError),
-)
-"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
-
-
-def import_model(source: Any, trainable: bool = False) -> Graph:
-    """Return the graph of a model."""
+def import_model(source: Any, trainable: bool = False, recognized: Collection[str] = ()) -> Graph:
+    """Return the graph of a model, in which what is written out of some kinds is one op each."""
     proto, beside = read_model(source)
     model = Model(proto, beside)
+    check_limits(model)
     model.refuse_unknown()
     graph = Graph(clean_name(proto.graph.name) or "onnx")
     scope = Scope(model, graph, trainable=trainable)
@@ -64,8 +60,9 @@ def import_model(source: Any, trainable: bool = False) -> Graph:
             if info.name not in scope.values:
                 scope.values[info.name] = _placeholder(scope, info)
         scope.build(proto.graph.node, outputs)
-        for info in proto.graph.output:
-            scope.name_output(info.name)
+        results = [scope.name_output(info.name) for info in proto.graph.output]
+    if recognized:
+        recognize(graph, recognized, outputs=[t for t in results if t is not None])
     return graph
 
 
@@ -193,7 +190,7 @@ class Scope:
         reader = ONNX.find_added(node)  # what a user says goes before the model
         function = None if reader else self.model.function(proto)
         if reader is None and function is None:
-            check_attributes(node)
+            check_node(node, proto.input)
             reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
@@ -288,19 +285,19 @@ class Scope:
 
     # -- outputs ---------------------------------------------------------------------------------
 
-    def name_output(self, name: str) -> None:
-        """Give an output of the model its name."""
+    def name_output(self, name: str) -> Tensor | None:
+        """Give an output of the model its name; returns the tensor that has it."""
         tensor = self.tensor(name)
         wanted = clean_name(name)
         if tensor is None or tensor.name == wanted:
-            return
+            return tensor
         if wanted in self.graph:
             wanted = self.free_name(name)
         node = tensor.node
         if node.kind == "array" and tensor.index == 0 and node.name not in self.reserved:
             self.graph.rename(tensor, wanted)
-        else:
-            Identity()(tensor, name=wanted)
+            return tensor
+        return Identity()(tensor, name=wanted)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager

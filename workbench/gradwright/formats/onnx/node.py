@@ -25,6 +25,11 @@ Array = np.ndarray[Any, Any]
 
 ONNX = Dialect()
 """What is known of ONNX; the face enters readers and writers, the table what ops declare."""
+UNFIT = (
+    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
+    *(NotImplementedError, AssertionError, RecursionError),
+)
+"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
 reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
 PAIRED: dict[str, Callable[..., Any]] = {}
 """Op -> what writes it where a tensor is complex."""
