@@ -279,7 +279,9 @@ def value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
     """Return the declaration of an input or output."""
     from onnx import helper
 
-    return helper.make_value_info(name, type_of(as_pairs(spec)))
+    pairs = as_pairs(spec)
+    doc = "" if pairs is spec else f"{spec.dtype}, as pairs of numbers on the last axis"
+    return helper.make_value_info(name, type_of(pairs), doc)
 
 
 def type_of(spec: TensorSpec) -> TypeProto:

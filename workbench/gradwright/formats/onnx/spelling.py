@@ -12,8 +12,8 @@ from ...graph import Graph, SubGraph, Tensor
 from ...graph.expand import stand_in
 from ...ops.core.joining import Stack
 from ...spec import TensorSpec, is_half, kind
-from .exporter import write_subgraph
 from .node import ONNX, PAIRED, UNREAD, Unread, cast
+from .nodes import write_subgraph
 from .output import Call, as_pairs
 
 Spelling = Callable[..., Any]

@@ -9,8 +9,8 @@ from ....graph import SubGraph
 from ....spec import TensorSpec
 from ....spec import dtype as as_dtype
 from ..dtypes import element_type
-from ..exporter import name_output, write_subgraph
 from ..node import writes
+from ..nodes import name_output, write_subgraph
 from ..output import Call, Output
 from ..versions import means_the_same, schema_of
 

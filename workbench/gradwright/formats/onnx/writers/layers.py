@@ -48,6 +48,22 @@ def _rounds_beyond(call: Call) -> bool:
     )
 
 
+@writes("softmax", "log_softmax", "hardmax")
+def along_an_axis(call: Call) -> Any:
+    """Write by rule since opset 13; before, what is from an axis on was one row: the last axis."""
+    if call.out.opset >= 13:
+        return write_by_rule(call)
+    rule, rank = call.op.onnx, call.x.rank
+    axis = call.axis % rank
+    assert rule is not None
+    order = [i for i in range(rank) if i != axis] + [axis]
+    moved = axis != rank - 1
+    x = call.add("Transpose", call.xs[0], perm=order) if moved else call.xs[0]
+    y = call.add(rule.op_type, x, axis=rank - 1)
+    back = [order.index(i) for i in range(rank)]
+    return call.add("Transpose", y, perm=back) if moved else y
+
+
 @writes("linear")
 def linear(call: Call) -> str:
     """Write a Gemm of matrices; of more axes it is opened."""
