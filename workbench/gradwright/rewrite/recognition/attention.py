@@ -256,7 +256,7 @@ class _Plan:
         return at.build(plain, query, key, value, *given)
 
     def _fits_groups(self) -> bool:
-        """Tell whether the op of grouped heads, where a query without keys gets zeros, is the same."""
+        """Tell whether the op of grouped heads, with zeros where no key is seen, is the same."""
         at, masks = self.at, self.scores.masks
         if any(at.spec(v).rank != 4 for v in (self.query, self.key, self.value)):
             return False
