@@ -42,7 +42,7 @@ def c_value(value: Any, declared: str) -> str:
 
 
 def header(ops: list[dict[str, Any]]) -> str:
-    """Return an enum of ops, a table of what they take and give, and their attributes as structs."""
+    """Return an enum of ops, a table of what they take and give, a struct of attributes each."""
     lines = [HEAD, "enum gw_op {", *(f"  GW_{op['name'].upper()}," for op in ops), "  GW_OPS };"]
     lines += ["static const gw_shape gw_shapes[] = {"]
     for op in ops:

@@ -25,7 +25,8 @@ LATER = {
     "tracing": "compile cond loop map_fn scan trace while_loop",
     "rewrite.recognition": "recognize",
     "debug": "Stepper explain_gradient gradient_check",
-    "formats.archive": "inspect load load_state save",
+    "formats.archive": "load load_state save",
+    "formats.inspecting": "inspect",
     "evaluation": "evaluate",
     "evaluation.predict": "predict",
     "train": (

@@ -3,9 +3,9 @@
 Functions, namespaces, Tensor methods and the package's face are derived in a running Python, which
 type checkers never see. So their signatures are written as stubs, ``nn.pyi`` and the like, from the
 description of all ops (`gw.ops.descriptors`), which is written beside them, as is the index that
-tells which file defines an op. All are made by the build and by ``make``, and travel in wheels; none
-is tracked. With ``--check`` nothing is written, and the exit code says whether all files are as they
-should be.
+tells which file defines an op. All are made by the build and by ``make``, and travel in wheels;
+none is tracked. With ``--check`` nothing is written, and the exit code says whether all files are
+as they should be.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from ...op import Op
 from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
-from .node import ONNX, PAIRED
+from .node import ONNX, PAIRED, UNREAD
 from .output import Call, CannotExport, Output, to_tensors
 
 if TYPE_CHECKING:
@@ -74,16 +74,21 @@ def export_graph(
         called[known[t]] = name_output(out, name, own)
         results.append((called[known[t]], t.spec))
     given = [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs]
-    made = out.graph(graph.name, given, results, held(out.stored))
+    _, read = out.live(name for name, _ in results)
+    stored = {name: array for name, array in out.stored.items() if name in read}
+    made = out.graph(graph.name, given, results, held(stored))
     imports = [helper.make_opsetid("", opset)]
     imports += [helper.make_opsetid(d, DOMAINS[d]) for d in sorted(out.domains) if d in DOMAINS]
     return helper.make_model(
         made, opset_imports=imports, producer_name="gradwright",
-        ir_version=helper.find_min_ir_version_for(imports),
+        ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True),
     )  # fmt: skip
 
 
-DOMAINS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+DOMAINS = {
+    **{"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1},
+    "com.microsoft": 1,
+}
 
 
 def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -156,7 +161,10 @@ def write_nodes(
             names[t] = out.fresh(label)
             continue
         xs = [None if x is None else names.get(x, "") for x in node.inputs]
-        kept = [x for x, name in zip(node.inputs, xs, strict=True) if x is not None and not name]
+        unread = UNREAD[node.op.name](node.op, len(xs)) if node.op.name in UNREAD else ()
+        kept = [
+            x for i, x in enumerate(node.inputs) if x is not None and not xs[i] and i not in unread
+        ]
         if kept and path:  # a residual, which only gradients use in ONNX's eyes
             raise CannotExport
         if kept:

@@ -21,18 +21,19 @@ from ..foreign import Reader
 from .dtypes import from_element_type, to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
+from .limits import check_limits
 from .model import (
     MAX_DEPTH,
     Model,
     attribute_values,
-    graphs_of,
+    names_read,
     normal_domain,
     opsets,
     read_model,
     schema_body,
 )
-from .node import ONNX, OnnxNode
-from .schemas import check_attributes
+from .node import ONNX, UNFIT, OnnxNode
+from .schemas import check_node
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -42,17 +43,11 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-UNFIT = (
-    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
-    *(NotImplementedError, AssertionError, RecursionError),
-)
-"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
-
-
 def import_model(source: Any, trainable: bool = False, recognized: Collection[str] = ()) -> Graph:
     """Return the graph of a model, in which what is written out of some kinds is one op each."""
     proto, beside = read_model(source)
     model = Model(proto, beside)
+    check_limits(model)
     model.refuse_unknown()
     graph = Graph(clean_name(proto.graph.name) or "onnx")
     scope = Scope(model, graph, trainable=trainable)
@@ -162,7 +157,7 @@ class Scope:
 
     def build(self, nodes: Sequence[NodeProto], outputs: set[str]) -> None:
         """Build nodes in their order; only outputs that something reads are asked for."""
-        used = outputs | {name for node in nodes for name in _names_read(node)}
+        used = outputs | {name for node in nodes for name in names_read(node)}
         for proto in nodes:
             label = f"{proto.op_type} {(proto.name or next(iter(proto.output), ''))[:60]!r}"
             try:
@@ -195,7 +190,7 @@ class Scope:
         reader = ONNX.find_added(node)  # what a user says goes before the model
         function = None if reader else self.model.function(proto)
         if reader is None and function is None:
-            check_attributes(node)
+            check_node(node, proto.input)
             reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
@@ -357,17 +352,6 @@ def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
             symbol = symbol if symbol.isidentifier() else f"{name}_{axis}"
             dims.append(Dim.symbol(re.sub(r"\W", "_", symbol, flags=re.ASCII)))
     return TensorSpec(dims, from_element_type(tensor.elem_type))
-
-
-def _names_read(node: NodeProto) -> Iterator[str]:
-    """Yield all names that a node reads, its sub-graphs included."""
-    stack: list[Any] = [node]
-    while stack:
-        current = stack.pop()
-        yield from current.input
-        for graph in graphs_of(current):
-            stack.extend(graph.node)
-            yield from (info.name for info in graph.output)
 
 
 def _constant(attributes: Mapping[str, Any]) -> Array:

@@ -156,6 +156,17 @@ def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
+def names_read(node: NodeProto) -> Iterator[str]:
+    """Yield all names that a node reads, its sub-graphs included."""
+    stack: list[Any] = [node]
+    while stack:
+        current = stack.pop()
+        yield from current.input
+        for graph in graphs_of(current):
+            stack.extend(graph.node)
+            yield from (info.name for info in graph.output)
+
+
 def is_known(domain: str, op_type: str, version: int) -> bool:
     """Tell whether a reader knows an operator, or its schema says what it is made of."""
     if op_type == "Constant" and not domain:

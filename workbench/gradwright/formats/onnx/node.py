@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,17 @@ Array = np.ndarray[Any, Any]
 
 ONNX = Dialect()
 """What is known of ONNX; the face enters readers and writers, the table what ops declare."""
+UNFIT = (
+    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
+    *(NotImplementedError, AssertionError, RecursionError),
+)
+"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
 reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
 PAIRED: dict[str, Callable[..., Any]] = {}
 """Op -> what writes it where a tensor is complex."""
+Unread = Callable[[Any, int], Container[int]]
+UNREAD: dict[str, Unread] = {}
+"""Op -> which of how many inputs its writer makes again, and does not read."""
 
 
 @dataclass(frozen=True)

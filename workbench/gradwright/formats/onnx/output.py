@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from ...spec import AnyDim, Dim, TensorSpec, kind, promote_all
 from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
 from ...spec.rounding import rounded
 from .dtypes import element_type
+from .model import names_read
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
@@ -151,6 +152,15 @@ class Output:
 
     # -- the whole -------------------------------------------------------------------------------
 
+    def live(self, outputs: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
+        """Return the nodes that outputs depend on, and all names that are read."""
+        read, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if not read.isdisjoint(node.output):
+                read.update(names_read(node))
+                nodes.append(node)
+        return nodes[::-1], read
+
     def graph(
         self,
         name: str,
@@ -158,11 +168,11 @@ class Output:
         outputs: Sequence[tuple[str, TensorSpec]],
         stored: Sequence[TensorProto] = (),
     ) -> GraphProto:
-        """Return the graph; ``stored`` are the tensors that it holds."""
+        """Return the graph of what its outputs need; ``stored`` are the tensors that it holds."""
         from onnx import helper
 
         return helper.make_graph(
-            self.nodes,
+            self.live(name for name, _ in outputs)[0],
             name,
             [value_info(*i) for i in inputs],
             [value_info(*o) for o in outputs],
@@ -214,13 +224,13 @@ class Call:
         """Return ``x`` in another dtype."""
         return x if source == target else self.add("Cast", x, to=element_type(target))
 
-    def joined(self, first: int = 0) -> list[str]:
-        """Return the inputs from ``first`` on in their common dtype, in which ONNX wants them."""
-        specs = [s for s in self.specs[first:] if s is not None]
-        joint = promote_all(*specs)
+    def joined(self, first: int = 0, until: int | None = None) -> list[str]:
+        """Return some of the inputs in their common dtype, in which ONNX wants them."""
+        some = slice(first, until)
+        joint = promote_all(*(s for s in self.specs[some] if s is not None))
         return [
             self.cast(x, s.dtype, joint) if s is not None else x
-            for x, s in zip(self.xs[first:], self.specs[first:], strict=True)
+            for x, s in zip(self.xs[some], self.specs[some], strict=True)
         ]
 
     def number(self, value: Any) -> str:

@@ -13,18 +13,23 @@ from ...graph.expand import stand_in
 from ...ops.core.joining import Stack
 from ...spec import TensorSpec, is_half, kind
 from .exporter import write_subgraph
-from .node import ONNX, PAIRED, cast
+from .node import ONNX, PAIRED, UNREAD, Unread, cast
 from .output import Call, as_pairs
 
 Spelling = Callable[..., Any]
 Build = TypeVar("Build", bound=Spelling)
 
 
-def spelled(*ops: str) -> Callable[[Build], Build]:
-    """Enter a function ``(op, *inputs) -> tensor or tensors`` as what some ops are written as."""
+def spelled(*ops: str, unread: Unread | None = None) -> Callable[[Build], Build]:
+    """Enter a function ``(op, *inputs) -> tensor or tensors`` as what some ops are written as.
+
+    ``unread(op, n)`` says which of n inputs it does not read, so that nobody needs to write them.
+    """
 
     def enter(build: Build) -> Build:
         ONNX.writes(*ops)(lambda call: spell(call, build))
+        if unread is not None:
+            UNREAD.update(dict.fromkeys(ops, unread))
         return build
 
     return enter

@@ -217,15 +217,15 @@ def _attribute(name: str, old: Described, new: Described) -> Iterator[Change]:
     """Yield the differences of an attribute that is in both."""
     key = old["name"]
     if old["required"] != new["required"]:
-        words = ["needed" if a["required"] else "optional" for a in (old, new)]
-        yield Change(name, f"attribute {key}", *words, new["required"])
+        was, now = ("needed" if a["required"] else "optional" for a in (old, new))
+        yield Change(name, f"attribute {key}", was, now, new["required"])
     elif repr(old.get("default")) != repr(new.get("default")):  # 1, True and 1.0 are three
-        shown = [_shown(a.get("default")) for a in (old, new)]
-        yield Change(name, f"default of {key}", *shown, True)
+        was, now = (_shown(a.get("default")) for a in (old, new))
+        yield Change(name, f"default of {key}", was, now, True)
     if old["types"] != new["types"]:
-        shown = [shown_types(a["types"]) for a in (old, new)]
+        was, now = (shown_types(a["types"]) for a in (old, new))
         lost = any(kind not in new["types"] for kind in old["types"])
-        yield Change(name, f"types of {key}", *shown, lost and "any" not in new["types"])
+        yield Change(name, f"types of {key}", was, now, lost and "any" not in new["types"])
     for bound, sign in (("least", 1), ("most", -1)):
         a, b = old.get(bound), new.get(bound)
         if a != b:
@@ -246,8 +246,9 @@ def _names(name: str, old: Described, new: Described) -> Iterator[Change]:
         if more:
             yield Change(name, label, "", ", ".join(more), False)
     if old["onnx"] != new["onnx"]:
-        rules = ({k: v for k, v in (op["onnx"] or {}).items() if v} or None for op in (old, new))
-        yield Change(name, "ONNX operator", *map(_shown, rules), old["onnx"] is not None)
+        was, now = ({k: v for k, v in (op["onnx"] or {}).items() if v} for op in (old, new))
+        broken = old["onnx"] is not None
+        yield Change(name, "ONNX operator", _shown(was or None), _shown(now or None), broken)
 
 
 def _shown(value: Any) -> str:

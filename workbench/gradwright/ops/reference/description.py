@@ -1,9 +1,8 @@
-"""The description: every op in JSON values, from which stubs, pages and other languages' headers
-are made.
+"""The description: every op in JSON values, of which stubs and pages are made.
 
-It is read off the classes, so nothing is stated twice, and is as deterministic as they are: ops in
-order of their names, one to a line. ``descriptors.json`` in this package's folder is it, written
-with the stubs and carried by wheels; ``descriptors.schema.json`` beside it is its JSON schema.
+It is read off the classes, so nothing is stated twice: ops in order of their names, one to a line.
+``ops/descriptors.json`` is it, written with the stubs and carried by wheels, and
+``ops/descriptors.schema.json`` its JSON schema.
 """
 
 from __future__ import annotations
@@ -57,9 +56,8 @@ def descriptors(path: str | Path | None = None, *, texts: bool = True) -> dict[s
     ['values', 'indices']
     """
     load()
-    own = sorted((c for c in list(OPS.values()) if "/" not in c.name), key=lambda c: c.name)
     found: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-    found["ops"] = [described(cls) for cls in own]
+    found["ops"] = [described(cls) for cls in _own()]
     if texts:
         found["functions"] = list(_functions())
     else:
@@ -99,6 +97,18 @@ def written(description: Mapping[str, Any]) -> str:
 
 
 # -- ops ---------------------------------------------------------------------------------------
+
+
+def _own() -> list[type[Op]]:
+    """Return our ops by name: none of a user or an example, and no operator of another world."""
+    homes = ("gradwright.ops.", "gradwright.graph.")
+    own = [
+        cls
+        for cls in list(OPS.values())
+        if cls.__module__.startswith(homes)
+        and getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
+    ]
+    return sorted(own, key=lambda cls: cls.name)
 
 
 def described(cls: type[Op]) -> dict[str, Any]:
@@ -234,7 +244,7 @@ def _functions() -> Iterator[dict[str, Any]]:
                 "namespace": space,
                 "name": name,
                 "op": name if own else None,
-                "method": own and cls.is_method,
+                "method": own and bool(cls and cls.is_method),
                 "parameters": [_parameter(p) for p in signature.parameters.values()],
                 "returns": str(signature.return_annotation),
                 "doc": inspect.cleandoc(call.__doc__ or ""),

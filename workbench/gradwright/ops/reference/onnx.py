@@ -40,10 +40,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         """
         Attention=linear+multi_head_attention BiasGelu=gelu DynamicQuantizeLSTM=lstm
         DynamicQuantizeMatMul=dynamic_quantize_linear+matmul_integer
-        EmbedLayerNormalization=gather+layer_norm FastGelu=gelu FusedMatMul=matmul GroupQueryAttention=attention
-        MatMulIntegerToFloat=matmul_integer MatMulNBits=matmul QAttention=matmul_integer
-        QuickGelu=quick_gelu RotaryEmbedding=rope SimplifiedLayerNormalization=rms_norm
-        SkipLayerNormalization=layer_norm SkipSimplifiedLayerNormalization=rms_norm
+        EmbedLayerNormalization=gather+layer_norm FastGelu=gelu FusedMatMul=matmul
+        GroupQueryAttention=attention MatMulIntegerToFloat=matmul_integer MatMulNBits=matmul
+        QAttention=matmul_integer QuickGelu=quick_gelu RotaryEmbedding=rope
+        SimplifiedLayerNormalization=rms_norm SkipLayerNormalization=layer_norm
+        SkipSimplifiedLayerNormalization=rms_norm
         """,
     ),
 }

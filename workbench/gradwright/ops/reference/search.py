@@ -23,7 +23,7 @@ SHORTEST = 3
 """Letters of the shortest beginning that counts."""
 LEAST = 0.3
 """Share of the words that an op must have, one that only begins alike counting for less."""
-SMALL = {*"a an and as by for from in into is of on or the to with".split()}
+SMALL = frozenset(("a", "an", "and", "as", "by", "for", "in", "is", "of", "on", "or", "the", "to"))
 """Words that ask for nothing."""
 FAR = 0.35
 """Ops with less than this share of the best score are not shown."""

@@ -11,6 +11,7 @@ from . import (
     images,
     indexing,
     losses,
+    microsoft,
     neural,
     quantised,
     recurrent,

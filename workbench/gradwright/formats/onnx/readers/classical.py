@@ -139,8 +139,11 @@ def feature_vectorizer(node: OnnxNode, *xs: Any) -> Any:
 
 
 def _product(node: OnnxNode, x: Any, rows: int) -> Any:
-    weight = np.array(node["coefficients"]).reshape(rows, -1)
-    y = op("matmul")(x, _constant(x, weight.T))
+    given = np.array(node["coefficients"])
+    width = x.shape[-1]
+    if isinstance(width, int) and width * rows < given.size:
+        given = given[: width * rows]  # so does ONNX Runtime, for a model in its own wheel
+    y = op("matmul")(x, _constant(x, given.reshape(rows, -1).T))
     return y + _constant(x, node["intercepts"]) if node.get("intercepts") else y
 
 

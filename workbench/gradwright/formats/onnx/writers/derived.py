@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....graph import Tensor
 from ....ops.core.slicing import ALL
 from ....spec import AnyDim, Dim, normalize_axis
 from ..node import op, writes
-from ..output import Call
+from ..output import Call, to_tensor
 from ..spelling import spelled
 
 
 @writes("iota_like")
 def iota_like(call: Call) -> str:
-    zero, one = (call.add("Squeeze", call.out.ints([n])) for n in (0, 1))
-    numbers = call.add("Range", zero, call.add("Size", call.xs[0]), one)
+    """Count ones up: unlike a Range, that has an input whose size decides."""
+    size = call.add("Unsqueeze", call.add("Size", call.xs[0]), call.out.ints([0]))
+    ones = call.add("ConstantOfShape", size, value=to_tensor(np.ones(1, np.int64), "value"))
+    numbers = call.add("CumSum", ones, call.out.constant(np.int64(0)), exclusive=1)
     return call.add("Reshape", numbers, call.add("Shape", call.xs[0]), allowzero=1)
 
 

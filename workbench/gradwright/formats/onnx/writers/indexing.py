@@ -198,14 +198,6 @@ def resize(call: Call) -> str:
     return call.add("Resize", call.xs[0], roi, scales, sizes, axes=list(axes), **attrs)
 
 
-@writes("unique")
-def unique(call: Call) -> list[str]:
-    """Write by rule where ONNX's inverse, a vector, is ours, in the shape of the input."""
-    if call.axis is None and call.x.rank != 1:
-        raise CannotExport
-    return write_by_rule(call)
-
-
 @writes("non_max_suppression")
 def non_max_suppression(call: Call) -> list[str]:
     """Write by rule; ONNX wants a number where ours keeps all boxes."""

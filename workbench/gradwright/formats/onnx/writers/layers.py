@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from ....graph import Tensor
 from ....spec import Dim
 from ..by_rule import schema_of, write_by_rule
-from ..node import writes
+from ..node import op, writes
 from ..output import Call, CannotExport
 from ..spelling import spell
 from .windows import max_pool_places, with_taps
@@ -83,16 +85,6 @@ def blocks(call: Call) -> str:
     return call.add(op_type, call.xs[0], blocksize=call.block_size, mode=mode)
 
 
-@writes("masked_softmax")
-def masked_softmax(call: Call) -> str:
-    """Write a softmax that is 0 where all scores are −∞."""
-    if len(call.xs) > 1 or call.op.attributes().get("rounded"):
-        raise CannotExport
-    top = call.add("ReduceMax", call.xs[0], call.out.ints([-1]), keepdims=1)
-    hidden = call.add("Equal", top, call.number(-np.inf))
-    return call.add("Where", hidden, call.number(0), call.add("Softmax", call.xs[0], axis=-1))
-
-
 @writes("causal_mask")
 def causal_mask(call: Call) -> str:
     """Write −∞ above the diagonal, where keys end with the last query."""
@@ -115,6 +107,8 @@ def batch_norm(call: Call) -> list[str]:
 
 @writes("rnn", "gru", "lstm")
 def recurrent(call: Call) -> list[str]:
+    if call.layout:  # ONNX Runtime has no layer that takes the batch first
+        return spell(call, _time_first)
     attrs = {k: v for k, v in call.op.attributes().items() if v not in (None, ())}
     weight = call.specs[2]
     assert weight is not None
@@ -135,6 +129,15 @@ def recurrent(call: Call) -> list[str]:
     return call.out.add(call.op.name.upper(), xs, n=n, base=call.name, **attrs)
 
 
+def _time_first(of: Any, *xs: Tensor | None) -> Any:
+    """Turn what is by batch first, and the results back."""
+    turn = op("swapaxes", axis1=0, axis2=1)
+    places = (0, *range(5, 5 + len(of.states)))
+    turned = [turn(x) if x is not None and i in places else x for i, x in enumerate(xs)]
+    y, *states = of.replace(layout=0)(*turned)[: 1 + len(of.states)]
+    return op("transpose", axes=(2, 0, 1, 3))(y), *map(turn, states)
+
+
 _ACTIVATIONS = {
     "hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu",
     "scaledtanh": "ScaledTanh",
@@ -146,15 +149,10 @@ def attention(call: Call) -> list[str]:
     """Write by rule; one number of keys for all of the batch is repeated."""
     if len(call.xs) > 6 and call.xs[6] and any(call.wanted[1:3]):
         raise CannotExport  # ONNX hands on no cache whose used part is stated
-    return write_by_rule(_per_batch(call, 6))
+    return write_by_rule(per_batch(call, 6))
 
 
-@writes("kv_scatter")
-def kv_scatter(call: Call) -> list[str]:
-    return write_by_rule(_per_batch(call, 2))
-
-
-def _per_batch(call: Call, i: int) -> Call:
+def per_batch(call: Call, i: int) -> Call:
     """Return the call with a scalar among its inputs repeated for each item of the batch."""
     spec = call.specs[i] if i < len(call.specs) else None
     if spec is None or spec.rank:
