@@ -43,7 +43,7 @@ NOT_WRITTEN = {
 """Case that passes -> why it is not written again."""
 NOT_READ = {
     **dict.fromkeys(
-        ("ai.onnx.ml:CastMap", "ai.onnx.ml:DictVectorizer", "ai.onnx.ml:ZipMap"),
+        ("ai.onnx.ml:CastMap", "ai.onnx.ml:DictVectorizer"),
         "maps are no tensors, sequences or optionals",
     ),
     ":Constant": "what it holds is a constant of the graph: the importer itself knows it",
@@ -70,6 +70,7 @@ OPENED = {
     "ai.onnx.ml:TreeEnsemble": "steps down all trees at once",
     "ai.onnx.ml:TreeEnsembleClassifier": "deprecated: steps down all trees at once",
     "ai.onnx.ml:TreeEnsembleRegressor": "deprecated: steps down all trees at once",
+    "ai.onnx.ml:ZipMap": "the columns themselves",
     "ai.onnx.preview.training:Gradient": "the nodes of the gradient",
 }
 """Operator that is read as several ops, or another one, and written as these -> what they are."""

@@ -79,11 +79,14 @@ def export_graph(
     imports += [helper.make_opsetid(d, DOMAINS[d]) for d in sorted(out.domains) if d in DOMAINS]
     return helper.make_model(
         made, opset_imports=imports, producer_name="gradwright",
-        ir_version=helper.find_min_ir_version_for(imports),
+        ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True),
     )  # fmt: skip
 
 
-DOMAINS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+DOMAINS = {
+    **{"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1},
+    "com.microsoft": 1,
+}
 
 
 def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor]:

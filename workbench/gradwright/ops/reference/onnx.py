@@ -19,9 +19,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     **_named(
         "",
         """
-        CastLike=cast CenterCropPad=strided_slice+pad MaxRoiPool=max+where
-        RandomNormalLike=normal RandomUniformLike=uniform ReduceLogSum=sum+log
-        Scatter=scatter_update SequenceMap=scan Upsample=resize
+        Affine=mul+add CastLike=cast CenterCropPad=strided_slice+pad Crop=strided_slice
+        DynamicSlice=strided_slice ImageScaler=mul+add MaxRoiPool=max+where
+        ParametricSoftplus=softplus+mul RandomNormalLike=normal RandomUniformLike=uniform
+        ReduceLogSum=sum+log Scale=mul ScaledTanh=tanh+mul Scatter=scatter_update SequenceMap=scan
+        Upsample=resize
         """,
     ),
     **_named(
@@ -32,7 +34,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         LinearRegressor=matmul Normalizer=div OneHotEncoder=label_encoder+one_hot
         SVMClassifier=matmul+argmax SVMRegressor=matmul Scaler=sub+mul
         TreeEnsemble=gather+where TreeEnsembleClassifier=gather+where
-        TreeEnsembleRegressor=gather+where
+        TreeEnsembleRegressor=gather+where ZipMap=identity
         """,
     ),
     **_named(
@@ -42,7 +44,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         DynamicQuantizeMatMul=dynamic_quantize_linear+matmul_integer
         EmbedLayerNormalization=gather+layer_norm FastGelu=gelu FusedMatMul=matmul
         GroupQueryAttention=attention MatMulIntegerToFloat=matmul_integer MatMulNBits=matmul
-        QAttention=matmul_integer QuickGelu=quick_gelu RotaryEmbedding=rope
+        QAttention=matmul_integer QuickGelu=quick_gelu Tokenizer=tokenize RotaryEmbedding=rope
         SimplifiedLayerNormalization=rms_norm SkipLayerNormalization=layer_norm
         SkipSimplifiedLayerNormalization=rms_norm
         """,
@@ -55,6 +57,5 @@ NONE: Mapping[str, str] = {
     "ai.onnx.preview.training.Gradient": "gradients are made when they are asked for: gw.gradients",
     "ai.onnx.ml.CastMap": "maps are no tensors, sequences or optionals",
     "ai.onnx.ml.DictVectorizer": "maps are no tensors, sequences or optionals",
-    "ai.onnx.ml.ZipMap": "maps are no tensors, sequences or optionals",
 }
 """Operator that is none of our ops -> why."""

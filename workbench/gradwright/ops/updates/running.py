@@ -10,8 +10,8 @@ import numpy as np
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...spec import TensorSpec, kind, shapes_differ
+from ..arithmetic.division import Mod
 from ..core.choice import Clip, Where
-from ..core.comparison import Mod
 from ..core.movement import cast_to
 from .base import FLOAT64, AllFinite, work_dtype
 from .scaled import times

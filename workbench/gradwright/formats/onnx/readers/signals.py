@@ -8,7 +8,7 @@ import numpy as np
 
 from ....spec import TensorSpec
 from ...foreign import Value, attribute
-from ..node import OnnxNode, maps, open_dims
+from ..node import OnnxNode, maps, one, op, open_dims, reads
 
 _FLAGS: dict[str, Any] = {"inverse": False, "onesided": False}
 
@@ -25,10 +25,14 @@ def _frames(node: OnnxNode, signal: TensorSpec, *rest: Any) -> list[TensorSpec]:
     return [open_dims(4, signal.dtype)]
 
 
-maps(
-    "STFT", "stft", since=17, inputs=(0, 2), attributes={"onesided": True},
-    takes={"frame_step": Value(1), "frame_length": Value(3)}, outputs=_frames,
-)  # fmt: skip
+@reads("STFT", since=17, values=(1, 3), outputs=_frames, attributes={"onesided": True})
+def stft(node: OnnxNode, signal: Any, step: Any, window: Any = None, length: Any = None) -> Any:
+    """Transform frames; a real signal may come without its last axis of 1, as torch writes it."""
+    if signal.rank == 2:
+        signal = op("expand_dims", axis=2)(signal)
+    n = None if length is None else int(one(length))
+    made = op("stft", frame_step=int(one(step)), frame_length=n, onesided=bool(node["onesided"]))
+    return made(signal, window)
 
 
 def _bands(node: OnnxNode, *xs: TensorSpec) -> list[TensorSpec]:

@@ -174,14 +174,15 @@ def onnx_op(call: Call) -> list[str]:
 
 
 def _means_the_same(then: Any, now: Any) -> bool:
-    """Tell whether versions differ in types alone, or in attributes that may be left out."""
+    """Tell whether versions differ in types alone, or in what may be left out."""
     if then.since_version == now.since_version:
         return True
     if now.deprecated:
         return False
     before, after = map(_parts, (then, now))
     after.pop(("", "stash_type"), None)  # how precise halves are computed
-    return all(after.pop(k, None) == part for k, part in before.items()) and not any(after.values())
+    same = all(after.pop(k, None) == part for k, part in before.items())
+    return same and all("Optional" in str(part) for part in after.values() if part)
 
 
 def _parts(schema: Any) -> dict[tuple[str, str], Any]:
