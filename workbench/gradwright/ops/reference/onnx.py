@@ -19,12 +19,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     **_named(
         "",
         """
-        CastLike=cast CenterCropPad=strided_slice+pad MaxRoiPool=max+where
-        RandomNormalLike=normal RandomUniformLike=uniform ReduceLogSum=sum+log
-        Scatter=scatter_update SequenceMap=scan Upsample=resize
-
-        Affine=mul+add Crop=strided_slice DynamicSlice=strided_slice ImageScaler=mul+add
-        ParametricSoftplus=softplus+mul Scale=mul ScaledTanh=tanh+mul
+        Affine=mul+add CastLike=cast CenterCropPad=strided_slice+pad Crop=strided_slice
+        DynamicSlice=strided_slice ImageScaler=mul+add MaxRoiPool=max+where
+        ParametricSoftplus=softplus+mul RandomNormalLike=normal RandomUniformLike=uniform
+        ReduceLogSum=sum+log Scale=mul ScaledTanh=tanh+mul Scatter=scatter_update SequenceMap=scan
+        Upsample=resize
         SimplifiedLayerNormalization=rms_norm
         """,
     ),
