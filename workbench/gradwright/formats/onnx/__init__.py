@@ -19,6 +19,7 @@ from ...files.whole import replacing
 from ...graph import Graph, Tensor
 from ...ops import missing
 from . import table  # noqa: F401 - enters what ops declare
+from .comparing.compare import compare
 from .late import OnnxOp
 from .node import ONNX
 from .runtime.runner import Runner
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from onnx import ModelProto
 
-__all__ = ["OnnxOp", "Runner", "load", "operators", "reads", "save", "to_model"]
+__all__ = ["OnnxOp", "Runner", "compare", "load", "operators", "reads", "save", "to_model"]
 
 
 def _enter_readers() -> None:

@@ -32,8 +32,13 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> ModelProto:
-    """Return the model that computes some tensors of a graph."""
+def export_graph(
+    graph: Graph,
+    outputs: Sequence[Tensor | str] | None,
+    opset: int,
+    called: dict[Tensor, str] | None = None,
+) -> ModelProto:
+    """Return the model that computes some tensors; ``called`` gets the names of all."""
     from onnx import defs, helper
 
     newest = min(28, defs.onnx_opset_version())
@@ -60,6 +65,9 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
             facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
         )
     results = [(name_output(out, known[t], wanted.get(t, t.name)), t.spec) for t in chosen]
+    if called is not None:
+        renamed = {known[t]: name for t, (name, _) in zip(chosen, results, strict=True)}
+        called.update({t: renamed.get(name, name) for t, name in known.items()})
     made = out.graph(
         graph.name, [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs], results
     )

@@ -47,8 +47,10 @@ UNFIT = (
 """What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
 
 
-def import_model(source: Any, trainable: bool = False) -> Graph:
-    """Return the graph of a model."""
+def import_model(
+    source: Any, trainable: bool = False, names: dict[str, Tensor] | None = None
+) -> Graph:
+    """Return the graph of a model; ``names`` gets the tensors that its names stand for."""
     proto, folder = read_model(source)
     model = Model(proto, folder)
     model.refuse_unknown()
@@ -65,6 +67,8 @@ def import_model(source: Any, trainable: bool = False) -> Graph:
         scope.build(proto.graph.node, outputs)
         for info in proto.graph.output:
             scope.name_output(info.name)
+    if names is not None:
+        names.update({n: v for n, v in scope.values.items() if isinstance(v, Tensor)})
     return graph
 
 
@@ -157,7 +161,7 @@ class Scope:
 
     def build(self, nodes: Sequence[NodeProto], outputs: set[str]) -> None:
         """Build nodes in their order; only outputs that something reads are asked for."""
-        used = outputs | {name for node in nodes for name in _names_read(node)}
+        used = outputs | {name for node in nodes for name in names_read(node)}
         for proto in nodes:
             label = f"{proto.op_type} {(proto.name or next(iter(proto.output), ''))[:60]!r}"
             try:
@@ -351,7 +355,7 @@ def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
     return TensorSpec(dims, from_element_type(tensor.elem_type))
 
 
-def _names_read(node: NodeProto) -> Iterator[str]:
+def names_read(node: NodeProto) -> Iterator[str]:
     """Yield all names that a node reads, its sub-graphs included."""
     stack: list[Any] = [node]
     while stack:
