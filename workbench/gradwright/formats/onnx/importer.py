@@ -5,32 +5,35 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import ArchiveError, GradwrightError
-from ...graph import Graph, Tensor, active_graph
+from ...graph import Constant, Graph, Tensor, active_graph
 from ...ops.core.identity import Identity
-from ...spec import AnyDim, Dim, TensorSpec, is_floating
+from ...rewrite.recognition import recognize
+from ...spec import AnyDim, Dim, TensorSpec, is_floating, known_spec
 from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec, OptionalSpec, SequenceSpec
 from ..foreign import Reader
 from .dtypes import from_element_type, to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
+from .limits import check_limits
 from .model import (
     MAX_DEPTH,
     Model,
     attribute_values,
-    graphs_of,
+    names_read,
     normal_domain,
     opsets,
     read_model,
     schema_body,
 )
-from .node import ONNX, OnnxNode
+from .node import ONNX, UNFIT, OnnxNode
+from .schemas import check_node
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -40,19 +43,19 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-UNFIT = (
-    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
-    *(NotImplementedError, AssertionError, RecursionError),
-)
-"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
-
-
 def import_model(
-    source: Any, trainable: bool = False, names: dict[str, Tensor] | None = None
+    source: Any,
+    trainable: bool = False,
+    recognized: Collection[str] = (),
+    names: dict[str, Tensor] | None = None,
 ) -> Graph:
-    """Return the graph of a model; ``names`` gets the tensors that its names stand for."""
-    proto, folder = read_model(source)
-    model = Model(proto, folder)
+    """Return the graph of a model, in which what is written out of some kinds is one op each.
+
+    ``names`` gets the tensors that the names of the model stand for.
+    """
+    proto, beside = read_model(source)
+    model = Model(proto, beside)
+    check_limits(model)
     model.refuse_unknown()
     graph = Graph(clean_name(proto.graph.name) or "onnx")
     scope = Scope(model, graph, trainable=trainable)
@@ -65,8 +68,9 @@ def import_model(
             if info.name not in scope.values:
                 scope.values[info.name] = _placeholder(scope, info)
         scope.build(proto.graph.node, outputs)
-        for info in proto.graph.output:
-            scope.name_output(info.name)
+        results = [scope.name_output(info.name) for info in proto.graph.output]
+    if recognized:
+        recognize(graph, recognized, outputs=[t for t in results if t is not None])
     if names is not None:
         names.update({n: v for n, v in scope.values.items() if isinstance(v, Tensor)})
     return graph
@@ -111,9 +115,9 @@ class Scope:
     def enter(self, proto: GraphProto) -> None:
         """Take the stored tensors of a graph."""
         for tensor in proto.initializer:
-            self.define(tensor.name, to_array(tensor, self.model.folder))
+            self.define(tensor.name, to_array(tensor, self.model.beside))
         for sparse in proto.sparse_initializer:
-            self.define(sparse.values.name, to_dense(sparse, self.model.folder))
+            self.define(sparse.values.name, to_dense(sparse, self.model.beside))
 
     def define(self, name: str, value: Value) -> None:
         """Let a name stand for a value, once."""
@@ -146,7 +150,9 @@ class Scope:
             label = self.free_name(name)
             if self.trainable and array.ndim and is_floating(array.dtype):
                 return self.graph.variable(label, init=array)
-            return self.graph.constant(array, label)
+            tensor = self.graph._source(Constant(), label, known_spec(array))
+            self.graph.values.commit({tensor.name: array})  # as it lies, be that in a file
+            return tensor
 
     def free_name(self, name: str) -> str:
         """Return a clean name that nothing in the scope has that is being built."""
@@ -176,7 +182,7 @@ class Scope:
                 raise ArchiveError(f"not a valid node: {error}", where=label) from error
 
     def _build_node(self, proto: NodeProto, used: set[str], outputs: set[str]) -> None:
-        attributes = attribute_values(proto, self.attributes, self.model.folder)
+        attributes = attribute_values(proto, self.attributes, self.model.beside)
         domain = normal_domain(proto.domain)
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], _constant(attributes))
@@ -191,8 +197,11 @@ class Scope:
             name or (proto.output[0] if proto.output else ""),
             self,
         )
-        function = self.model.function(proto)
-        reader = None if function else ONNX.find(node)
+        reader = ONNX.find_added(node)  # what a user says goes before the model
+        function = None if reader else self.model.function(proto)
+        if reader is None and function is None:
+            check_node(node, proto.input)
+            reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
             self.find(n)[1] if n and i in needed else self.tensor(n)
@@ -219,7 +228,7 @@ class Scope:
                 if settled[i] is None:
                     break
         else:
-            return reader.read(node, *settled)
+            return reader(node, *settled)
         late = OnnxOp(
             op_type=node.op_type,
             opset=node.version,
@@ -252,7 +261,7 @@ class Scope:
     ) -> list[Value]:
         """Build the body of a function on inputs."""
         defaults = {
-            a.name: attribute_values(_holder(a), {}, self.model.folder)[a.name]
+            a.name: attribute_values(_holder(a), {}, self.model.beside)[a.name]
             for a in function.attribute_proto
         }
         versions = opsets(function.opset_import) or self.versions
@@ -286,19 +295,19 @@ class Scope:
 
     # -- outputs ---------------------------------------------------------------------------------
 
-    def name_output(self, name: str) -> None:
-        """Give an output of the model its name."""
+    def name_output(self, name: str) -> Tensor | None:
+        """Give an output of the model its name; returns the tensor that has it."""
         tensor = self.tensor(name)
         wanted = clean_name(name)
         if tensor is None or tensor.name == wanted:
-            return
+            return tensor
         if wanted in self.graph:
             wanted = self.free_name(name)
         node = tensor.node
         if node.kind == "array" and tensor.index == 0 and node.name not in self.reserved:
             self.graph.rename(tensor, wanted)
-        else:
-            Identity()(tensor, name=wanted)
+            return tensor
+        return Identity()(tensor, name=wanted)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
@@ -353,17 +362,6 @@ def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
             symbol = symbol if symbol.isidentifier() else f"{name}_{axis}"
             dims.append(Dim.symbol(re.sub(r"\W", "_", symbol, flags=re.ASCII)))
     return TensorSpec(dims, from_element_type(tensor.elem_type))
-
-
-def names_read(node: NodeProto) -> Iterator[str]:
-    """Yield all names that a node reads, its sub-graphs included."""
-    stack: list[Any] = [node]
-    while stack:
-        current = stack.pop()
-        yield from current.input
-        for graph in graphs_of(current):
-            stack.extend(graph.node)
-            yield from (info.name for info in graph.output)
 
 
 def _constant(attributes: Mapping[str, Any]) -> Array:

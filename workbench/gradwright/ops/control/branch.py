@@ -32,6 +32,7 @@ class Cond(Op):
     """
 
     namespace = "control"
+    returns = ("*results",)
     follows_mode = True
     by_reference = "so"
     onnx = OnnxRule("If", since=13)

@@ -44,6 +44,7 @@ class Scan(LoopOp):
     carries and the stacked results. Raises ShapeError where a carry changes its shape.
     """
 
+    returns = ("*results",)
     onnx = OnnxRule("Scan", since=9)
     n_xs: int = attr(doc="How many inputs are taken item by item.")
     reverse: bool = attr(False, doc="Whether the last item comes first.")

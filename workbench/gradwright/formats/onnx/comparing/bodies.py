@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....spec import BOXED, spec_of
-from ..importer import names_read
-from ..model import graphs_of, normal_domain
+from ..model import graphs_of, names_read, normal_domain
 from ..output import to_tensor, value_info
 
 if TYPE_CHECKING:
@@ -78,7 +77,8 @@ def _branch(proto: NodeProto, xs: Sequence[Any]) -> Turns:
 
 def _loop(proto: NodeProto, xs: Sequence[Any]) -> Turns:
     body = _attribute(proto, "body").g
-    trip, go, *carried = [*xs, *[None] * (2 - len(xs))]
+    trip, go = [*xs, None, None][:2]
+    carried = list(xs[2:])
     going = True if go is None else bool(np.reshape(go, ()))
     number, flag, *names = (info.name for info in body.input)
     ends = [info.name for info in body.output]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +27,6 @@ from .rounding import Judgement, Rounding, relative
 from .theirs import By, Theirs
 
 if TYPE_CHECKING:
-    import os
-
     from onnx import ModelProto
 
 Array = np.ndarray[Any, Any]
@@ -90,16 +90,18 @@ def compare(
         need_onnxruntime()
     if type(turns) is not int or turns < 0:
         raise GraphError(f"turns={turns!r} is no number of turns", need="0 or more")
+    folder = None
     if isinstance(model, Graph):
         frame = _of_graph(model, outputs, opset)
     elif outputs is not None:
         raise GraphError("outputs are chosen where a graph is given")
     else:
-        proto, folder = read_model(model)
-        frame = Frame.of_model(proto, model, folder)
+        proto, beside = read_model(model)
+        frame = Frame.of_model(proto, model, beside)
+        folder = Path(model).parent if isinstance(model, str | os.PathLike) else None
     walk = _Walk(by, providers, turns)
     given = _fed(frame, {} if feeds is None else feeds)
-    found = Theirs(frame.model, frame.used, by, providers, frame.folder).values(given)
+    found = Theirs(frame.model, frame.used, by, providers, folder).values(given)
     frame.take({**given, **found})
     return Comparison(frame.graph, list(walk.rows(frame, 0)), NAMES[by])
 
@@ -109,7 +111,7 @@ def _of_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) 
     from ..exporter import export_graph
 
     called: dict[Tensor, str] = {}
-    proto = export_graph(graph, outputs, opset, called)
+    proto = export_graph(graph, outputs, opset, names_of=called)
     tensors = {name: t for t, name in reversed(called.items())}
     return Frame(graph, proto, tensors, own=True)
 
@@ -167,7 +169,7 @@ class _Walk:
         if random:
             return replace(told, verdict="random", reason="its numbers are drawn")
         try:
-            rounds = frame.beside(unit)
+            rounds = frame.rounding(unit)
         except KeyError:
             return told
         except GradwrightError as error:
@@ -228,7 +230,7 @@ class _Walk:
         model, feeds = lifted(frame, turn)
         key = turn.part in BRANCHES, tuple((n, str(spec_of(x))) for n, x in feeds.items())
         if key not in held:
-            body = Frame.of_model(model, model, None)
+            body = Frame.of_model(model, model)
             held[key] = body, Theirs(model, body.used, self.by, self.providers)
         body, theirs = held[key]
         body.take({**feeds, **theirs.values(feeds)})

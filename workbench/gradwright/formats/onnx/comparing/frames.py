@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from ....graph import Graph, Node, Rng, Source, Tensor, ancestors
 from ....graph.expand import bind_dims, run_nodes
 from ....spec import BOXED
 from ..dtypes import to_array
-from ..importer import import_model, names_read
-from ..model import Model
+from ..external import Beside
+from ..importer import import_model
+from ..model import NOWHERE, Model, names_read
 from .rounding import Rounding
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class Frame:
     """Name in the model -> tensor of the graph."""
     own: bool = False
     """Whether the graph was there first, and the model was written from it."""
-    folder: Path | None = None
+    beside: Beside = NOWHERE
+    """The files beside the model."""
     theirs: dict[str, Array] = field(default_factory=dict)
     """Name -> value of the other runtime, of what is fed and of what nodes make."""
     given: dict[Tensor, Array] = field(default_factory=dict)
@@ -93,14 +94,14 @@ class Frame:
     @functools.cached_property
     def functions(self) -> Model:
         """The model, with its functions at hand."""
-        return Model(self.model, self.folder)
+        return Model(self.model, self.beside)
 
     @classmethod
-    def of_model(cls, model: ModelProto, source: Any, folder: Path | None) -> Frame:
+    def of_model(cls, model: ModelProto, source: Any, beside: Beside = NOWHERE) -> Frame:
         """Return the frame of a model that is read here."""
         tensors: dict[str, Tensor] = {}
         graph = import_model(source, names=tensors)
-        return cls(graph, model, tensors, folder=folder)
+        return cls(graph, model, tensors, beside=beside)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -125,7 +126,7 @@ class Frame:
         if t is not None:
             return self.given.get(t)
         stored = (s for s in self.model.graph.initializer if s.name == name)
-        return next((to_array(s, self.folder) for s in stored), None)  # nothing here has read it
+        return next((to_array(s, self.beside) for s in stored), None)  # nothing here has read it
 
     # -- units -----------------------------------------------------------------------------------
 
@@ -187,7 +188,7 @@ class Frame:
             return
         self.ours.update({t: y for (_, t), y in zip(unit.outputs, found, strict=True)})
 
-    def beside(self, unit: Unit) -> Rounding:
+    def rounding(self, unit: Unit) -> Rounding:
         """Return what it makes of the inputs of the other runtime, and what rounding explains.
 
         Raises GradwrightError where it does not run on these, KeyError where one is not known.

@@ -6,12 +6,9 @@ from typing import Any
 
 from ....errors import UnsupportedOpError
 from ....spec import Dim
-from ..node import OnnxNode, op, reads
+from ..node import OnnxNode, maps, op, reads
 
-
-@reads("Gather", since=1)
-def gather(node: OnnxNode, x: Any, indices: Any) -> Any:
-    return op("gather", axis=node.get("axis", 0))(x, indices)
+maps("Gather", "gather", attributes={"axis": 0})
 
 
 @reads("GatherElements", since=11)
