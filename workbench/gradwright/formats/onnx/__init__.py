@@ -20,6 +20,7 @@ from ...ops import missing
 from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
+from .comparing.compare import compare
 from .late import OnnxOp
 from .node import ONNX
 from .runtime.runner import Runner
@@ -41,6 +42,7 @@ __all__ = [
     "Runner",
     "Value",
     "attribute",
+    "compare",
     "forget",
     "load",
     "maps",

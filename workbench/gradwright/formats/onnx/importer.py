@@ -43,8 +43,16 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-def import_model(source: Any, trainable: bool = False, recognized: Collection[str] = ()) -> Graph:
-    """Return the graph of a model, in which what is written out of some kinds is one op each."""
+def import_model(
+    source: Any,
+    trainable: bool = False,
+    recognized: Collection[str] = (),
+    names: dict[str, Tensor] | None = None,
+) -> Graph:
+    """Return the graph of a model, in which what is written out of some kinds is one op each.
+
+    ``names`` gets the tensors that the names of the model stand for.
+    """
     proto, beside = read_model(source)
     model = Model(proto, beside)
     check_limits(model)
@@ -63,6 +71,8 @@ def import_model(source: Any, trainable: bool = False, recognized: Collection[st
         results = [scope.name_output(info.name) for info in proto.graph.output]
     if recognized:
         recognize(graph, recognized, outputs=[t for t in results if t is not None])
+    if names is not None:
+        names.update({n: v for n, v in scope.values.items() if isinstance(v, Tensor)})
     return graph
 
 
