@@ -32,7 +32,7 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import ONNX, UNFIT, OnnxNode
+from .node import ONNX, UNFIT, OnnxNode, check_rank
 from .schemas import check_node
 
 if TYPE_CHECKING:
@@ -351,6 +351,7 @@ def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
             f"the rank of the input {name[:60]!r} is not stated",
             hint="onnx.shape_inference, or state its shape in the model",
         )
+    check_rank(len(tensor.shape.dim))
     dims: list[AnyDim] = []
     for axis, d in enumerate(tensor.shape.dim):
         if d.HasField("dim_value"):
