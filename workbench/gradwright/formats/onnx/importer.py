@@ -32,7 +32,7 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import ONNX, UNFIT, OnnxNode
+from .node import ONNX, UNFIT, OnnxNode, check_rank
 from .schemas import check_node
 
 if TYPE_CHECKING:
@@ -43,8 +43,16 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-def import_model(source: Any, trainable: bool = False, recognized: Collection[str] = ()) -> Graph:
-    """Return the graph of a model, in which what is written out of some kinds is one op each."""
+def import_model(
+    source: Any,
+    trainable: bool = False,
+    recognized: Collection[str] = (),
+    names: dict[str, Tensor] | None = None,
+) -> Graph:
+    """Return the graph of a model, in which what is written out of some kinds is one op each.
+
+    ``names`` gets the tensors that the names of the model stand for.
+    """
     proto, beside = read_model(source)
     model = Model(proto, beside)
     check_limits(model)
@@ -63,6 +71,8 @@ def import_model(source: Any, trainable: bool = False, recognized: Collection[st
         results = [scope.name_output(info.name) for info in proto.graph.output]
     if recognized:
         recognize(graph, recognized, outputs=[t for t in results if t is not None])
+    if names is not None:
+        names.update({n: v for n, v in scope.values.items() if isinstance(v, Tensor)})
     return graph
 
 
@@ -341,6 +351,7 @@ def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
             f"the rank of the input {name[:60]!r} is not stated",
             hint="onnx.shape_inference, or state its shape in the model",
         )
+    check_rank(len(tensor.shape.dim))
     dims: list[AnyDim] = []
     for axis, d in enumerate(tensor.shape.dim):
         if d.HasField("dim_value"):
