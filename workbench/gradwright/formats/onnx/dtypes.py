@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,9 +99,12 @@ def _usable(array: Array) -> Array:
     return array if array.flags.aligned else array.copy()
 
 
-def stored_bytes(dims: Iterable[int], d: np.dtype[Any]) -> int:
-    """Return how many bytes a tensor has where it is stored."""
-    return -(-math.prod(dims) * NARROW.get(dtype_name(d), 8 * d.itemsize) // 8)
+def stored_bytes(dims: Sequence[int], d: np.dtype[Any]) -> int:
+    """Return how many bytes a tensor has where it is stored; no file has more than 2^63."""
+    nbytes = -(-math.prod(dims) * NARROW.get(dtype_name(d), 8 * d.itemsize) // 8)
+    if not 0 <= nbytes < 1 << 63:
+        raise ArchiveError("its shape is that of no stored tensor", facts=[str(tuple(dims))[:60]])
+    return nbytes
 
 
 def to_dense(sparse: SparseTensorProto, beside: Beside) -> Array:
@@ -111,7 +114,7 @@ def to_dense(sparse: SparseTensorProto, beside: Beside) -> Array:
     """
     values, indices = to_array(sparse.values, beside), to_array(sparse.indices, beside)
     shape, where = tuple(sparse.dims), f"tensor {sparse.values.name[:60]!r}"
-    nbytes = math.prod(map(abs, shape)) * values.dtype.itemsize
+    nbytes = stored_bytes(shape, values.dtype)
     if nbytes > default_bytes():
         raise MemoryLimitError(
             f"a sparse tensor would have {nbytes:,} bytes", where=where,
