@@ -104,6 +104,7 @@ def to_model(
     outputs: Sequence[Tensor | str] | None = None,
     *,
     opset: int | Literal["lowest"] = 23,
+    functions: bool = False,
 ) -> ModelProto:
     """Return the inference graph as a ``ModelProto`` that the ONNX checker accepts.
 
@@ -114,6 +115,10 @@ def to_model(
     ``opset`` is 7 to 28. ``"lowest"`` takes the first in which no op is opened that 28, the newest,
     has whole: for programs that read old opsets only. Runtimes lag behind: ONNX Runtime 1.32 runs
     26.
+
+    With ``functions=True`` scopes and calls (``gw.function``) become functions of the model, one
+    for all that are alike; of a model that was read, those scopes that were functions, under the
+    names that they had. A scope that cannot run in one go, between others, stays open.
 
     Raises:
         GraphError: nothing to write, or no such opset.
@@ -128,7 +133,7 @@ def to_model(
     7
     """
     _need_onnx()
-    return _exported(graph, outputs, opset)
+    return _exported(graph, outputs, opset, functions)
 
 
 def _exported(*what: Any) -> ModelProto:
@@ -144,6 +149,7 @@ def save(
     outputs: Sequence[Tensor | str] | None = None,
     *,
     opset: int | Literal["lowest"] = 23,
+    functions: bool = False,
     external: bool | None = None,
     threshold: int = 1024,
 ) -> None:
@@ -169,7 +175,7 @@ def save(
     from .saving import Outside, write_model
 
     outside = Outside(external, threshold)
-    write_model(path, _exported(graph, outputs, opset, outside.tensors), outside)
+    write_model(path, _exported(graph, outputs, opset, functions, outside.tensors), outside)
 
 
 def operators() -> Known:
