@@ -106,6 +106,7 @@ def to_model(
     outputs: Sequence[Tensor | str] | None = None,
     *,
     opset: int | Literal["lowest"] = 23,
+    functions: bool = False,
 ) -> ModelProto:
     """Return the inference graph as a ``ModelProto`` that the ONNX checker accepts.
 
@@ -116,6 +117,10 @@ def to_model(
     ``opset`` is 7 to 28. ``"lowest"`` takes the first in which no op is opened that 28, the newest,
     has whole: for programs that read old opsets only. Runtimes lag behind: ONNX Runtime 1.32 runs
     26.
+
+    With ``functions=True`` scopes and calls (``gw.function``) become functions of the model, one
+    for all that are alike; of a model that was read, those scopes that were functions, under the
+    names that they had. A scope that cannot run in one go, between others, stays open.
 
     Raises:
         GraphError: nothing to write, or no such opset.
@@ -130,7 +135,7 @@ def to_model(
     7
     """
     _need_onnx()
-    return _exported(graph, outputs, opset)
+    return _exported(graph, outputs, opset, functions)
 
 
 def _exported(*what: Any) -> ModelProto:
@@ -146,6 +151,7 @@ def save(
     outputs: Sequence[Tensor | str] | None = None,
     *,
     opset: int | Literal["lowest"] = 23,
+    functions: bool = False,
     external: bool | None = None,
     threshold: int = 1024,
 ) -> None:
@@ -171,7 +177,7 @@ def save(
     from .saving import Outside, write_model
 
     outside = Outside(external, threshold)
-    write_model(path, _exported(graph, outputs, opset, outside.tensors), outside)
+    write_model(path, _exported(graph, outputs, opset, functions, outside.tensors), outside)
 
 
 def operators() -> Known:

@@ -10,12 +10,14 @@ import numpy as np
 from ...errors import GraphError, UnsupportedOpError
 from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, ancestors, member
 from ...spec import TensorSpec
+from .functions import Functions
+from .node import CALLED
 from .nodes import name_output, store, write_nodes
 from .output import Output, to_tensors, value_info
 from .versions import NEWEST
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TensorProto
+    from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 Array = np.ndarray[Any, Any]
 Held = Callable[[Mapping[str, Array]], Sequence["TensorProto"]]
@@ -31,6 +33,7 @@ def export_graph(
     graph: Graph,
     outputs: Sequence[Tensor | str] | None,
     opset: int | str,
+    functions: bool = False,
     held: Held = to_tensors,
     names_of: dict[Tensor, str] | None = None,
 ) -> ModelProto:
@@ -61,7 +64,7 @@ def export_graph(
         )  # fmt: skip
     if names_of is not None:
         names_of.update(written.names)
-    return written.model(held)
+    return written.model(held, functions=functions)
 
 
 class Written:
@@ -73,7 +76,7 @@ class Written:
     def __init__(
         self, graph: Graph, nodes: Sequence[Node], chosen: Sequence[Tensor], opset: int
     ) -> None:
-        self.name, self.opset = graph.name, opset
+        self.name, self.opset, self.called = graph.name, opset, CALLED.get(graph)
         out = self.out = Output(opset)
         inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
         names: dict[Tensor, str] = {}
@@ -105,9 +108,18 @@ class Written:
         _, read = out.live(name for name, _ in self.outputs)
         self.stored = {name: array for name, array in out.stored.items() if name in read}
 
-    def model(self, held: Held = to_tensors) -> ModelProto:
-        """Return the model, whose arrays ``held`` makes it hold."""
-        return self._of(self.out.graph(self.name, self.inputs, self.outputs, held(self.stored)))
+    def model(self, held: Held, *, functions: bool) -> ModelProto:
+        """Return the model, whose arrays ``held`` makes it hold; scopes may be its functions."""
+        if not functions:
+            return self._of(self.out.graph(self.name, self.inputs, self.outputs, held(self.stored)))
+        names = [name for name, _ in self.outputs]
+        nodes, _ = self.out.live(names)
+        found = Functions(nodes, self.out.homes, self.called, self.out.constants, names)
+        self.out.nodes = found.nodes
+        _, read = self.out.live(names)
+        stored = {name: array for name, array in self.stored.items() if name in read}
+        made = self.out.graph(self.name, self.inputs, self.outputs, held(stored))
+        return self._of(made, found.made)
 
     def problem(self) -> str | None:
         """Return what ONNX's checker finds wrong with it, of large tensors by their types alone."""
@@ -123,17 +135,20 @@ class Written:
             return " ".join(str(error).split())[:300]
         return None
 
-    def _of(self, made: GraphProto) -> ModelProto:
+    def _of(self, made: GraphProto, functions: Sequence[FunctionProto] = ()) -> ModelProto:
         from onnx import helper
 
-        domains = sorted(self.out.domains)
+        own = {f.domain for f in functions}
+        domains = sorted((self.out.domains & DOMAINS.keys()) | own)
         imports = [helper.make_opsetid("", self.opset)]
-        imports += [helper.make_opsetid(d, DOMAINS[d]) for d in domains if d in DOMAINS]
+        imports += [helper.make_opsetid(d, DOMAINS.get(d, 1)) for d in domains]
+        for function in functions:
+            function.opset_import.extend(imports)
         version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
         return helper.make_model(
-            made, opset_imports=imports, producer_name="gradwright",
+            made, opset_imports=imports, functions=functions, producer_name="gradwright",
             producer_version=_version(), doc_string=f"Inference graph of {self.name!r}.",
-            ir_version=max(version, 4),  # from 4 on, stored tensors need not be inputs
+            ir_version=max(version, 8 if functions else 4),  # functions; inputs that are not stored
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...graph import Constant, Node, Rng, SubGraph, Tensor, Variable
 from ...graph.expand import expansion
 from ...op import Op
+from ...ops.control.call import Call as Function
 from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
@@ -32,6 +33,9 @@ def _renamed(out: Output, name: str, wanted: str) -> str:
     stack = list(out.nodes)
     while stack:
         node = stack.pop()
+        if node.name == name:
+            node.name = wanted
+            out.homes[wanted] = out.homes.pop(name, "")
         for field in (node.input, node.output):
             for i, held in enumerate(field):
                 if held == name:
@@ -74,14 +78,28 @@ def write_nodes(
             out.missing.update(f"the gradient of {x.node.op.name}" for x in kept[:1])
             names.update((y, out.fresh(label)) for y in node.outputs)
             continue
-        made = write(
-            out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
-            [y.spec for y in node.outputs], label,
-            [y in read or y in results for y in node.outputs],
-        )  # fmt: skip
+        with out.within(_home(out, node, path)):
+            made = write(
+                out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
+                [y.spec for y in node.outputs], label,
+                [y in read or y in results for y in node.outputs],
+            )  # fmt: skip
         for y, name in zip(node.outputs, made, strict=False):
             names[y] = name
             out.see(name, y.spec)
+
+
+def _home(out: Output, node: Node, path: str) -> str:
+    """Return the scope that a node stands in; what an op is opened into stands where the op does.
+
+    The nodes of a call stand in it, in scopes of their own.
+    """
+    if isinstance(node.op, Function):
+        return f"{path}/{node.name}" if path else node.name
+    inner = "" if node.derived else node.scope
+    if path and not (path == out.scope and inner):
+        return out.scope
+    return f"{path}/{inner}" if path else inner
 
 
 def store(out: Output, node: Node, label: str) -> str:

@@ -34,6 +34,9 @@ class Output:
         self.opset, self.outer = opset, outer
         self.nodes: list[NodeProto] = []
         self.root: Output = self if outer is None else outer.root
+        self.homes: dict[str, str] = {}
+        """Node -> the scope, or the call, that it stands in."""
+        self.scope = ""
         self.domains: set[str] = set()
         self.stored: dict[str, Array] = {}
         self.missing: collections.Counter[str] = collections.Counter()
@@ -45,6 +48,15 @@ class Output:
         self._taken: set[str] = set()
         self._constants: dict[Any, str] = {}
         self._numbers: dict[str, Iterator[int]] = {}
+
+    @contextlib.contextmanager
+    def within(self, scope: str) -> Iterator[None]:
+        """Let nodes stand in a scope that are written in the block."""
+        held, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = held
 
     @contextlib.contextmanager
     def opens(self, op: str, name: str) -> Iterator[None]:
@@ -114,6 +126,7 @@ class Output:
             op_type, inputs, outs, name=outs[0] if outs else base, domain=domain, **kept
         )
         self.nodes.append(node)
+        self.homes[node.name] = self.scope
         self.root.domains.add(domain)
         return outs
 
@@ -152,8 +165,8 @@ class Output:
             name, axis = self.symbols[atom]
             if self.opset >= 15:
                 return self.add("Shape", [name], base="size", start=axis, end=axis + 1)[0]
-            sizes = self.add("Shape", [name], base="size")[0]
-            return self.add("Gather", [sizes, self.ints([axis])], base="size")[0]
+            shape = self.add("Shape", [name], base="size")
+            return self.add("Gather", [*shape, self.ints([axis])], base="size")[0]
         function, *parts = atom
         sizes = [self.dim(d) for d in parts]
         if function == "//":
@@ -167,6 +180,11 @@ class Output:
         return found
 
     # -- the whole -------------------------------------------------------------------------------
+
+    @property
+    def constants(self) -> dict[str, Array]:
+        """Small arrays that nodes share, by name."""
+        return {name: self.root.stored[name] for name in self.root._constants.values()}
 
     def live(self, outputs: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
         """Return the nodes that outputs depend on, and all names that are read."""

@@ -67,11 +67,11 @@ def dft(call: Call) -> list[str]:
 
 def _dft_of_waves(of: Any, x: Tensor) -> Any:
     axis = normalize_axis(of.axis, x.rank)
-    n = x.shape[axis] if of.dft_length is None else of.dft_length
-    if not isinstance(n, int) or not isinstance(x.shape[axis], int):
+    have = x.shape[axis]
+    n = have if of.dft_length is None else of.dft_length
+    if not isinstance(n, int) or not isinstance(have, int):
         raise CannotExport
-    bins = n // 2 + 1 if of.onesided else n
-    m = min(n, x.shape[axis])
+    bins, m = n // 2 + 1 if of.onesided else n, min(n, have)
     angles = 2 * np.pi * (np.outer(np.arange(m), np.arange(bins)) % n) / n
     waves = [f(angles).astype(x.dtype) for f in (np.cos, np.sin)]
     rows = op("strided_slice", index=(*[ALL] * axis, ("slice", None, m, None)))(x)
