@@ -32,7 +32,7 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import ONNX, UNFIT, OnnxNode, check_rank
+from .node import CALLED, ONNX, UNFIT, OnnxNode, check_rank
 from .schemas import check_node
 
 if TYPE_CHECKING:
@@ -43,13 +43,22 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-def import_model(source: Any, trainable: bool = False, recognized: Collection[str] = ()) -> Graph:
-    """Return the graph of a model, in which what is written out of some kinds is one op each."""
+def import_model(
+    source: Any,
+    trainable: bool = False,
+    recognized: Collection[str] = (),
+    names: dict[str, Tensor] | None = None,
+) -> Graph:
+    """Return the graph of a model, in which what is written out of some kinds is one op each.
+
+    ``names`` gets the tensors that the names of the model stand for.
+    """
     proto, beside = read_model(source)
     model = Model(proto, beside)
     check_limits(model)
     model.refuse_unknown()
     graph = Graph(clean_name(proto.graph.name) or "onnx")
+    CALLED[graph] = {}
     scope = Scope(model, graph, trainable=trainable)
     with graph:
         scope.enter(proto.graph)
@@ -63,6 +72,8 @@ def import_model(source: Any, trainable: bool = False, recognized: Collection[st
         results = [scope.name_output(info.name) for info in proto.graph.output]
     if recognized:
         recognize(graph, recognized, outputs=[t for t in results if t is not None])
+    if names is not None:
+        names.update({n: v for n, v in scope.values.items() if isinstance(v, Tensor)})
     return graph
 
 
@@ -197,11 +208,14 @@ class Scope:
             self.find(n)[1] if n and i in needed else self.tensor(n)
             for i, n in enumerate(proto.input)
         ]
-        with named(self.graph, self.free_name(node.name)):
-            if reader is not None:
-                ys = self.apply(reader, node, xs)
-            else:
-                ys = self.call(*self._body(node, function), xs, attributes)
+        if function is not None:
+            ys = self._grouped(proto.name or function.name, function, xs, attributes)
+        else:
+            with named(self.graph, self.free_name(node.name)):
+                if reader is not None:
+                    ys = self.apply(reader, node, xs)
+                else:
+                    ys = self.call(*self._body(node), xs, attributes)
         ys = ys if isinstance(ys, (tuple, list)) else (ys,)
         if len(ys) < len(node.wanted) and any(node.wanted[len(ys) :]):
             raise ArchiveError(f"{len(node.wanted)} outputs are read", need=f"{len(ys)} at most")
@@ -231,12 +245,24 @@ class Scope:
 
     # -- functions and sub-graphs ----------------------------------------------------------------
 
-    def _body(
-        self, node: OnnxNode, function: FunctionProto | None
-    ) -> tuple[FunctionProto, Mapping[str, Any]]:
-        """Return what a node is made of: a function of the model, or the body in its schema."""
-        if function is not None:
-            return function, {}
+    def _grouped(
+        self,
+        label: str,
+        function: FunctionProto,
+        xs: Sequence[Value],
+        attributes: Mapping[str, Any],
+    ) -> list[Value]:
+        """Build a function of the model in a scope of its own."""
+        name = self.free_name(label)
+        CALLED.setdefault(self.graph, {})[self.graph._full_name(name)] = (
+            function.domain,
+            function.name,
+        )
+        with self.graph.scope(name):
+            return self.call(function, {}, xs, attributes)
+
+    def _body(self, node: OnnxNode) -> tuple[FunctionProto, Mapping[str, Any]]:
+        """Return the body that a node has in its schema, and the defaults of its attributes."""
         known = schema_body(node.domain, node.op_type, node.version)
         if known is None:
             raise ArchiveError(f"{node.op_type} is not known")

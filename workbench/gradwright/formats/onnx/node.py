@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from .dtypes import from_element_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...graph import Tensor
+    from ...graph import Graph, Tensor
     from .importer import Scope
 
 Array = np.ndarray[Any, Any]
@@ -33,6 +34,8 @@ UNFIT = (
 reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
 PAIRED: dict[str, Callable[..., Any]] = {}
 """Op -> what writes it where a tensor is complex."""
+CALLED: WeakKeyDictionary[Graph, dict[str, tuple[str, str]]] = WeakKeyDictionary()
+"""Graph that was read -> the domain and name of the function that each of its scopes was."""
 Unread = Callable[[Any, int], Container[int]]
 UNREAD: dict[str, Unread] = {}
 """Op -> which of how many inputs its writer makes again, and does not read."""

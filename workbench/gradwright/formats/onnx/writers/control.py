@@ -8,11 +8,11 @@ from ....errors import UnsupportedOpError
 from ....graph import SubGraph
 from ....spec import TensorSpec
 from ....spec import dtype as as_dtype
-from ..by_rule import schema_of
 from ..dtypes import element_type
-from ..exporter import name_output, write_subgraph
 from ..node import writes
+from ..nodes import name_output, write_subgraph
 from ..output import Call, Output
+from ..versions import means_the_same, schema_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -75,31 +75,10 @@ def flex_attention(call: Call) -> list[str]:
 def onnx_op(call: Call) -> list[str]:
     """Write an operator that was read from ONNX as it was."""
     then, now = (schema_of(call.domain, call.op_type, v) for v in (call.opset, call.out.opset))
-    if not _means_the_same(then, now):
+    if not means_the_same(then, now):
         raise UnsupportedOpError(
             f"{call.op_type} is another operator in opset {call.out.opset}",
             hint=f"opset={call.opset}",
         )
     n, attrs = len(call.results), dict(call.attributes_)
     return call.out.add(call.op_type, call.xs, n=n, base=call.name, domain=call.domain, **attrs)
-
-
-def _means_the_same(then: Any, now: Any) -> bool:
-    """Tell whether versions differ in types alone, or in what may be left out."""
-    if then.since_version == now.since_version:
-        return True
-    if now.deprecated:
-        return False
-    before, after = map(_parts, (then, now))
-    after.pop(("", "stash_type"), None)  # how precise halves are computed
-    same = all(after.pop(k, None) == part for k, part in before.items())
-    return same and all("Optional" in str(part) for part in after.values() if part)
-
-
-def _parts(schema: Any) -> dict[tuple[str, str], Any]:
-    """Return inputs and outputs with their places, and attributes with their defaults."""
-    found: dict[tuple[str, str], Any] = {}
-    for label, formals in (("input", schema.inputs), ("output", schema.outputs)):
-        found |= {(label, f.name): (i, str(f.option)) for i, f in enumerate(formals)}
-    attributes = schema.attributes.items()
-    return found | {("", k): a.default_value.SerializeToString() for k, a in attributes}

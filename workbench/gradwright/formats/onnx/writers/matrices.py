@@ -15,8 +15,8 @@ from ....graph import Tensor
 from ....ops.control.scan import scan
 from ....spec import TensorSpec, broadcast, kind
 from ..node import cast, op
-from ..output import CannotExport
 from ..spelling import Spelling, spelled
+from ..versions import CannotExport
 from .counts import numbers
 
 
@@ -58,7 +58,8 @@ def _as_columns(a: Tensor, b: Tensor) -> tuple[Any, Any]:
     if b.rank == 1:
         b = op("expand_dims", axis=-1)(b)
     lead = broadcast(a.shape[:-2], b.shape[:-2])
-    return (op("broadcast_to", shape=(*lead, *x.shape[-2:]))(x) for x in (a, b))
+    a, b = (op("broadcast_to", shape=(*lead, *x.shape[-2:]))(x) for x in (a, b))
+    return a, b
 
 
 def _answer(y: Any, b: Tensor) -> Any:
