@@ -46,14 +46,23 @@ def _need_onnx() -> None:
         ) from None
 
 
-def load(model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool = False) -> Graph:
+def load(
+    model: str | os.PathLike[str] | bytes | ModelProto,
+    *,
+    trainable: bool = False,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+) -> Graph:
     """Return an ONNX model as a graph; inputs and outputs keep their names.
 
     ``model`` is a path, the bytes of a file, or a ``ModelProto``. Initializers become constants;
     with ``trainable=True`` the floating ones of rank 1 and more become variables to be trained.
+    ``shapes={"x": ("B", 3, None)}`` states shapes of inputs, where the model leaves sizes or a
+    rank open: sizes, symbols, or None for any size. ``g[...]`` and feeds know each tensor of the
+    model's graph by the model's name too, such as ``/encoder/Add_output_0``.
 
     Raises:
         ArchiveError: the model is damaged, unsafe, or not valid; says which node and why.
+        GraphError: ``shapes`` name what is no input, or contradict the model.
         UnsupportedOpError: operators that are not known, all at once, with how often each occurs.
 
     >>> import gradwright as gw
@@ -66,7 +75,7 @@ def load(model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool 
     _need_onnx()
     from .importer import import_model
 
-    return import_model(model, trainable)
+    return import_model(model, trainable, shapes)
 
 
 def to_model(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import UnsupportedOpError
-from ....spec import Dim
+from ....spec import Dim, normalize_axis
 from ..node import OnnxNode, op, reads
 
 
@@ -14,9 +14,16 @@ def gather(node: OnnxNode, x: Any, indices: Any) -> Any:
     return op("gather", axis=node.get("axis", 0))(x, indices)
 
 
+def _along(node: OnnxNode, x: Any, indices: Any) -> dict[str, Any]:
+    """Return the attributes of an op whose indices may be fewer than ``x`` has on other axes."""
+    axis = normalize_axis(node.get("axis", 0), x.rank)
+    pairs = enumerate(zip(x.shape, indices.shape, strict=True))
+    return {"axis": axis, "corner": any(i != axis and a != b for i, (a, b) in pairs)}
+
+
 @reads("GatherElements", since=11)
 def gather_elements(node: OnnxNode, x: Any, indices: Any) -> Any:
-    return op("take_along_axis", axis=node.get("axis", 0))(x, indices)
+    return op("take_along_axis", **_along(node, x, indices))(x, indices)
 
 
 @reads("GatherND", since=11)
@@ -48,7 +55,7 @@ def scatter_elements(node: OnnxNode, x: Any, indices: Any, updates: Any) -> Any:
         "none": "scatter_update", "add": "scatter_add", "mul": "scatter_mul",
         "max": "scatter_max", "min": "scatter_min",
     }[node.get("reduction", "none")]  # fmt: skip
-    return op(name, axis=node.get("axis", 0))(x, indices, updates)
+    return op(name, **_along(node, x, indices))(x, indices, updates)
 
 
 @reads("ScatterND", since=11)

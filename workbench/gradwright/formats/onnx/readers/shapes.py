@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import ArchiveError
-from ....spec import TensorSpec, joined, normalize_axis
+from ....spec import TensorSpec, joined, larger, normalize_axis
 from ..dtypes import from_element_type
 from ..node import OnnxNode, cast, ints, one, op, open_dims, reads
 
@@ -125,24 +125,25 @@ def slice_(
 
 
 def _part(d: Any, start: Any, end: Any, step: int) -> slice:
-    """Return a slice that takes what ONNX's does; ends far outside stand for no end."""
+    """Return a slice that takes what ONNX's does; ends far outside stand for no end.
+
+    Backwards, ONNX Runtime takes the largest integers for no end too, and a start before the first
+    element is the first element, where Python would take none.
+    """
     far = 1 << 31
     if step > 0:
-        if isinstance(end, int) and end >= far - 1:
+        start = None if start == 0 else start
+        if end == d or (isinstance(end, int) and end >= far - 1):
             end = None
-        if start == 0:
-            start = None
-        if end is not None and d == end:
-            end = None
-    else:
-        if (isinstance(end, int) and end <= -far) or (
-            isinstance(d, int) and isinstance(end, int) and end < -d
-        ):
-            end = None
-        if isinstance(start, int) and start >= far - 1:
-            start = None
-    if isinstance(d, int) and isinstance(start, int) and start < -d:
-        start = 0 if step > 0 else -d - 1
+        return slice(start, end, step)
+    if isinstance(end, int) and (
+        end in (far - 1, (1 << 63) - 1) or end <= -far or (isinstance(d, int) and end < -d)
+    ):
+        end = None
+    if isinstance(start, int) and start >= far - 1:
+        start = None
+    elif start < 0 if isinstance(start, int) else all(c < 0 for _, c in start.terms):
+        start = larger(0, d + start)
     return slice(start, end, step)
 
 

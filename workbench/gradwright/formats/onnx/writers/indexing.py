@@ -40,18 +40,23 @@ def embedding(call: Call) -> str:
     return call.add("Gather", call.xs[1], call.cast(call.xs[0], spec.dtype, INT64), axis=0)
 
 
-@writes("take_along_axis")
-def take_along_axis(call: Call) -> str:
+def _axis_of_places(call: Call) -> int:
+    """Return the axis that indices count along; ONNX's do not broadcast along the others."""
     x, places = call.x, call.specs[1]
-    axis = normalize_axis(call.axis, x.rank)
+    axis: int = normalize_axis(call.axis, x.rank)
     if places is None or places.rank != x.rank:
         raise CannotExport
-    pairs = zip(x.shape, places.shape, strict=True)
-    if any(
-        i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in enumerate(pairs)
+    pairs = enumerate(zip(x.shape, places.shape, strict=True))
+    if not call.corner and any(
+        i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in pairs
     ):
-        raise CannotExport  # ours broadcasts
-    return call.add("GatherElements", call.xs[0], _places(call), axis=axis)
+        raise CannotExport
+    return axis
+
+
+@writes("take_along_axis")
+def take_along_axis(call: Call) -> str:
+    return call.add("GatherElements", call.xs[0], _places(call), axis=_axis_of_places(call))
 
 
 @writes("gather_nd")
@@ -64,11 +69,10 @@ _REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "max": "max", "min"
 
 @writes(*(f"scatter_{name}" for name in _REDUCTIONS))
 def scatter(call: Call) -> str:
-    x, updates, axis = call.x, call.specs[2], normalize_axis(call.axis, call.x.rank)
-    places = call.specs[1]
-    if updates is None or places is None or not x.rank == updates.rank == places.rank:
+    x, places, updates, axis = call.x, call.specs[1], call.specs[2], _axis_of_places(call)
+    if updates is None or places is None or updates.shape != places.shape:
         raise CannotExport
-    if updates.shape != places.shape or updates.dtype != x.dtype or x.dtype == np.dtype(bool):
+    if updates.dtype != x.dtype or x.dtype == np.dtype(bool):
         raise CannotExport
     reduction = _REDUCTIONS[call.op.name.removeprefix("scatter_")]
     return call.add(
