@@ -53,7 +53,8 @@ class Reader:
     """How an operator becomes ops from a version of its domain on.
 
     ``values`` are inputs that ``read`` is given as arrays, for they are attributes of our ops;
-    where they are known only when run, ``outputs`` says what can be said before.
+    where they are known only when run, ``outputs`` says what can be said before. So it does where
+    sizes are open that decide a rank, which ``waits(node, *specs)`` tells.
     """
 
     read: Callable[..., Any]
@@ -61,6 +62,7 @@ class Reader:
     values: tuple[int, ...] = ()
     outputs: Outputs | None = None
     takes_dims: bool = False
+    waits: Callable[..., bool] | None = None
 
 
 Readers = Mapping[tuple[str, str], Sequence[Reader]]
@@ -96,16 +98,18 @@ class Dialect:
         values: Sequence[int] = (),
         outputs: Outputs | None = None,
         takes_dims: bool = False,
+        waits: Callable[..., bool] | None = None,
     ) -> Callable[[Read], Read]:
         """Enter a function ``(node, *inputs) -> tensor or tensors`` as reader of operators.
 
         It takes the place of one of the same version. ``outputs(node, *specs)`` returns the output
         specs as far as they are known without the values; by default like the first input, with
-        sizes that are not known. With ``takes_dims`` the values may hold symbolic sizes.
+        sizes that are not known. With ``takes_dims`` the values may hold symbolic sizes. Where
+        ``waits(node, *specs)`` holds, the node waits for a run to tell sizes.
         """
 
         def enter(read: Read) -> Read:
-            made = Reader(read, since, tuple(values), outputs, takes_dims)
+            made = Reader(read, since, tuple(values), outputs, takes_dims, waits)
             for op_type in op_types:
                 others = [r for r in self.readers.get((domain, op_type), ()) if r.since != since]
                 self.readers[domain, op_type] = sorted([*others, made], key=lambda r: r.since)

@@ -15,6 +15,7 @@ from ...ops.core.identity import Identity
 from ...spec import TensorSpec, is_floating
 from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec
+from ...spec.one_of import OneOf
 from ..foreign import Reader
 from .dtypes import to_array, to_dense
 from .folding import fold
@@ -30,7 +31,7 @@ from .model import (
     schema_body,
 )
 from .naming import clean_name, distinct
-from .node import ONNX, OnnxNode
+from .node import ONNX, UNFIT, OnnxNode
 from .types import Shapes, input_specs
 
 if TYPE_CHECKING:
@@ -39,13 +40,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
-
-
-UNFIT = (
-    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
-    *(NotImplementedError, AssertionError, RecursionError),
-)
-"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
 
 
 def import_model(source: Any, trainable: bool = False, shapes: Shapes | None = None) -> Graph:
@@ -210,9 +204,8 @@ class Scope:
         for i in reader.values:
             if i < len(xs) and isinstance(xs[i], Tensor):
                 settled[i] = fold(xs[i], reader.takes_dims)
-                if settled[i] is None:
-                    break
-        else:
+        known = all(s is not None for s, x in zip(settled, xs, strict=True) if x is not None)
+        if known and not self._waits(reader, node, xs):
             return reader.read(node, *settled)
         late = OnnxOp(
             op_type=node.op_type,
@@ -223,6 +216,19 @@ class Scope:
         )
         tensors = [self.graph.constant(x) if isinstance(x, np.ndarray) else x for x in xs]
         return late(*tensors)
+
+    @staticmethod
+    def _waits(reader: Reader, node: OnnxNode, xs: Sequence[Value]) -> bool:
+        """Tell whether only a run tells the sizes or ranks that say what a node is.
+
+        A node with sub-graphs does not wait: their nodes do.
+        """
+        specs = [x.spec if isinstance(x, Tensor) else x for x in xs]
+        if reader.waits is not None and reader.waits(node, *specs):
+            return True
+        return any(isinstance(s, OneOf) for s in specs) and not any(
+            hasattr(value, "node") for value in node.attributes.values()
+        )
 
     # -- functions and sub-graphs ----------------------------------------------------------------
 
@@ -308,7 +314,7 @@ def named(graph: Graph, name: str) -> Iterator[None]:
 
 def _placeholder(graph: Graph, label: str, spec: TensorSpec) -> Tensor:
     """Declare an input of the model."""
-    if isinstance(spec, ContainerSpec):
+    if isinstance(spec, ContainerSpec | OneOf):
         return graph.placeholder(label, spec)
     return graph.placeholder(label, spec.shape, spec.dtype)
 

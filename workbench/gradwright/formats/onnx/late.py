@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError, UnsupportedOpError
+from ...errors import GradwrightError, ShapeError, UnsupportedOpError
 from ...graph.expand import expanded_specs, expansion
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
+from ...spec.one_of import OneOf
 from ..foreign import Outputs, Reader
-from .node import ONNX, OnnxNode, known_value, like_first
+from .node import ONNX, UNFIT, OnnxNode, known_value, like_first
 
 Array = np.ndarray[Any, Any]
 
@@ -53,10 +54,13 @@ class OnnxOp(Op):
 
     def _settled(self, xs: Sequence[Any]) -> list[Any] | None:
         """Return the inputs with arrays in place of those that are known, if all are."""
-        out = list(xs)
+        out, waits = list(xs), self.reader.waits
+        specs = [getattr(x, "spec", x) for x in xs]
+        if any(isinstance(s, OneOf) for s in specs) or (waits and waits(self.node, *specs)):
+            return None
         for i in self.reader.values:
             if i < len(xs) and xs[i] is not None:
-                out[i] = known_value(getattr(xs[i], "spec", xs[i]))
+                out[i] = known_value(specs[i])
                 if out[i] is None:
                     return None
         return out
@@ -78,7 +82,12 @@ class OnnxOp(Op):
         settled = self._settled(xs)
         if settled is None:
             raise ShapeError(f"what {self.op_type} does depends on values that are not known yet")
-        found = self.reader.read(self.node, *settled)
+        try:
+            found = self.reader.read(self.node, *settled)
+        except UNFIT as error:
+            if isinstance(error, GradwrightError):
+                raise
+            raise ShapeError(f"{self.op_type} does not fit its inputs: {error}") from error
         return tuple(found)[: len(self.wanted)] if isinstance(found, (tuple, list)) else found
 
     def forward(self, *xs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from ...errors import ArchiveError
 from ...op import Op, find_op
 from ...spec import Dim, TensorSpec
 from ...spec import dtype as as_dtype
+from ...spec.one_of import one_of
 from ..foreign import Dialect, Foreign
 
 if TYPE_CHECKING:
@@ -22,6 +24,13 @@ Array = np.ndarray[Any, Any]
 ONNX = Dialect()
 """What is known of ONNX; the face enters readers and writers, the table what ops declare."""
 reads, writes = ONNX.reads, ONNX.writes
+
+
+UNFIT = (
+    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
+    *(NotImplementedError, AssertionError, RecursionError),
+)
+"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,18 @@ def open_dims(rank: int, dtype: Any) -> TensorSpec:
     if not 0 <= rank <= MAX_RANK:
         raise ArchiveError(f"a tensor of rank {rank}", need=f"{MAX_RANK} axes at most")
     return TensorSpec([Dim.fresh("onnx") for _ in range(rank)], dtype)
+
+
+MOST = 8
+"""Axes that a tensor is taken to have at most where nothing tells."""
+
+
+def open_ranks(values: TensorSpec, rank: Callable[[int], int], dtype: Any) -> TensorSpec:
+    """Return a spec of the rank that the number of ``values`` makes: of any where that is open."""
+    if values.is_concrete:
+        return open_dims(rank(values.size), dtype)
+    ranks = {r for n in range(MOST + 1) if 0 <= (r := rank(n)) <= MOST}
+    return one_of([open_dims(r, dtype) for r in sorted(ranks)])
 
 
 def like_first(node: OnnxNode, x: TensorSpec, *others: TensorSpec | None) -> list[TensorSpec]:

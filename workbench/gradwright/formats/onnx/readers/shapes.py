@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ....errors import ArchiveError
-from ....spec import TensorSpec, joined, larger, normalize_axis
+from ....spec import Dim, TensorSpec, joined, larger, normalize_axis
+from ....spec.one_of import one_of
 from ..dtypes import from_element_type
-from ..node import OnnxNode, cast, ints, one, op, open_dims, reads
+from ..node import OnnxNode, cast, ints, one, op, open_dims, open_ranks, reads
+
+MAX_OPEN = 6
+"""Sizes that are not known of which each may be 1, for which each outcome is told."""
 
 
-def _of_rank(rank: Any) -> Any:
-    return lambda node, x, *rest: [open_dims(rank(node, x, *rest), x.dtype)]
+def _of_rank(rank: Callable[[int, int], int]) -> Any:
+    """Return what tells an output whose rank follows from that of x and the number of values."""
+    return lambda node, x, values: [open_ranks(values, lambda n: rank(x.rank, n), x.dtype)]
 
 
-@reads("Reshape", since=5, values=(1,), takes_dims=True, outputs=_of_rank(lambda n, x, s: s.size))
+@reads("Reshape", since=5, values=(1,), takes_dims=True, outputs=_of_rank(lambda rank, n: n))
 def reshape(node: OnnxNode, x: Any, shape: Any) -> Any:
     dims = ints(shape) or ()
     if not node.flag("allowzero"):
@@ -41,17 +48,39 @@ def unsqueeze_attribute(node: OnnxNode, x: Any) -> Any:
     return op("expand_dims", axis=node["axes"])(x)
 
 
-@reads("Unsqueeze", since=13, values=(1,), outputs=_of_rank(lambda n, x, a: x.rank + a.size))
+@reads("Unsqueeze", since=13, values=(1,), outputs=_of_rank(lambda rank, n: rank + n))
 def unsqueeze(node: OnnxNode, x: Any, axes: Any) -> Any:
     return op("expand_dims", axis=ints(axes))(x)
 
 
-@reads("Squeeze", since=1)
+def _takes_all(node: OnnxNode, x: TensorSpec, axes: Any = None) -> bool:
+    """Tell whether all axes of size 1 go, and only a run tells which these are."""
+    return axes is None and "axes" not in node.attributes and not x.is_concrete
+
+
+def _squeezed(node: OnnxNode, x: TensorSpec, axes: Any = None) -> list[TensorSpec]:
+    """Return what is left, with each size that is not known or without it."""
+    if axes is not None:
+        return [open_ranks(axes, lambda n: x.rank - n, x.dtype)]
+    rest = [d for d in x.shape if d != 1]
+    open_axes = [i for i, d in enumerate(rest) if isinstance(d, Dim)]
+    if len(open_axes) > MAX_OPEN:
+        ranks = range(len(rest) - len(open_axes), len(rest) + 1)
+        return [one_of([open_dims(rank, x.dtype) for rank in ranks])]
+    found = []
+    for gone in itertools.chain.from_iterable(
+        itertools.combinations(open_axes, n) for n in range(len(open_axes) + 1)
+    ):
+        found.append(TensorSpec([d for i, d in enumerate(rest) if i not in gone], x.dtype))
+    return [one_of(found)]
+
+
+@reads("Squeeze", since=1, waits=_takes_all, outputs=_squeezed)
 def squeeze_attribute(node: OnnxNode, x: Any) -> Any:
     return op("squeeze", axis=node.get("axes"))(x)
 
 
-@reads("Squeeze", since=13, values=(1,), outputs=_of_rank(lambda n, x, a: x.rank - a.size))
+@reads("Squeeze", since=13, values=(1,), waits=_takes_all, outputs=_squeezed)
 def squeeze(node: OnnxNode, x: Any, axes: Any = None) -> Any:
     return op("squeeze", axis=ints(axes))(x)
 
@@ -66,7 +95,7 @@ def transpose(node: OnnxNode, x: Any) -> Any:
     since=8,
     values=(1,),
     takes_dims=True,
-    outputs=_of_rank(lambda n, x, s: max(x.rank, s.size)),
+    outputs=_of_rank(max),
 )
 def expand(node: OnnxNode, x: Any, shape: Any) -> Any:
     want = list(ints(shape) or ())
@@ -196,11 +225,21 @@ def size(node: OnnxNode, x: Any) -> Any:
     return op("size_of")(x)
 
 
-@reads("ConstantOfShape", since=9)
+@reads(
+    "ConstantOfShape",
+    since=9,
+    waits=lambda node, shape: not shape.is_concrete,
+    outputs=lambda node, shape: [open_ranks(shape, lambda n: n, _fill(node).dtype)],
+)
 def constant_of_shape(node: OnnxNode, shape: Any) -> Any:
+    fill = _fill(node)
+    return op("full", fill_value=fill.item(), dtype=fill.dtype)(shape)
+
+
+def _fill(node: OnnxNode) -> np.ndarray[Any, Any]:
+    """Return the number that a tensor is filled with."""
     value = node.get("value")
-    fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return op("full", fill_value=fill.reshape(-1)[0].item(), dtype=fill.dtype)(shape)
+    return np.zeros(1, np.float32) if value is None else np.asarray(value).reshape(-1)[:1]
 
 
 @reads(
