@@ -5,6 +5,7 @@
 #   make tour   run the tour into build/tour.html    make bench  print benchmark ratios
 #   make dist   build wheel and sdist into dist/     make fuzz   10,000 random programs
 #   make clean  remove all of this but .venv         make machines  engine tests as on other machines
+#   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,7 +13,7 @@ FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widg
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz machines tour dist clean
+.PHONY: lab test check smoke bench fuzz onnx-wild machines tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -34,6 +35,10 @@ bench: .venv/.test
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz
+
+# Fetches 200 MB of packages by pip into build/, once.
+onnx-wild: .venv/.test
+	$(BIN)/python -m tests.formats.wild
 
 machines: .venv/.test
 	$(BIN)/python -m tests.machines

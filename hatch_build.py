@@ -1,7 +1,8 @@
 """Make what is not tracked before a wheel, an sdist or an editable install: bundles and stubs.
 
-The stubs are what type checkers read of ops and of the face, and an index of ops; they are written
-anew each time, by importing the package. A tree that cannot be imported is built without them.
+The stubs are what type checkers read of ops and of the face, with a description and an index of
+ops; they are written anew each time, by importing the package. A tree that cannot be imported is
+built without them.
 
 The bundles of the widgets' TypeScript live beside the Python that ships them and are never
 committed. A stamp beside them holds the hash of the sources they were made from, so npm runs only

@@ -60,6 +60,13 @@ def test_wheel_holds_every_python_file_of_three_packages(wheel: zipfile.ZipFile)
     assert expected <= set(wheel.namelist())
 
 
+def test_wheel_holds_the_description_of_the_ops_and_its_schema(wheel: zipfile.ZipFile) -> None:
+    for name in ("descriptors.json", "descriptors.schema.json", "index.json"):
+        held = wheel.read(f"gradwright/ops/{name}")
+        assert held == (ROOT / "workbench/gradwright/ops" / name).read_bytes()
+    assert json.loads(wheel.read("gradwright/ops/descriptors.json"))["format"] == "gradwright-ops"
+
+
 def test_wheel_holds_the_bundles(wheel: zipfile.ZipFile) -> None:
     assert bundles(), "no bundles: run `make test`, whose install step builds them"
     for name in bundles():

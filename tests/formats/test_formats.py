@@ -129,14 +129,17 @@ def test_external_data_lies_beside_the_model(tmp_path):
         del model.graph.initializer[:]
         model.graph.initializer.append(tensor)
         (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-        refuses(tmp_path / "m.onnx", "onnx", "'w'")
+        with pytest.raises(ArchiveError, match="'w'"):
+            registry.named("onnx").tensors(source.at(tmp_path / "m.onnx"))
+        (finding,) = gw.inspect(tmp_path / "m.onnx").findings
+        assert finding.grave and finding.where == "tensor 'w'" and repr(location) in finding.what
 
 
 # -- what users see --------------------------------------------------------------------------------
 
 
 def test_loading_a_file_of_another_kind_says_what_it_is(made):
-    for load in (gw.load, gw.inspect, lambda path: gw.load_state(path, "ema")):
+    for load in (gw.load, lambda path: gw.load_state(path, "ema")):
         for name, match in {
             "safetensors": "this is a safetensors file, not a graph archive[\\s\\S]*load_file",
             "onnx": "this is an ONNX model, not a graph archive[\\s\\S]*gw.onnx.load",

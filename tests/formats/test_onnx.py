@@ -216,7 +216,7 @@ def test_external_data_of_the_models_folder(tmp_path: Path) -> None:
         ("link.bin", {}, "in the folder of the model"),
         ("sub", {}, "in the folder of the model"),
         ("", {}, "in the folder of the model"),
-        ("w.bin", {"offset": 8}, "does not fit"),
+        ("w.bin", {"offset": 8}, "at most 12"),
         ("w.bin", {"offset": 4, "length": 12}, "at most 12"),
         ("w.bin", {"offset": -4}, "a whole number"),
     ],

@@ -152,22 +152,14 @@ def test_a_scan_from_the_last_item_to_the_first_is_written() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_gradients_that_read_residuals_are_named() -> None:
-    graph = gw.Graph()
-    x = graph.placeholder("x", (3,))
-    _, ys = gw.scan(lambda c, v: (gw.tanh(c + v), c), 0.0, x)
-    with pytest.raises(UnsupportedOpError, match="the gradient of scan: 2 nodes"):
-        gw.onnx.to_model(graph, gw.gradients(ys.sum(), [x]))
-
-
 def test_what_onnx_cannot_express_is_named_at_once(tmp_path: Path) -> None:
     graph = gw.Graph()
     x = graph.placeholder("x", (2, 2))
-    gw.linalg.inv(x)
-    gw.linalg.qr(x)
-    gw.linalg.inv(x + 1.0)
+    gw.linalg.eigvalsh(x)
+    gw.linalg.svdvals(x)
+    gw.linalg.eigvalsh(x + 1.0)
     path = tmp_path / "no.onnx"
-    with pytest.raises(UnsupportedOpError, match=r"(?s)inv: 2 nodes.*qr: 1 nodes"):
+    with pytest.raises(UnsupportedOpError, match=r"(?s)eigvalsh: 2 nodes.*svdvals: 1 nodes"):
         gw.onnx.save(graph, path)
     assert not path.exists()
     with pytest.raises(GraphError, match="opset 3 is not written"):

@@ -1,8 +1,7 @@
-"""All ops: SameDiff's names, lookups, tables, the schema, loading on first use."""
+"""All ops: SameDiff's names, lookups, tables, loading on first use."""
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from gradwright import ops
 from gradwright.errors import GradwrightError, UnsupportedOpError
 from gradwright.op import OPS
 from gradwright.ops import namespaces
-from gradwright.ops.samediff import SAMEDIFF, SHARED
+from gradwright.ops.reference.samediff import SAMEDIFF, SHARED
 from gradwright.testing import samples
 
 
@@ -117,23 +116,6 @@ def test_tables_are_text_and_html() -> None:
     assert str(few).splitlines()[0].split()[-2:] == ["ONNX", "SameDiff"]
     assert few._repr_html_().startswith("<table>")
     assert "<script" not in gw.ops.table()._repr_html_()
-
-
-def test_schema_is_neutral_json(tmp_path: Path) -> None:
-    path = tmp_path / "ops.json"
-    found = gw.ops.schema(path)
-    assert json.loads(path.read_text("utf-8")) == found
-    kinds = {"int", "float", "bool", "string", "null", "dim", "list", "dtype", "op", "graph", "any"}
-    for op in found["ops"]:
-        assert op["summary"].endswith("."), op["name"]
-        assert op["kind"] in ("primitive", "composite")
-        assert op["outputs"] is None or op["outputs"] >= 1
-        for attribute in op["attributes"]:
-            assert set(attribute["types"]) <= kinds, (op["name"], attribute)
-            assert attribute["required"] != ("default" in attribute)
-    relu = next(op for op in found["ops"] if op["name"] == "relu")
-    assert relu["onnx"]["op_type"] == "Relu"
-    assert relu["samediff"] == ["nn.relu"]
 
 
 def test_families_load_when_they_are_needed() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GradwrightError
-from gradwright.ops.samediff import SAMEDIFF
+from gradwright.ops.reference.samediff import SAMEDIFF
 
 
 def run(y: Any, feeds: Any = None) -> Any:

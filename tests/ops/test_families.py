@@ -20,7 +20,7 @@ FAMILIES = [
     *("sequences", "signals", "texts"),
 ]
 """A family imports only its own files and those of families to its left."""
-NO_FAMILY = {"numerics"}
+NO_FAMILY = {"numerics", "reference"}
 """Folders beside them that hold no op."""
 
 

@@ -23,7 +23,7 @@ PACKAGES = "workbench/gradwright", "widgets/gradwright_widgets", "kernels/gradwr
 ROOMS = {
     "formats": "another world's names are translated",
     "tracing": "numpy's names are translated",
-    "ops/samediff.py": "SameDiff's names are translated",
+    "ops/reference": "SameDiff's and ONNX's names are translated",
     "ops/numerics/standard.py": "the Array API's names are translated",
     "words/spelling.py": "what people call ops elsewhere",
     "rewrite": "rules are registered by name",

@@ -101,6 +101,31 @@ def test_time_is_linear_where_backtracking_is_exponential() -> None:
         assert Pattern(pattern).matches("a" * 200 + "b")
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["a|ab", "a*b", "(ab|a)(bc)?", "[ab]+c|b", "b*", "(a|b)*abb", "c?a{2,3}", "abc|bcd?", r"\bab*"],
+)
+def test_the_longest_of_the_first_matches_is_found(pattern: str) -> None:
+    draw, compiled = random.Random(1), Pattern(pattern)
+    for _ in range(100):
+        text = "".join(draw.choices("abcd ", k=draw.randrange(9)))
+        for at in range(len(text) + 1):
+            ends = {
+                a: [
+                    b
+                    for b in range(a, len(text) + 1)
+                    if re.compile(f"(?:{pattern})$").match(text[:b], a)
+                ]
+                for a in range(at, len(text) + 1)
+            }
+            wanted = next(((a, max(bs)) for a, bs in ends.items() if bs), None)
+            assert compiled.find(text, at) == wanted
+
+
+def test_nothing_is_found_in_linear_time() -> None:
+    assert Pattern("(a+)+b").find("a" * 10_000) is None
+
+
 def test_concat_and_split_as_python_does() -> None:
     draw = random.Random(3)
     texts = ["".join(draw.choices("ab, ", k=draw.randint(0, 8))) for _ in range(40)]

@@ -23,8 +23,10 @@ CORE = {
 LATER = {
     "gradient.jacobian": "hvp jacobian per_example_gradients",
     "tracing": "compile cond loop map_fn scan trace while_loop",
+    "rewrite.recognition": "recognize",
     "debug": "Stepper explain_gradient gradient_check",
-    "formats.archive": "inspect load load_state save",
+    "formats.archive": "load load_state save",
+    "formats.inspecting": "inspect",
     "evaluation": "evaluate",
     "evaluation.predict": "predict",
     "train": (

@@ -34,16 +34,25 @@ name while it is imported, so whoever holds this waits for nobody who wants it.
 """
 
 
+def machine_bytes() -> int:
+    """Return how many bytes of memory the machine has; where nobody tells, 8 GiB.
+
+    >>> machine_bytes() > 0
+    True
+    """
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # where there is no sysconf
+        return 1 << 33
+
+
 def default_bytes() -> int:
     """Return how many bytes the plans of a session may hold by default: a quarter of the memory.
 
     >>> default_bytes() > 0
     True
     """
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-    except (AttributeError, ValueError, OSError):  # where there is no sysconf
-        return 1 << 31
+    return machine_bytes() // 4
 
 
 _lock = module_lock()

@@ -10,14 +10,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from ..errors import ArchiveError
 from ..shared import first_use
-from ..spec import TensorSpec, dtype_name
+from ..spec import TensorSpec
+from .memory import Memory
+from .report import ModelInfo
 from .source import Source, at, naming
 
 FORMATS = {
@@ -60,37 +62,13 @@ class TensorRange:
 
 
 @dataclass(frozen=True)
-class ModelInfo:
-    """What the headers of a file tell: its size, tensors and ops, and what cannot run here.
-
-    ``ops`` counts nodes by op, sub-graphs included; ``unknown_ops`` says of each op that cannot
-    run here why.
-    """
-
-    path: Path
-    nbytes: int
-    name: str
-    ops: Mapping[str, int]
-    unknown_ops: Mapping[str, str]
-    tensors: Mapping[str, TensorSpec]
-
-    @property
-    def dtypes(self) -> dict[str, int]:
-        """Bytes of arrays by dtype."""
-        found: dict[str, int] = {}
-        for spec in self.tensors.values():
-            name = dtype_name(spec.dtype)
-            found[name] = found.get(name, 0) + spec.nbytes
-        return found
-
-
-@dataclass(frozen=True)
 class Format:
     """A kind of file, and how it is read.
 
     ``recognise`` looks at content alone; None is "may be", such as for a file that is cut off, and
     leaves it to the suffix. ``inspect`` and ``tensors`` read headers and no array; both raise
     ArchiveError for what is damaged or lies. ``use`` is what a user calls to read such a file.
+    ``memory`` returns what a graph in it would take at certain sizes.
     """
 
     name: str
@@ -100,6 +78,7 @@ class Format:
     inspect: Callable[[Source], ModelInfo]
     tensors: Callable[[Source], Mapping[str, TensorRange]]
     use: str
+    memory: Callable[[Source, ModelInfo, Mapping[str, int]], Memory] | None = None
 
 
 def known() -> Iterator[Format]:

@@ -33,7 +33,7 @@ class Edit:
         self.graph = graph
         self._inputs: dict[Node, tuple[Tensor | None, ...]] = {}
         self._before: tuple[dict[str, Node], dict[Tensor, Declared]] | None = None
-        self._removed: list[Node] = []
+        self._removed: dict[Node, None] = {}
 
     def __enter__(self) -> Self:
         self.graph.changed()
@@ -83,7 +83,7 @@ class Edit:
             ]
             if facts:
                 raise GraphError(f"{node.name!r} is still used", facts=facts)
-            self._removed.append(node)
+            self._removed[node] = None
             unlink(node)
             del self.graph._nodes[node.name]
 
@@ -102,7 +102,8 @@ class Edit:
         self.graph.updates.drop(self._removed)
         reinfer(self.graph, order, self.refit)
         for node in self._removed:
-            self.graph.values.discard(node.name)
+            if node.name not in self.graph._nodes:
+                self.graph.values.discard(node.name)
 
     def _rollback(self) -> None:
         assert self._before is not None
@@ -110,7 +111,8 @@ class Edit:
         for node, inputs in self._inputs.items():
             set_inputs(node, inputs)
         for node in self._removed:
-            set_inputs(node, node.inputs)
+            if nodes.get(node.name) is node:  # not one that the edit itself had added
+                set_inputs(node, node.inputs)
         for name, node in list(self.graph._nodes.items()):
             if nodes.get(name) is not node:
                 unlink(node)

@@ -55,12 +55,24 @@ def public_name(cls: type[Op]) -> str:
 
 def public_outputs(cls: type[Op]) -> int | None:
     """Return how many outputs an op shows; None where its inputs or attributes decide."""
-    if cls.many:
-        return None
-    if cls.n_public is not None:
-        return cls.n_public
-    returned = str(inspect.signature(cls.infer).return_annotation)
-    return None if "..." in returned else max(1, returned.count("TensorSpec"))
+    names = public_returns(cls)
+    return None if any(name.startswith("*") for name in names) else len(names)
+
+
+def public_returns(cls: type[Op]) -> tuple[str, ...]:
+    """Return the names of the outputs an op shows, ``*`` before one that is any number of them.
+
+    >>> from gradwright.op import OPS
+    >>> [public_returns(OPS[name]) for name in ("relu", "top_k", "split")]
+    [('y',), ('values', 'indices'), ('*parts',)]
+    """
+    if cls.returns:
+        return cls.returns
+    annotated = str(inspect.signature(cls.infer).return_annotation)
+    if cls.many or (cls.n_public is None and "..." in annotated):
+        return ("*ys",)
+    count = max(1, annotated.count("TensorSpec")) if cls.n_public is None else cls.n_public
+    return ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))
 
 
 def function(cls: type[Op]) -> Callable[..., Any]:

@@ -47,7 +47,8 @@ class Autocast(Enum):
 class Family:
     """Ops of one folder: what they are, and the facts of those that state none of their own.
 
-    ``drawing`` is the group of a drawing that gives a node its colour.
+    ``drawing`` is the group of a drawing that gives a node its colour; ``kind`` says what all its
+    ops are, where they are of one kind (`gw.ops.descriptors`).
 
     >>> from gradwright.op import Family
     >>> Family("Mixtures of experts.", drawing="activation").autocast.bits
@@ -57,6 +58,7 @@ class Family:
     title: str
     drawing: str
     autocast: Autocast = Autocast.FREE
+    kind: str = ""
 
 
 class OfFamily:

@@ -61,6 +61,8 @@ class Op(Frozen):
     """Parameters of ``infer``: a default of None makes an input optional, ``*xs`` variadic."""
     n_public: ClassVar[int | None] = None
     """How many outputs are visible; the rest are residuals for the gradient. None: all."""
+    returns: ClassVar[tuple[str, ...]] = ()
+    """Names of the visible outputs where they are several; ``*parts`` is any number of them."""
     many: ClassVar[bool] = False
     """Whether the outputs are a tuple even where there is only one, as the parts of a split."""
     shape_only: ClassVar[tuple[int, ...]] = ()

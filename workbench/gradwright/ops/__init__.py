@@ -35,17 +35,24 @@ from .core import (
     special,
     statistics,
 )
-from .describe import Entries, Entry, find, schema, table
 from .draws import drawing
 from .layers import drawn, nn, norm
 from .losses import cross_entropy, loss
 from .matrices import einsum, linalg
 from .namespaces import loaded, member, members, missing, modules, namespace, surface
+from .reference.changes import Change, Changes, check
+from .reference.description import descriptors, schema
+from .reference.entries import Entries, Entry, table
+from .reference.finding import find, search
 from .sequences import items
 
 __all__ = [
+    "Change",
+    "Changes",
     "Entries",
     "Entry",
+    "check",
+    "descriptors",
     "find",
     "loaded",
     "member",
@@ -54,6 +61,7 @@ __all__ = [
     "modules",
     "namespace",
     "schema",
+    "search",
     "surface",
     "table",
 ]

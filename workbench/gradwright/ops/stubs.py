@@ -1,30 +1,27 @@
 """Writes what type checkers and editors read: ``python -m gradwright.ops.stubs``.
 
 Functions, namespaces, Tensor methods and the package's face are derived in a running Python, which
-type checkers never see. So their signatures are written as stubs, ``nn.pyi`` and the like, and with
-them the index that tells which file defines an op. All are made by the build and by ``make``, and
-travel in wheels; none is tracked. With ``--check`` nothing is written, and the exit code says
-whether all files are as they should be.
+type checkers never see. So their signatures are written as stubs, ``nn.pyi`` and the like, from the
+description of all ops (`gw.ops.descriptors`), which is written beside them, as is the index that
+tells which file defines an op. All are made by the build and by ``make``, and travel in wheels;
+none is tracked. With ``--check`` nothing is written, and the exit code says whether all files are
+as they should be.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import gradwright
 
-from ..op import OPS
-from ..op.calling import function
-from .loading import INDEX, written
-from .namespaces import NAMESPACES, members
+from . import loading
+from .namespaces import NAMESPACES
+from .reference.description import FILE, descriptors, written
 
 PACKAGE = Path(__file__).parent.parent
 WIDTH = 100
@@ -42,24 +39,28 @@ GIVEN = {
 """What may be given for an attribute, where it is more than the attribute's own type."""
 
 
+Function = Mapping[str, Any]
+"""A function as the description tells it."""
+
+
 def stubs() -> dict[Path, str]:
     """Return the text of every stub file."""
-    found = {INDEX: written(), PACKAGE / "__init__.pyi": _face()}
-    for name in ("base", *NAMESPACES):
+    description = descriptors()
+    of: dict[str, list[Function]] = {space: [] for space in ("base", *NAMESPACES)}
+    for function in description["functions"]:
+        of[function["namespace"]].append(function)
+    found = {loading.INDEX: loading.written(), FILE: written(description)}
+    found[PACKAGE / "__init__.pyi"] = _face(of)
+    for name, functions in of.items():
         path = PACKAGE / ("ops" if name == "base" else "") / f"{name}.pyi"
-        body = [_stub(k, f) for k, f in sorted(members(name).items())]
-        found[path] = _file(f"Functions of the namespace {name}", body)
-    methods = sorted(
-        _stub(cls.name, function(cls), method=True)
-        for cls in OPS.values()
-        if cls.is_method and cls.__module__.startswith("gradwright.")
-    )
+        found[path] = _file(f"Functions of the namespace {name}", map(_stub, functions))
+    methods = sorted(_stub(f, method=True) for f in description["functions"] if f["method"])
     body = ["class TensorMethods:\n" + textwrap.indent("\n".join(methods), "    ")]
     found[PACKAGE / "graph/methods.pyi"] = _file("Methods of Tensor that are ops", body)
     return found
 
 
-def _face() -> str:
+def _face(of: Mapping[str, Iterable[Function]]) -> str:
     """Return the face of the package as imports, which is what it does when it is asked."""
     face = vars(gradwright)
     homes = {**face["CORE"], **face["LATER"]}
@@ -75,7 +76,8 @@ def _face() -> str:
         lines += [f"from .{home} import {name} as {name}" for name in names.split()]
     for name in face["TOP"]:
         home = "ops.base" if name == "base" else name
-        lines += [f"from .{home} import {f} as {f}" for f in sorted({*members(name)} - taken)]
+        stated = sorted({function["name"] for function in of[name]} - taken)
+        lines += [f"from .{home} import {f} as {f}" for f in stated]
     return "\n".join([*lines, "", "__version__: str", ""])
 
 
@@ -92,40 +94,37 @@ def _file(title: str, parts: Iterable[str]) -> str:
     return "\n\n".join([head, *groups, body]) if body else head + "\n"
 
 
-def _stub(name: str, call: Callable[..., Any], *, method: bool = False) -> str:
+def _stub(function: Function, *, method: bool = False) -> str:
     """Return one function with its documentation."""
-    parameters = list(inspect.signature(call).parameters.values())
     parts: list[str] = []
-    for i, p in enumerate(parameters):
-        if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
+    for i, p in enumerate(function["parameters"]):
+        if p["keyword"] and not any(part.startswith("*") for part in parts):
             parts.append("*")
         parts.append("self" if method and i == 0 else _parameter(p))
-    head, tail = f"def {name}(", f") -> {inspect.signature(call).return_annotation}:"
+    head, tail = f"def {function['name']}(", f") -> {function['returns']}:"
     line = head + ", ".join(parts) + tail
     room = WIDTH - 4 * method
     if len(line) > room:
         inner = "    " + ", ".join(parts)
         lines = [inner] if len(inner) <= room else [f"    {part}," for part in parts]
         line = "\n".join([head, *lines, tail])
-    doc = inspect.cleandoc(call.__doc__ or "")
+    doc = function["doc"]
     text = f'"""{doc}"""' if "\n" not in doc else f'"""{doc}\n"""'
     return line + "\n" + textwrap.indent(text, "    ") + "\n"
 
 
-def _parameter(p: inspect.Parameter) -> str:
+def _parameter(p: Mapping[str, Any]) -> str:
     """Return a parameter with what may be given for it."""
-    kind = p.annotation
+    kind = p["type"]
     for pattern, wider in GIVEN.items():
         kind = re.sub(pattern, wider, kind)
     kind = kind.replace("Tensor", "Tensor | ArrayLike")
-    if p.kind is p.VAR_POSITIONAL:  # several tensors, or one sequence of them
-        return f"*{p.name}: Tensor | ArrayLike | Sequence[Tensor]"
-    if p.default is p.empty:
-        return f"{p.name}: {kind}"
-    value = p.default
-    text = f'"{value.name}"' if isinstance(value, np.dtype) else repr(value).replace("'", '"')
-    optional = " | None" if value is None and "None" not in kind else ""
-    return f"{p.name}: {kind}{optional} = {text}"
+    if p["variadic"]:  # several tensors, or one sequence of them
+        return f"*{p['name']}: Tensor | ArrayLike | Sequence[Tensor]"
+    if "default" not in p:
+        return f"{p['name']}: {kind}"
+    optional = " | None" if p["default"] == "None" and "None" not in kind else ""
+    return f"{p['name']}: {kind}{optional} = {p['default']}"
 
 
 def main(arguments: list[str]) -> int:

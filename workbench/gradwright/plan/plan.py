@@ -30,11 +30,12 @@ from ..program.row import names_of
 from ..rewrite import Verifier, rewrite
 from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
+from ..shared import machine_bytes
 from ..spec import TensorSpec
 from .inference import lacks_value, specs_of
 from .kernels import Kernels
 from .profile import Profile, profile
-from .report import Memory
+from .report import Memory, refuse_beyond
 from .segment import Segment
 from .sizes import bind_sizes
 
@@ -303,7 +304,9 @@ class Plan:
         )  # fmt: skip
         with using(self.options, self.device):
             executor = self.device.executor(program, ask)
-        return Segment(program, executor, end, *rest)
+        segment = Segment(program, executor, end, *rest)
+        refuse_beyond(executor.laid, segment.kept, machine_bytes())
+        return segment
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:

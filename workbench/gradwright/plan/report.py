@@ -156,17 +156,42 @@ class Memory:
         return figure
 
 
-def exhausted(memory: Memory, asked: str) -> MemoryLimitError:
-    """Return the error for a plan that the machine has no memory for, with what takes most."""
+def exhausted(
+    memory: Memory,
+    asked: str,
+    need: str = "buffers, after those of idle plans were released",
+    least: int = 0,
+) -> MemoryLimitError:
+    """Return the error for a plan that the machine has no memory for, with what takes most.
+
+    It takes ``least`` bytes, should the report tell less: views of results become copies.
+    """
     return MemoryLimitError(
         f"no memory for {asked}",
         facts=[
-            f"the plan needs {size(memory.peak)}: {repr(memory)[9:-1]}",
+            f"the plan needs {size(max(memory.peak, least))}: {repr(memory)[9:-1]}",
             *(f"{size(r.nbytes)} {r.node!r} {r.spec}: {r.reason}" for r in memory.at_peak()[:5]),
         ],
-        need="buffers, after those of idle plans were released",
+        need=need,
         hint='a smaller batch, or Session(checkpoint="sqrt")',
     )
+
+
+def refuse_beyond(laid: Laid, kept: int, most: int) -> None:
+    """Raise MemoryLimitError for a program that can never run in ``most`` bytes.
+
+    That is one whose arena and ``kept`` results, or any of whose values, have more. A system may
+    well promise that much, and end the process that takes it.
+    """
+    program, roots = laid.program, laid.lives.roots
+    made = (o for instr in program.instrs for o in instr.outs if roots[o] == o)
+    specs = (program.specs[o] for o in made)
+    largest = max((s.nbytes for s in specs if s.is_concrete and not s.by_reference), default=0)
+    least = max(laid.layout.nbytes + kept, largest)
+    if least > most:
+        asked = ", ".join(t.name for t in program.outputs) or "the updates"
+        need = f"{size(most)} at most, all that the machine has"
+        raise exhausted(Memory([laid]), asked, need, least)
 
 
 def _live(rows: Sequence[Held], start: int, n: int) -> list[int]:

@@ -37,9 +37,9 @@ def apart(ys: Sequence[Array], xs: Sequence[Array | None]) -> list[Array]:
 
 def explained(error: Exception, program: Program, step: int) -> Exception:
     """Return an error that names the node of a step; MemoryError and our own are themselves."""
-    instr = program.instrs[step]
     if isinstance(error, MemoryError):
         return error
+    instr = program.instrs[step]
     if isinstance(error, GradwrightError):
         if error.where:
             return error.inside(instr.path)

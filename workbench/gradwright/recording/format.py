@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArchiveError
+from ..formats.archive import format as archive
 from ..formats.checked import MAX_JSON
-from ..formats.registry import Format, ModelInfo, Range, TensorRange
+from ..formats.memory import Memory
+from ..formats.registry import Format, Range, TensorRange
+from ..formats.report import ModelInfo
 from ..formats.source import Source, exactly, naming
 from ..train.checkpoints import format as checkpoint
 from ..train.checkpoints.resuming import CHECKPOINTS
@@ -58,7 +61,15 @@ def inspect(source: Source) -> ModelInfo:
             return ModelInfo(path, size, name, {}, {}, {})
         held = checkpoint.FORMAT.inspect(latest)
         size += source.part(CHECKPOINTS).size
-        return ModelInfo(path, size, name, held.ops, held.unknown_ops, held.tensors)
+        return replace(held, path=path, nbytes=size, name=name)
+
+
+def memory(source: Source, info: ModelInfo, sizes: Mapping[str, int]) -> Memory:
+    """Return what the graph of the latest checkpoint would take."""
+    latest = _latest(source)
+    if latest is None:
+        raise ArchiveError("the run has no checkpoint yet", where=source.name)
+    return archive.memory(latest, info, sizes)
 
 
 def tensors(source: Source) -> Mapping[str, TensorRange]:
@@ -86,5 +97,6 @@ FORMAT = Format(
     recognise=recognise,
     inspect=inspect,
     tensors=tensors,
+    memory=memory,
     use="gw.train.RunFolder(path), gw.resume(trainer, path)",
 )

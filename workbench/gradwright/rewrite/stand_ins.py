@@ -185,7 +185,7 @@ def _stand_in(
         if form.name in skip or not form.fits(makers):
             continue
         at.root = step
-        for binds in form.before.match_instr(at, step, {}):  # type: ignore[arg-type]
+        for binds in form.before.match_instr(at, step, {}):
             bypassed = step.bypassed.union(*(_passed(at, s) for s in binds[INNER][1:]))
             if not bypassed.isdisjoint(kept) or (form.when and not form.when(at, binds)):
                 continue

@@ -1,5 +1,7 @@
 """Terms: formulas over values of a program, matched on one side of a rule and built on the other.
 
+Patterns look for them in graphs, too (``recognition``).
+
 A rule ``x*1 -> x`` is written ``formula("mul_one", x * 1, x, doc)``: the formula that is read,
 printed and run is one and the same. ``x``, ``y`` stand for any value, ``c``, ``d`` for a constant
 number, a Python number for itself; sums and products match in both orders.
@@ -8,18 +10,17 @@ number, a Python number for itself; sums and products match in both orders.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..op import OPS
 from ..program.declined import DeclinedError
 from ..program.program import Recipe
-from ..spec import kind, normalize_axis
+from ..spec import TensorSpec, kind, normalize_axis
 from ..spec.rounding import rounded
 
 if TYPE_CHECKING:
-    from ..program.program import Instr
     from .editor import Editor
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +32,19 @@ _SYMMETRIC = frozenset(
 )
 _SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "matmul": "@"}
 _SIGNS |= {"less": "<", "greater": ">", "equal": "=", "not_equal": "≠"}
+
+
+class Place(Protocol):
+    """What terms are matched at: a program while rules change it, or a graph."""
+
+    def producer(self, value: int | None, name: str = "") -> Any:
+        """Return what makes a value, if it has that name: its ``op``, ``ins`` and ``outs``."""
+
+    def number(self, value: int | None) -> Any:
+        """Return the number that all elements of a constant are, or None."""
+
+    def spec(self, value: int | None) -> TensorSpec:
+        """Return the spec of a value."""
 
 
 class Term:
@@ -69,7 +83,7 @@ class Term:
     def __neg__(self) -> Term:
         return Call("neg", self)
 
-    def match(self, at: Editor, value: int | None, binds: Binds) -> Iterator[Binds]:
+    def match(self, at: Place, value: int | None, binds: Binds) -> Iterator[Binds]:
         """Yield all ways in which a value has this form, given what names stand for already."""
         raise NotImplementedError
 
@@ -99,7 +113,7 @@ class Any_(Term):  # noqa: N801
     def __str__(self) -> str:
         return self.name
 
-    def match(self, at: Editor, value: int | None, binds: Binds) -> Iterator[Binds]:
+    def match(self, at: Place, value: int | None, binds: Binds) -> Iterator[Binds]:
         held = binds.get(self.name)
         if held is None and value is not None:
             yield {**binds, self.name: value}
@@ -125,7 +139,7 @@ class Number(Term):
     def __str__(self) -> str:
         return self.name
 
-    def match(self, at: Editor, value: int | None, binds: Binds) -> Iterator[Binds]:
+    def match(self, at: Place, value: int | None, binds: Binds) -> Iterator[Binds]:
         found = at.number(value)
         if found is None:
             return
@@ -208,11 +222,11 @@ class Call(Term):
             return f"{texts[0]}^{texts[1]}"
         return f"{self.name}({', '.join(map(str, self.args))})"
 
-    def match(self, at: Editor, value: int | None, binds: Binds) -> Iterator[Binds]:
+    def match(self, at: Place, value: int | None, binds: Binds) -> Iterator[Binds]:
         instr = at.producer(value, self.name)
         return iter(()) if instr is None else self.match_instr(at, instr, binds)
 
-    def match_instr(self, at: Editor, instr: Instr, binds: Binds) -> Iterator[Binds]:
+    def match_instr(self, at: Place, instr: Any, binds: Binds) -> Iterator[Binds]:
         """Yield all ways in which an instruction has this form."""
         if self._is_twice and instr.ins[0] != instr.ins[-1]:
             return
@@ -260,7 +274,7 @@ class Either(Term):
     def __str__(self) -> str:
         return str(self.terms[0])
 
-    def match(self, at: Editor, value: int | None, binds: Binds) -> Iterator[Binds]:
+    def match(self, at: Place, value: int | None, binds: Binds) -> Iterator[Binds]:
         for form in self.terms:
             yield from form.match(at, value, binds)
 
@@ -288,7 +302,7 @@ def term(value: Any) -> Term:
 
 
 def _match_all(
-    at: Editor, terms: tuple[Term, ...], values: tuple[int | None, ...], binds: Binds
+    at: Place, terms: tuple[Term, ...], values: tuple[int | None, ...], binds: Binds
 ) -> Iterator[Binds]:
     if len(values) != len(terms):
         return
@@ -299,7 +313,7 @@ def _match_all(
         yield from _match_all(at, terms[1:], values[1:], found)
 
 
-def _attribute(at: Editor, instr: Instr, key: str) -> Any:
+def _attribute(at: Place, instr: Any, key: str) -> Any:
     """Return an attribute; axes are counted from the front."""
     op: Any = instr.op
     rank = at.spec(instr.ins[0]).rank

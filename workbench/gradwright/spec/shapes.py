@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import ShapeError
-from .dims import AnyDim, Dim, Shape, joined
+from .dims import AnyDim, Dim, Shape, joined, larger
 
 
 def differ(a: AnyDim, b: AnyDim) -> bool:
@@ -14,6 +14,21 @@ def differ(a: AnyDim, b: AnyDim) -> bool:
         return False
     rest = a - b
     return not isinstance(rest, Dim)
+
+
+def are_equal(a: AnyDim, b: AnyDim) -> bool:
+    """Tell whether two dimensions are equal, for all sizes; ShapeError where it depends on these.
+
+    >>> from gradwright.spec import Dim
+    >>> from gradwright.spec.shapes import are_equal
+    >>> are_equal(Dim.symbol("B"), Dim.symbol("B")), are_equal(Dim.symbol("B"), -1)
+    (True, False)
+    """
+    if a == b:
+        return True
+    if larger(a, b + 1) == a or larger(b, a + 1) == b:
+        return False
+    raise ShapeError(f"whether {a} is {b} depends on sizes", need="sizes that are known")
 
 
 def shapes_differ(a: Sequence[AnyDim], b: Sequence[AnyDim]) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 import gradwright as gw
 from gradwright import Graph
 from gradwright.ops import Entries, Entry
+from gradwright.ops.reference.kinds import shown_types
 from gradwright.words.spelling import spellings
 
 from ..graph.panel import GraphView
@@ -97,10 +98,13 @@ class OpReference(widgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
     def _narrow(self, _: Any = None) -> None:
         space = self._space.value
         within = Entries([e for e in self._all if space in (EVERYWHERE, e.op.namespace)])
-        found = within.search(self._search.value)
-        wanted = self._search.value.strip().lower().replace(" ", "_")
-        ranked = sorted(found, key=lambda e: _distance(e, wanted))
-        self._count.value = f"{len(found)} of {len(self._all)}"
+        wanted = self._search.value.strip()
+        narrowed = within.search(wanted)
+        name = wanted.lower().replace(" ", "_")
+        ranked = sorted(narrowed, key=lambda e: _distance(e, name))
+        if not ranked:  # not all words occur, or some are misspelt
+            ranked = list(gw.ops.search(wanted, namespace="" if space == EVERYWHERE else space))
+        self._count.value = f"{len(ranked)} of {len(self._all)}"
         self._list.options = [(e.call.removeprefix("gw."), e) for e in ranked]
         self._list.value = ranked[0] if ranked else None
 
@@ -173,26 +177,38 @@ def _print(value: Any) -> None:
 
 def page(entry: Entry, printed: str) -> str:
     """Return an op's page as HTML: call, text, attributes, other names, and its example as run."""
-    op = entry.op
+    told = entry.descriptor
     text = re.split(r"(?m)^>>> ", entry.doc, maxsplit=1)[0].rstrip()
     parts = [f"<h3>{html.escape(entry.signature)}</h3>"]
     for number, paragraph in enumerate(text.split("\n\n")):
         tag = "pre" if number == 1 else "p"  # the formula keeps its lines
         parts.append(f"<{tag}>{_marked(paragraph)}</{tag}>")
-    if op.attrs:
+    if told["attributes"]:
         rows = "".join(
-            f"<tr><td><code>{html.escape(name)}</code></td><td>{html.escape(declared.type)}</td>"
-            f"<td>{_marked(declared.text)}</td></tr>"
-            for name, declared in op.attrs.items()
+            f"<tr><td><code>{html.escape(a['name'])}</code></td>"
+            f"<td>{html.escape(shown_types(a['types']))}</td><td>{_marked(_attribute(a))}</td></tr>"
+            for a in told["attributes"]
         )
         parts.append(f"<table>{rows}</table>")
-    kind = "composite: built from other ops" if op.is_composite() else "primitive"
-    also = [kind, *([f"ONNX {entry.onnx}"] if entry.onnx else [])]
+    kind = told["kind"] if told["kind"] != "general" else ""
+    how = "built from other ops" if told["composite"] else "primitive"
+    also = [": ".join(filter(None, (kind, how))), *([f"ONNX {entry.onnx}"] if entry.onnx else [])]
+    also += [f"part of ONNX's {name}" for name in told["onnx_parts"]]
     also += [f"SameDiff {name}" for name in entry.samediff]
     parts.append(f'<p class="gw-also">{html.escape("; ".join(also))}</p>')
     if printed:
         parts.append(f"<pre>{html.escape(printed)}</pre>")
     return f'<div class="gw-op">{"".join(parts)}</div>'
+
+
+def _attribute(told: dict[str, Any]) -> str:
+    """Return what an attribute is, what there is to choose from, and within which bounds."""
+    text = str(told["doc"])
+    if "choices" in told:
+        text += f" One of {', '.join(map(repr, told['choices']))}."
+    bounds = {"at least": "least", "at most": "most"}
+    stated = [f"{words} {told[key]:g}" for words, key in bounds.items() if key in told]
+    return f"{text} {' and '.join(stated).capitalize()}." if stated else text
 
 
 def _marked(text: str) -> str:

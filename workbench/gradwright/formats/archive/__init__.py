@@ -15,14 +15,13 @@ No code is stored and none is imported: ops are found by name and version among 
 
 from .. import onnx
 from .archive import load, load_state, save
-from .report import ArchiveInfo, ShardInfo, inspect
+from .report import ArchiveInfo, ShardInfo
 from .unknown import UnknownOp
 
 __all__ = [
     "ArchiveInfo",
     "ShardInfo",
     "UnknownOp",
-    "inspect",
     "load",
     "load_state",
     "onnx",

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...errors import ArchiveError
-from ..registry import Format, ModelInfo, TensorRange
+from ..memory import Memory
+from ..registry import Format, TensorRange
+from ..report import ModelInfo
 from ..source import Source, naming, stream
 from .archive import STATE, VALUES, states_of
 from .container import FORMAT_NAME, MANIFEST, Reader
-from .report import described
+from .report import described, memory_of
 from .tensors import ranges_in
 
 
@@ -48,6 +50,12 @@ def inspect(source: Source) -> ModelInfo:
         return described(reader, Path(source.name))
 
 
+def memory(source: Source, info: ModelInfo, sizes: Mapping[str, int]) -> Memory:
+    """Return what the graph would take at certain sizes of its inputs."""
+    with opened(source) as reader:
+        return memory_of(reader, info, sizes)
+
+
 def tensors(source: Source) -> Mapping[str, TensorRange]:
     """Return the arrays of the graph, and those of states as ``state:name``."""
     with opened(source) as reader:
@@ -66,4 +74,5 @@ FORMAT = Format(
     inspect=inspect,
     tensors=tensors,
     use="gw.load(path), gw.inspect(path)",
+    memory=memory,
 )

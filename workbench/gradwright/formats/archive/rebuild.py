@@ -205,7 +205,7 @@ class GraphReader:
                 check_name(name)
             by_name[name] = row
         references = {
-            name: [_reference(r, f"{where}, node {name!r}") for r in row.get("in", ())]
+            name: [reference_of(r, f"{where}, node {name!r}") for r in row.get("in", ())]
             for name, row in by_name.items()
         }
         nodes: dict[str, Node] = {}
@@ -342,7 +342,7 @@ def _dim(value: Any, where: str) -> int | Dim:
         return Dim.parse(expect(value, str, "known", where))
 
 
-def _reference(value: Any, where: str) -> Reference | None:
+def reference_of(value: Any, where: str) -> Reference | None:
     """Return node name and output of ``split:1``."""
     if value is None:
         return None
@@ -363,7 +363,7 @@ def _output(nodes: Mapping[str, Node], reference: Reference, where: str) -> Tens
 
 
 def _tensor(graph: Graph, text: str, where: str) -> Tensor:
-    reference = _reference(text, where)
+    reference = reference_of(text, where)
     if reference is None or reference[0] not in graph._nodes:
         raise ArchiveError(f"no node is called {text[:60]!r}", where=where)
     return _output(graph._nodes, reference, where)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...errors import ArchiveError
+from ...graph import Placeholder
 from ...spec import TensorSpec
-from ...words.tables import size
-from ..registry import ModelInfo
-from .archive import STATE, VALUES, AnyPath, opened, states_of
+from ...words.tables import Table, size
+from ..memory import Memory, Use, check_sizes, estimated
+from ..report import ModelInfo, some, table
+from .archive import STATE, VALUES, states_of
 from .attributes import find_class, op_fields
 from .container import Reader
-from .document import DOCUMENT, SOURCES
-from .rebuild import Document, SpecReader
+from .document import DOCUMENT, SOURCES, STORED
+from .rebuild import Document, SpecReader, reference_of
 from .tensors import shards_in
-
-MAX_ITEMS, MAX_ROWS = 12, 20
-"""How much of a list ``repr`` shows."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,18 @@ class ArchiveInfo(ModelInfo):
     >>> path = pathlib.Path(tempfile.mkdtemp(), "line.gw")
     >>> g.save(path)
     >>> gw.inspect(path)
-    line.gw: graph 'line', 3 nodes, 1.35 kB
-      placeholders  x f32[B, 2]
+    line.gw: a graph archive 'line', 3 nodes, 1.35 kB
+      inputs        x f32[B, 2]
       ops           matmul 1
-      variables     1 with 2 elements, 2 elements trainable
+      tensors       1 with 2 elements
       dtypes        float32 8 B
+      variables     1 with 2 elements, 2 elements trainable
+      largest tensors
+      tensor  spec       bytes
+      w       f32[2, 1]  8
+      files
       shard                              tensors  bytes
-      ─────────────────────────────────────────────────
-      values/00001-of-00001.safetensors        1     72
+      values/00001-of-00001.safetensors  1        72
     """
 
     nodes: int
@@ -70,59 +73,34 @@ class ArchiveInfo(ModelInfo):
     shards: tuple[ShardInfo, ...]
     states: tuple[str, ...]
 
-    def __repr__(self) -> str:
-        return "\n".join(self._lines())
+    def title(self) -> str:
+        """Return what it is, in a line."""
+        return f"{self.format} {self.name!r}, {self.nodes:,} nodes, {size(self.nbytes)}"
 
-    def _lines(self) -> Iterator[str]:
+    def facts(self) -> dict[str, str]:
+        """Return what is told in a line each."""
         elements = {n: s.size for n, s in self.variables.items()}
         trained = sum(elements[n] for n in self.trainable)
-        facts = {
-            "placeholders": _some(f"{n} {s}" for n, s in self.placeholders.items()),
-            "ops": _some(f"{n} {k:,}" for n, k in self.ops.items()),
-            "unknown ops": _some(f"{n} {why}" for n, why in self.unknown_ops.items()),
-            "variables": f"{len(elements):,} with {sum(elements.values()):,} elements, "
-            f"{trained:,} elements trainable",
-            "dtypes": _some(f"{n} {size(k)}" for n, k in self.dtypes.items()),
-            "states": _some(self.states),
+        variables = (
+            f"{len(elements):,} with {sum(elements.values()):,} elements, "
+            f"{trained:,} elements trainable"
+        )
+        return {**super().facts(), "variables": variables, "states": some(self.states)}
+
+    def tables(self) -> list[Table]:
+        """Return what is told in rows."""
+        rows = [[s.file or s.member, f"{len(s.tensors):,}", f"{s.nbytes:,}"] for s in self.shards]
+        return [*super().tables(), table("files", ["shard", "tensors", "bytes"], rows)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON has it."""
+        shards = [{"member": s.member, "file": s.file, "bytes": s.nbytes} for s in self.shards]
+        return {
+            **super().as_dict(),
+            "trainable": list(self.trainable),
+            "states": list(self.states),
+            "shards": shards,
         }
-        yield f"{self.path.name}: graph {self.name!r}, {self.nodes:,} nodes, {size(self.nbytes)}"
-        yield from (f"  {label:<12}  {text}" for label, text in facts.items() if text)
-        rows = [
-            (s.file or s.member, f"{len(s.tensors):,}", f"{s.nbytes:,}")
-            for s in self.shards[:MAX_ROWS]
-        ]
-        table = [("shard", "tensors", "bytes"), *rows]
-        widths = [max(len(r[i]) for r in table) for i in range(3)]
-        for i, row in enumerate(table):
-            yield f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}"
-            if i == 0:
-                yield "  " + "─" * (sum(widths) + 4)
-        if len(self.shards) > MAX_ROWS:
-            yield f"  and {len(self.shards) - MAX_ROWS:,} more"
-
-
-def _some(items: Iterable[str]) -> str:
-    found = list(items)
-    more = f", and {len(found) - MAX_ITEMS:,} more" if len(found) > MAX_ITEMS else ""
-    return ", ".join(found[:MAX_ITEMS]) + more
-
-
-def inspect(path: AnyPath) -> ArchiveInfo:
-    """Return sizes, dtypes, op counts, placeholders and shards of an archive, reading no arrays.
-
-    Raises ArchiveError where the file is damaged; the checksums of arrays are not verified.
-
-    >>> import gradwright as gw, tempfile, pathlib
-    >>> g = gw.Graph("line")
-    >>> y = g.placeholder("x", ("B", 2)) @ g.variable("w", (2, 1))
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "line.gw")
-    >>> g.save(path)
-    >>> info = gw.inspect(path)
-    >>> info.ops, str(info.placeholders["x"]), info.shards[0].tensors
-    ({'matmul': 1}, 'f32[B, 2]', {'w': f32[2, 1]})
-    """
-    with opened(path) as reader:
-        return described(reader, Path(path))
 
 
 def described(reader: Reader, path: Path) -> ArchiveInfo:
@@ -145,7 +123,7 @@ def described(reader: Reader, path: Path) -> ArchiveInfo:
         nbytes=reader.nbytes,
         name=document.name,
         ops=ops,
-        unknown_ops=unknown,
+        unknown_ops={name: why for name, (why, _) in unknown.items()},
         tensors=tensors,
         nodes=len(document.rows),
         placeholders={r["name"]: specs.read(r["out"][0], DOCUMENT) for r in rows["placeholder"]},
@@ -153,7 +131,27 @@ def described(reader: Reader, path: Path) -> ArchiveInfo:
         trainable=tuple(r["name"] for r in rows["variable"] if r.get("trainable")),
         shards=shards,
         states=tuple(states),
+        inputs={r["name"]: str(specs.read(r["out"][0], DOCUMENT)) for r in rows["placeholder"]},
+        unknown_nodes={name: tuple(nodes) for name, (_, nodes) in unknown.items()},
     )
+
+
+def memory_of(reader: Reader, info: ModelInfo, sizes: Mapping[str, int]) -> Memory:
+    """Return what the graph of an open archive would take at certain sizes of its inputs."""
+    rows, specs = Document(reader.json(DOCUMENT)).rows, SpecReader()
+    place = {row["name"]: i for i, row in enumerate(rows)}
+    uses, inputs, weights = [], {}, []
+    for row in rows:
+        results = tuple(specs.read(text, DOCUMENT) for text in row["out"])
+        if row["op"] == Placeholder.name:
+            inputs[row["name"]] = results[0]
+        elif row["op"] in STORED:
+            weights.append(info.tensors[row["name"]])
+        refs = [reference_of(ref, DOCUMENT) for ref in row.get("in", ())]
+        reads = tuple(place[ref[0]] for ref in refs if ref is not None and ref[0] in place)
+        uses.append(Use(results, reads, row["op"] in SOURCES))
+    check_sizes(sizes, inputs)
+    return estimated(uses, weights, inputs.values(), sizes)
 
 
 def _prefix(member: str) -> str:
@@ -162,11 +160,14 @@ def _prefix(member: str) -> str:
     return "" if folder == VALUES else folder.removeprefix(f"{STATE}/") + ":"
 
 
-def _count_ops(document: Document) -> tuple[dict[str, int], dict[str, str]]:
-    """Return how often each op occurs, most frequent first, and which ones are not known here."""
+def _count_ops(document: Document) -> tuple[dict[str, int], dict[str, tuple[str, list[str]]]]:
+    """Return how often each op occurs, most frequent first, and which are not known, why and where.
+
+    An op may be unknown inside of another.
+    """
     counts: dict[str, int] = {}
-    unknown: dict[str, str] = {}
-    looked_up: set[tuple[str, int]] = set()
+    unknown: dict[str, tuple[str, list[str]]] = {}
+    looked_up: dict[tuple[str, int], str] = {}
     for row in (*document.rows, *(r for g in document.graphs for r in g["nodes"])):
         if row["op"] in SOURCES:
             continue
@@ -174,9 +175,10 @@ def _count_ops(document: Document) -> tuple[dict[str, int], dict[str, str]]:
         for found in _ops_in(row):
             name, version, _ = op_fields(found, DOCUMENT)
             if (name, version) not in looked_up:
-                looked_up.add((name, version))
-                if isinstance(why := find_class(name, version), str):
-                    unknown[name] = why
+                why = find_class(name, version)
+                looked_up[name, version] = why if isinstance(why, str) else ""
+            if why := looked_up[name, version]:
+                unknown.setdefault(name, (why, []))[1].append(row["name"])
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))), unknown
 
 

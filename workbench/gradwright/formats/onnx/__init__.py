@@ -15,19 +15,40 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphError
-from ...files.whole import replacing
 from ...graph import Graph, Tensor
 from ...ops import missing
+from ...rewrite.recognition import kinds
+from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
 from .node import ONNX
+from .runtime.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from onnx import ModelProto
 
-__all__ = ["OnnxOp", "load", "operators", "reads", "save", "to_model"]
+    from ..foreign import Attributes, Outputs
+    from ..foreign.known import Known
+    from ..foreign.rules import Conditions, Rule, Source
+
+__all__ = [
+    "Chosen",
+    "Fixed",
+    "Item",
+    "OnnxOp",
+    "Runner",
+    "Value",
+    "attribute",
+    "forget",
+    "load",
+    "maps",
+    "operators",
+    "reads",
+    "save",
+    "to_model",
+]
 
 
 def _enter_readers() -> None:
@@ -51,6 +72,7 @@ def load(
     *,
     trainable: bool = False,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    recognize: bool | Collection[str] = False,
 ) -> Graph:
     """Return an ONNX model as a graph; inputs and outputs keep their names.
 
@@ -59,6 +81,9 @@ def load(
     ``shapes={"x": ("B", 3, None)}`` states shapes of inputs, where the model leaves sizes or a
     rank open: sizes, symbols, or None for any size. ``g[...]`` and feeds know each tensor of the
     model's graph by the model's name too, such as ``/encoder/Add_output_0``.
+    With ``recognize=True`` attention, norms, rotary embeddings and activations that the exporter
+    wrote out are one op each, or those of some kinds, ``{"attention", "gelu"}``, and what no output
+    needs is left out: :func:`gradwright.recognize`, which called by itself also tells what it did.
 
     Raises:
         ArchiveError: the model is damaged, unsafe, or not valid; says which node and why.
@@ -75,7 +100,8 @@ def load(
     _need_onnx()
     from .importer import import_model
 
-    return import_model(model, trainable, shapes)
+    wanted = kinds() if recognize is True else recognize or ()
+    return import_model(model, trainable, wanted, shapes)
 
 
 def to_model(
@@ -96,10 +122,14 @@ def to_model(
     ['Mul']
     """
     _need_onnx()
+    return _exported(graph, outputs, opset)
+
+
+def _exported(*what: Any) -> ModelProto:
     from . import writers  # noqa: F401 - enters them
     from .exporter import export_graph
 
-    return export_graph(graph, outputs, opset)
+    return export_graph(*what)
 
 
 def save(
@@ -108,8 +138,18 @@ def save(
     outputs: Sequence[Tensor | str] | None = None,
     *,
     opset: int = 23,
+    external: bool | None = None,
+    threshold: int = 1024,
 ) -> None:
     """Write the inference graph as an ONNX file, as a whole or not at all; see :func:`to_model`.
+
+    With ``external=True`` tensors of ``threshold`` bytes and more lie in a file beside it, called
+    ``model.onnx.data`` where ``path`` ends with ``model.onnx``; unless told, they do if they have
+    more than 2 GB together, which no ONNX file holds by itself.
+
+    Raises:
+        GraphError: the tensors that the file itself would hold are too large.
+        OSError: the files cannot be written; those that were there before are as they were.
 
     >>> import gradwright as gw, tempfile, pathlib
     >>> g = gw.Graph()
@@ -119,45 +159,133 @@ def save(
     >>> gw.onnx.load(path).output({"x": [-1.0, 2.0]}, "y")["y"].tolist()
     [0.0, 2.0]
     """
-    data = to_model(graph, outputs, opset=opset).SerializeToString(deterministic=True)
-    with replacing(path) as file:
-        file.write(data)
+    _need_onnx()
+    from .saving import Outside, write_model
+
+    outside = Outside(external, threshold)
+    write_model(path, _exported(graph, outputs, opset, outside.tensors), outside)
 
 
-def operators() -> Mapping[tuple[str, str], Any]:
+def operators() -> Known:
     """Return what is read: (domain, operator) -> how, without those known by function body alone.
+
+    It prints as a table, which says for each operator who reads it, and has ``to_json()``.
 
     >>> import gradwright as gw
     >>> ("", "Conv") in gw.onnx.operators()
     True
+    >>> print(gw.onnx.operators().table().rows[0])
+    ['', 'Abs', '6', 'op abs', '']
     """
     return ONNX.known()
 
 
 def reads(
-    *op_types: str, domain: str = "", since: int = 1
+    *op_types: str,
+    domain: str = "",
+    since: int = 1,
+    attributes: Attributes | None = None,
+    values: Sequence[int] = (),
+    outputs: Outputs | None = None,
+    takes_dims: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Have a function read operators of ONNX, or of a domain of your own.
 
     The function is given the node, whose attributes are ``node["name"]`` and
     ``node.get("name", default)``, and its inputs as tensors, None for one that is left out; it
-    returns a tensor, or one per output. It serves models whose opset of the domain is ``since`` or
-    newer, and takes the place of a reader that is there. It is kept as long as the process runs.
+    returns a tensor, or one per output, of which ``node.wanted`` says what is read. A sub-graph is
+    ``node.graph("body")``, a function of tensors.
+
+    It serves models whose opset of the domain is ``since`` or newer, and goes before all else that
+    knows the operator: ours, ONNX's function bodies, and functions of the model. It is kept as long
+    as the process runs, or until :func:`forget`; entered again, as by a cell that runs again, it
+    takes its own place.
+
+    ``attributes`` describes them, by :func:`attribute` or by their defaults alone: they are checked
+    before the function is called. ``values`` are numbers of inputs that the function is given as
+    arrays, for they say what is done; where they are computed, the node waits for the run, and
+    ``outputs(node, *specs)`` says what is known before.
 
     >>> import gradwright as gw
     >>> from onnx import helper
-    >>> @gw.onnx.reads("Scale", domain="mine")
+    >>> @gw.onnx.reads("Scale", domain="mine", attributes={"factor": 1.0})
     ... def scale(node, x):
-    ...     return x * node.get("factor", 1.0)
+    ...     return x * node["factor"]
     >>> x, y = (helper.make_tensor_value_info(name, 1, ["B"]) for name in "xy")
     >>> node = helper.make_node("Scale", ["x"], ["y"], domain="mine", factor=2.0)
     >>> opsets = [helper.make_opsetid("", 20), helper.make_opsetid("mine", 1)]
     >>> model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opsets)
     >>> gw.onnx.load(model).output({"x": [1.0, 3.0]}, "y")["y"].tolist()
     [2.0, 6.0]
+    >>> gw.onnx.forget("Scale", domain="mine")
     """
-    ONNX.open()  # those that come with gradwright are there first
-    return ONNX.reads(*op_types, domain=domain, since=since)
+    return ONNX.reads(
+        *op_types, domain=domain, since=since, attributes=attributes, values=values,
+        outputs=outputs, takes_dims=takes_dims, by_user=True,
+    )  # fmt: skip
+
+
+def maps(
+    op_type: str,
+    op: str | Chosen,
+    *,
+    domain: str = "",
+    since: int = 1,
+    attributes: Attributes | None = None,
+    takes: Mapping[str, Source] | None = None,
+    inputs: Sequence[int | str] | None = None,
+    leaves: Sequence[str] = (),
+    needs: Conditions | None = None,
+    gives: Conditions | None = None,
+    outputs: Outputs | None = None,
+    takes_dims: bool = False,
+) -> Rule:
+    """Have an operator read as an op of ours, by a rule instead of a function.
+
+    ``attributes`` describes those of the operator, as in :func:`reads`. Each becomes the op's of
+    the same name; ``takes`` says where others of the op come from: ``"theirs"`` by another name,
+    ``Value(1)`` from an input, ``Chosen("mode", {"avg": "mean"})`` by what a value stands for,
+    ``Item("pads", 0)``, ``Fixed(3)``, or a tuple of these. ``inputs`` are the op's inputs in order,
+    numbers of theirs or names of attributes that are inputs here; ``leaves`` are attributes without
+    a meaning for the op. ``needs`` holds of each node, ``gives`` of what it becomes:
+    ``{"a batch": lambda node, x: x.rank == 4}``.
+
+    It goes before all else, as a reader does, and is taken back by :func:`forget`.
+
+    Raises:
+        GraphError: the rule does not fit the op: it says which attribute.
+
+    >>> import gradwright as gw
+    >>> rule = gw.onnx.maps(
+    ...     "Ramp", "leaky_relu", domain="mine",
+    ...     attributes={"steep": gw.onnx.attribute(float, 0.1, least=0.0)},
+    ...     takes={"negative_slope": "steep"},
+    ... )
+    >>> rule.as_dict()
+    {'op': 'leaky_relu', 'takes': {'negative_slope': 'steep'}}
+    >>> gw.onnx.forget("Ramp", domain="mine")
+    """
+    return ONNX.maps(
+        op_type, op, domain=domain, since=since, attributes=attributes, takes=takes,
+        inputs=inputs, leaves=leaves, needs=needs, gives=gives, outputs=outputs,
+        takes_dims=takes_dims, by_user=True,
+    )  # fmt: skip
+
+
+def forget(*op_types: str, domain: str = "") -> None:
+    """Take back what :func:`reads` and :func:`maps` have entered; what stood there before is back.
+
+    Raises GraphError where nothing has been entered for one of the operators.
+
+    >>> import gradwright as gw
+    >>> @gw.onnx.reads("Relu")
+    ... def relu(node, x):
+    ...     return gw.nn.elu(x)
+    >>> gw.onnx.forget("Relu")
+    >>> gw.onnx.operators()["", "Relu"][0].says
+    'op relu'
+    """
+    ONNX.forget(*op_types, domain=domain)
 
 
 def __getattr__(name: str) -> Any:

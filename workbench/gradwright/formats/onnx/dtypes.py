@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import ArchiveError, DTypeError
+from ...errors import ArchiveError, DTypeError, MemoryLimitError
+from ...shared import default_bytes
 from ...spec import dtype as as_dtype
 from ...spec import dtype_name
+from .external import Beside
 
 if TYPE_CHECKING:
     from onnx import SparseTensorProto, TensorProto
@@ -24,6 +27,8 @@ ELEMENT_TYPES: dict[int, str] = {
     21: "uint4", 22: "int4", 23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
 """Number of ``TensorProto.DataType`` -> name of the dtype."""
+NARROW = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+"""Dtypes whose elements share bytes where they are stored -> bits."""
 _NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
 
 
@@ -47,8 +52,8 @@ def element_type(d: np.dtype[Any]) -> int:
     return number
 
 
-def to_array(tensor: TensorProto, folder: Path | None) -> Array:
-    """Return a stored tensor; external data comes from ``folder``, the model's own.
+def to_array(tensor: TensorProto, beside: Beside) -> Array:
+    """Return a stored tensor, which nobody writes: external data is mapped, and read when used.
 
     Raises ArchiveError where the data does not fit, lies outside, or is of a type without dtype.
     """
@@ -60,7 +65,7 @@ def to_array(tensor: TensorProto, folder: Path | None) -> Array:
         if any(n < 0 for n in tensor.dims):
             raise ArchiveError(f"its shape is {tuple(tensor.dims)}")
         if tensor.data_location == tensor.EXTERNAL:
-            tensor = _with_external_data(tensor, folder)
+            return _external(tensor, d, beside)
         array = np.asarray(numpy_helper.to_array(tensor))
     except ArchiveError as error:
         error.where = error.where or where
@@ -71,56 +76,56 @@ def to_array(tensor: TensorProto, folder: Path | None) -> Array:
         return np.array(
             [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in array.flat], d
         ).reshape(array.shape)
-    return array.astype(d, copy=False)
+    return _usable(array.astype(d, copy=False))
 
 
-def _with_external_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
-    """Return the tensor with its bytes, read from a plain file inside the model's folder."""
-    from onnx import TensorProto
+def _external(tensor: TensorProto, d: np.dtype[Any], beside: Beside) -> Array:
+    """Return a tensor whose bytes lie in a file beside the model."""
+    from onnx import TensorProto, numpy_helper
 
-    entries = {e.key: e.value for e in tensor.external_data}
-    location = entries.get("location", "")
-    if folder is None:
-        raise ArchiveError(
-            f"its data is in the file {location[:60]!r}", hint="load the model by its path"
-        )
-    root = folder.resolve()
-    path = (root / location).resolve()
-    if not location or root not in path.parents or not path.is_file():
-        raise ArchiveError(
-            f"its data would be in {location[:60]!r}", need="a file in the folder of the model"
-        )
-    offset, length = (_whole(entries.get(key, ""), key) for key in ("offset", "length"))
-    size = path.stat().st_size
-    length = size - offset if "length" not in entries else length
-    if length < 0 or offset + length > size:
-        raise ArchiveError(
-            f"its data would be bytes {offset:,} to {offset + length:,} of {location[:60]!r}",
-            need=f"at most {size:,}",
-        )
-    with path.open("rb") as file:
-        file.seek(offset)
-        data = file.read(length)
-    return TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+    if d.kind == "T":
+        raise ArchiveError("text cannot lie outside of a model")
+    data = beside.data({e.key: e.value for e in tensor.external_data}, stored_bytes(tensor.dims, d))
+    if dtype_name(d) in NARROW:
+        held = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data.tobytes())
+        return np.asarray(numpy_helper.to_array(held)).astype(d, copy=False)
+    return _usable(np.ndarray(tuple(tensor.dims), d, data))
 
 
-def _whole(text: str, key: str) -> int:
-    if text and not (text.isdecimal() and len(text) < 20):
-        raise ArchiveError(f"its {key} is {text[:60]!r}", need="a whole number")
-    return int(text or 0)
+def _usable(array: Array) -> Array:
+    """Return an array that kernels can read: bools are 0 or 1, and elements aligned."""
+    if array.dtype == bool:
+        return np.asarray(array.view(np.uint8) != 0)
+    return array if array.flags.aligned else array.copy()
 
 
-def to_dense(sparse: SparseTensorProto, folder: Path | None) -> Array:
-    """Return a tensor stored by its elements that are not zero."""
-    values = to_array(sparse.values, folder)
-    indices = to_array(sparse.indices, folder)
-    shape = tuple(sparse.dims)
+def stored_bytes(dims: Iterable[int], d: np.dtype[Any]) -> int:
+    """Return how many bytes a tensor has where it is stored."""
+    return -(-math.prod(dims) * NARROW.get(dtype_name(d), 8 * d.itemsize) // 8)
+
+
+def to_dense(sparse: SparseTensorProto, beside: Beside) -> Array:
+    """Return a tensor stored by its elements that are not zero.
+
+    Raises MemoryLimitError where it would take more than a quarter of the memory.
+    """
+    values, indices = to_array(sparse.values, beside), to_array(sparse.indices, beside)
+    shape, where = tuple(sparse.dims), f"tensor {sparse.values.name[:60]!r}"
+    nbytes = math.prod(map(abs, shape)) * values.dtype.itemsize
+    if nbytes > default_bytes():
+        raise MemoryLimitError(
+            f"a sparse tensor would have {nbytes:,} bytes", where=where,
+            need=f"{default_bytes():,} at most",
+        )  # fmt: skip
     try:
-        dense = np.zeros(shape, values.dtype)
+        if indices.dtype != np.int64 or values.ndim != 1:
+            raise ValueError(f"values {values.shape}, indices {indices.dtype}{indices.shape}")
         if indices.ndim == 2:
-            dense[tuple(indices.T)] = values
-        else:
-            dense.reshape(-1)[indices] = values
-    except (ValueError, IndexError, MemoryError) as error:
-        raise ArchiveError(f"a sparse tensor does not fit: {error}") from None
+            indices = np.ravel_multi_index(tuple(indices.T), shape)
+        if indices.shape != values.shape or indices.min(initial=0) < 0:
+            raise ValueError(f"{values.size:,} values at {indices.shape} places")
+        dense = np.zeros(shape, values.dtype)
+        dense.reshape(-1)[indices] = values
+    except (ValueError, IndexError, OverflowError, MemoryError) as error:
+        raise ArchiveError(f"a sparse tensor does not fit: {error}", where=where) from None
     return dense

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,15 +25,22 @@ from ...op import Op
 from ...ops.convolutions.formats import back, is_first, moved
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
-from .node import ONNX
-from .output import Call, CannotExport, Output
+from .node import ONNX, PAIRED, UNREAD
+from .output import Call, CannotExport, Output, to_tensors
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
+
+Array = np.ndarray[Any, Any]
 
 
-def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> ModelProto:
-    """Return the model that computes some tensors of a graph."""
+def export_graph(
+    graph: Graph,
+    outputs: Sequence[Tensor | str] | None,
+    opset: int,
+    held: Callable[[Mapping[str, Array]], Sequence[TensorProto]] = to_tensors,
+) -> ModelProto:
+    """Return the model that computes some tensors of a graph; ``held`` makes it hold arrays."""
     from onnx import defs, helper
 
     newest = min(28, defs.onnx_opset_version())
@@ -59,19 +66,29 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
             "the graph uses ops that ONNX cannot express",
             facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
         )
-    results = [(name_output(out, known[t], wanted.get(t, t.name)), t.spec) for t in chosen]
-    made = out.graph(
-        graph.name, [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs], results
-    )
+    results, called = [], dict[str, str]()
+    for t in chosen:
+        name, own = known[t], wanted.get(t, t.name)
+        if name in called:  # several may turn out to be one tensor
+            name = out.add("Identity", [called[name]])[0]
+        called[known[t]] = name_output(out, name, own)
+        results.append((called[known[t]], t.spec))
+    given = [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs]
+    _, read = out.live(name for name, _ in results)
+    stored = {name: array for name, array in out.stored.items() if name in read}
+    made = out.graph(graph.name, given, results, held(stored))
     imports = [helper.make_opsetid("", opset)]
     imports += [helper.make_opsetid(d, DOMAINS[d]) for d in sorted(out.domains) if d in DOMAINS]
     return helper.make_model(
         made, opset_imports=imports, producer_name="gradwright",
-        ir_version=helper.find_min_ir_version_for(imports),
+        ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True),
     )  # fmt: skip
 
 
-DOMAINS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+DOMAINS = {
+    **{"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1},
+    "com.microsoft": 1,
+}
 
 
 def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -129,6 +146,8 @@ def write_nodes(
     path: str = "",
 ) -> None:
     """Write nodes in order, of which ``results`` leave; ``names`` gets their outputs."""
+    nodes = list(nodes)
+    read = {t for node in nodes for t in node.inputs}
     for node in nodes:
         if all(t in names for t in node.outputs):
             continue
@@ -142,7 +161,10 @@ def write_nodes(
             names[t] = out.fresh(label)
             continue
         xs = [None if x is None else names.get(x, "") for x in node.inputs]
-        kept = [x for x, name in zip(node.inputs, xs, strict=True) if x is not None and not name]
+        unread = UNREAD[node.op.name](node.op, len(xs)) if node.op.name in UNREAD else ()
+        kept = [
+            x for i, x in enumerate(node.inputs) if x is not None and not xs[i] and i not in unread
+        ]
         if kept and path:  # a residual, which only gradients use in ONNX's eyes
             raise CannotExport
         if kept:
@@ -152,7 +174,7 @@ def write_nodes(
         made = write(
             out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
             [y.spec for y in node.outputs], label,
-            [bool(y.uses) or y in results for y in node.outputs],
+            [y in read or y in results for y in node.outputs],
         )  # fmt: skip
         for y, name in zip(node.outputs, made, strict=False):
             names[y] = name
@@ -178,7 +200,10 @@ def write(
     if not is_first(op):
         return _write_channels_first(call)
     at = len(out.nodes)
-    for way in (ONNX.writers.get(op.name, write_by_rule), _write_expansion):
+    first = ONNX.writers.get(op.name, write_by_rule)
+    if any(s is not None and s.dtype.kind == "c" for s in (*specs, *results)):
+        first = PAIRED.get(op.name, _write_expansion)
+    for way in (first, _write_expansion):
         try:
             made = way(call)
         except CannotExport:
@@ -209,6 +234,7 @@ def _write_expansion(call: Call) -> list[str]:
     op = call.op
     if not op.is_composite():
         raise CannotExport
+    call.out.root.opened.add(call.name)
     sub = expansion(op, call.specs)
     return write_subgraph(call.out, sub, [x for x in call.xs if x], call.name)
 

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import collections
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from ...errors import ArchiveError
-from ...spec import dtype_name
-from ..registry import Format, ModelInfo, Range, TensorRange
+from ...spec import TensorSpec, dtype_name
+from ..registry import Format, Range, TensorRange
+from ..report import ModelInfo
 from ..source import Source, naming
-from .dtypes import from_element_type
-from .model import MAX_DEPTH, is_known, normal_domain
+from .census import Census, called
+from .dtypes import NARROW, from_element_type, stored_bytes
+from .external import place
+from .outline import memory
 from .wire import BYTES, VARINT, Field, Pages, fields
 
-IR_VERSION, GRAPH, OPSET, FUNCTION = 1, 7, 8, 25  # fields of ModelProto
-NODE, NAME, INITIALIZER, SPARSE = 1, 2, 5, 15  # of GraphProto
-FUNCTION_NAME, FUNCTION_NODE, FUNCTION_OPSET, FUNCTION_DOMAIN = 1, 7, 9, 10  # of FunctionProto
-OP_TYPE, ATTRIBUTE, DOMAIN = 4, 5, 7  # of NodeProto
-SUBGRAPH, SUBGRAPHS = 6, 11  # of AttributeProto
+IR_VERSION, PRODUCER, PRODUCER_VERSION = 1, 2, 3  # fields of ModelProto
+GRAPH, OPSET, FUNCTION = 7, 8, 25
+NAME, INITIALIZER, SPARSE = 2, 5, 15  # of GraphProto
 DIMS, DATA_TYPE, TENSOR_NAME, RAW, EXTERNAL, LOCATION = 1, 2, 8, 9, 13, 14  # of TensorProto
 FORMS = {4: "", 5: "varints", 6: "text", 7: "varints", 10: "", 11: "varints"}
 """Field of TensorProto that holds typed data -> how bytes stand for elements."""
-NARROW = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
-"""Dtypes whose elements share bytes -> bits."""
+
+Outside = Callable[[Mapping[str, str], int], Range]
+"""What places external data of so many bytes."""
 
 
 def recognise(source: Source) -> bool | None:
@@ -65,8 +65,10 @@ def tensors(source: Source) -> Mapping[str, TensorRange]:
         return found
 
 
-def _tensor(proto: Field) -> tuple[str, TensorRange]:
-    """Return the name of a tensor and where it lies."""
+def _tensor(
+    proto: Field, text: Callable[[Field], str] = Field.text, outside: Outside | None = None
+) -> tuple[str, TensorRange]:
+    """Return the name of a tensor and where it lies; ``outside`` places external data."""
     name, number, is_external = "", 0, False
     shape: list[int] = []
     held: dict[int, list[Range]] = {}
@@ -77,7 +79,7 @@ def _tensor(proto: Field) -> tuple[str, TensorRange]:
         elif f.number == DATA_TYPE:
             number = f.value
         elif f.number == TENSOR_NAME:
-            name = f.text()
+            name = text(f)
         elif f.number == RAW or f.number in FORMS:
             held.setdefault(f.number, []).append(Range(f.start, f.size))
         elif f.number == EXTERNAL:
@@ -91,42 +93,24 @@ def _tensor(proto: Field) -> tuple[str, TensorRange]:
         if any(n < 0 for n in shape):
             raise ArchiveError(f"its shape is {tuple(shape)}")
         count = math.prod(shape)
-        bits = NARROW.get(dtype_name(dtype), 8 * dtype.itemsize)
-        nbytes = -(-count * bits // 8)
-        form = "packed" if bits < 8 else ""
+        nbytes = stored_bytes(shape, dtype)
+        is_packed = dtype_name(dtype) in NARROW
+        form = "packed" if is_packed else ""
         if is_external:
-            return name, TensorRange(dtype, tuple(shape), (_outside(external, nbytes),), form)
+            at = (outside or place)(external, nbytes)
+            return name, TensorRange(dtype, tuple(shape), (at,), form)
         if len(held) > 1:
             raise ArchiveError("its data is given twice")
         kind, ranges = next(iter(held.items()), (RAW, []))
         form = form if kind == RAW else FORMS[kind]
         stored = sum(r.nbytes for r in ranges)
-        numbers = nbytes if bits < 8 else count
+        numbers = nbytes if is_packed else count
         fits = {"text": len(ranges) == count, "varints": numbers <= stored <= 10 * numbers}
         if not fits.get(form, stored == nbytes):
             raise ArchiveError(
                 f"its data has {stored:,} bytes", need=f"those of {count:,} elements"
             )
         return name, TensorRange(dtype, tuple(shape), tuple(ranges), form)
-
-
-def _outside(external: Mapping[str, str], nbytes: int) -> Range:
-    """Return where external data lies: in a file of the model's own folder."""
-    location = external.get("location", "")
-    path = PurePosixPath(location.replace("\\", "/"))
-    if not location or path.is_absolute() or ".." in path.parts or ":" in location:
-        raise ArchiveError(
-            f"its data would be in {location[:60]!r}", need="a file in the folder of the model"
-        )
-    sizes = {}
-    for key in ("offset", "length"):
-        text = external.get(key, "")
-        if text and not (text.isascii() and text.isdecimal() and len(text) < 20):
-            raise ArchiveError(f"its {key} is {text[:60]!r}", need="a whole number")
-        sizes[key] = int(text) if text else {"offset": 0, "length": nbytes}[key]
-    if sizes["length"] != nbytes:
-        raise ArchiveError(f"its data has {sizes['length']:,} bytes", need=f"{nbytes:,}")
-    return Range(sizes["offset"], nbytes, path.as_posix())
 
 
 def _sparse(proto: Field) -> tuple[str, TensorRange]:
@@ -144,101 +128,85 @@ def _sparse(proto: Field) -> tuple[str, TensorRange]:
     return name, TensorRange(values.dtype, tuple(shape), values.ranges + indices.ranges, "sparse")
 
 
-# -- ops -------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Ops:
-    """How often each operator occurs, and which of them the model defines."""
-
-    counts: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
-    opsets: dict[str, int] = field(default_factory=dict)
-    functions: set[tuple[str, str]] = field(default_factory=set)
-
-    def add(self, proto: Field, number: int = NODE, depth: int = 0) -> None:
-        """Count the nodes of a graph or function, and of the graphs inside."""
-        if depth > MAX_DEPTH:
-            raise ArchiveError(f"sub-graphs nest deeper than {MAX_DEPTH}")
-        for node in proto.fields():
-            if node.number != number:
-                continue
-            op_type = domain = ""
-            for f in node.fields():
-                if f.number == OP_TYPE:
-                    op_type = f.text()
-                elif f.number == DOMAIN:
-                    domain = normal_domain(f.text())
-                elif f.number == ATTRIBUTE:
-                    for inner in f.fields():
-                        if inner.number in (SUBGRAPH, SUBGRAPHS):
-                            self.add(inner, NODE, depth + 1)
-            self.counts[domain, op_type] += 1
-
-    def define(self, proto: Field) -> None:
-        """Take a function of the model."""
-        name = domain = ""
-        for f in proto.fields():
-            if f.number == FUNCTION_NAME:
-                name = f.text()
-            elif f.number == FUNCTION_DOMAIN:
-                domain = normal_domain(f.text())
-            elif f.number == FUNCTION_OPSET:
-                self.state(f)
-        self.functions.add((domain, name))
-        self.add(proto, FUNCTION_NODE)
-
-    def state(self, proto: Field) -> None:
-        """Take the version of a domain that the model states."""
-        domain, version = "", 0
-        for f in proto.fields():
-            if f.number == 1:
-                domain = normal_domain(f.text())
-            elif f.number == 2:
-                version = f.value
-        self.opsets.setdefault(domain, version)
-
-    def unknown(self) -> Iterator[tuple[str, str]]:
-        """Yield operators that nothing knows, and why."""
-        for domain, op_type in self.counts:
-            if (domain, op_type) in self.functions:
-                continue
-            version = self.opsets.get(domain, 0)
-            try:
-                held = is_known(domain, op_type, version)
-            except ImportError:  # without the onnx package nobody can tell what schemas know
-                held = False
-            if not held:
-                yield _called(domain, op_type), f"of opset {version or 'not stated'} is not known"
-
-
-def _called(domain: str, op_type: str) -> str:
-    return f"{domain}:{op_type}" if domain else op_type
+# -- all of it -----------------------------------------------------------------------------------
 
 
 def inspect(source: Source) -> ModelInfo:
-    """Return the stored tensors of the graph, and how often each operator occurs."""
+    """Return what the model says of itself, and what to beware of; no data of tensors is read."""
     with naming(source.name):
-        ops, name = _Ops(), ""
-        later = []
-        for model in _fields(source):
-            if model.number == OPSET:
-                ops.state(model)
-            elif model.number == FUNCTION:
-                later.append(model)
-            elif model.number == GRAPH:
-                name = next((f.text() for f in model.fields() if f.number == NAME), "")
-                ops.add(model)
-        for function in later:
-            ops.define(function)
-        counts = sorted(ops.counts.items(), key=lambda item: (-item[1], item[0]))
+        census, facts = Census(), dict[int, str]()
+        specs: dict[str, TensorSpec] = {}
+        ir_version, name, graphs, functions = 0, "", list[Field](), list[Field]()
+        for f in _fields(source):
+            if f.number == IR_VERSION:
+                ir_version = f.value
+            elif f.number in (PRODUCER, PRODUCER_VERSION):
+                facts[f.number] = census.text(f)
+            elif f.number == OPSET:
+                census.state(f)
+            elif f.number == FUNCTION:
+                functions.append(f)
+            elif f.number == GRAPH:
+                graphs.append(f)
+        if not graphs:
+            raise ArchiveError("the model has no graph")
+        for graph in graphs:
+            for f in graph.fields():
+                if f.number == NAME:
+                    name = census.text(f)
+                elif f.number in (INITIALIZER, SPARSE):
+                    _take(f, source, census, specs)
+        for function in functions:
+            census.define(function)
+        for graph in graphs:
+            census.graph(graph, specs.keys())
+        census.conclude()
+        unknown = dict(census.unknown())
         return ModelInfo(
-            path=Path(source.name),
-            nbytes=source.size,
-            name=name,
-            ops={_called(*key): n for key, n in counts},
-            unknown_ops=dict(ops.unknown()),
-            tensors={name: tensor.spec for name, tensor in tensors(source).items()},
-        )
+            Path(source.name), source.size, name, census.ops(),
+            {called(*key[:2]): why for key, why in unknown.items()}, specs,
+            producer=" ".join(filter(None, map(facts.get, (PRODUCER, PRODUCER_VERSION)))),
+            versions={"IR": ir_version, **{d or "ai.onnx": n for d, n in census.opsets.items()}},
+            inputs=census.inputs,
+            outputs=census.outputs,
+            unknown_nodes={called(*key[:2]): tuple(census.nodes[key]) for key in unknown},
+            findings=tuple(census.findings),
+        )  # fmt: skip
+
+
+def _take(proto: Field, source: Source, census: Census, specs: dict[str, TensorSpec]) -> None:
+    """Take the spec of a stored tensor, and note where its data is not as it should be."""
+    wrong: list[str] = []
+
+    def outside(entries: Mapping[str, str], nbytes: int) -> Range:
+        try:
+            return place(entries, nbytes)
+        except ArchiveError as error:
+            wrong.append(error.problem)
+            return Range(0, nbytes)
+
+    if proto.number == SPARSE:
+        name, tensor = _sparse(proto)
+    else:
+        name, tensor = _tensor(proto, census.text, outside)
+    wrong += [_lacks(source, r) for r in tensor.ranges if r.file]
+    for problem in filter(None, wrong):
+        census.find(problem, f"tensor {name[:60]!r}")
+    if name in specs:
+        census.find("it is the name of 2 stored tensors", repr(name[:60]))
+    specs[name] = tensor.spec
+
+
+def _lacks(source: Source, r: Range) -> str:
+    """Return why a range of a file beside the model is not there, "" if it is."""
+    root = Path(source.name).resolve().parent
+    path = (root / r.file).resolve()
+    if root not in path.parents:
+        return f"its data would be in {r.file[:60]!r}, which leads out of the folder"
+    if not path.is_file():
+        return f"its data is in {r.file[:60]!r}, which is missing"
+    held, end = path.stat().st_size, r.start + r.nbytes
+    return f"its data ends at byte {end:,} of {r.file[:60]!r}, which has {held:,}" * (end > held)
 
 
 FORMAT = Format(
@@ -249,4 +217,5 @@ FORMAT = Format(
     inspect=inspect,
     tensors=tensors,
     use="gw.onnx.load(path)",
+    memory=memory,
 )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import ArchiveError, GradwrightError
-from ...graph import Graph, Tensor, active_graph
+from ...graph import Constant, Graph, Tensor, active_graph
 from ...ops.core.identity import Identity
-from ...spec import TensorSpec, is_floating
+from ...rewrite.recognition import recognize
+from ...spec import TensorSpec, is_floating, known_spec
 from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec
 from ...spec.one_of import OneOf
@@ -20,11 +21,12 @@ from ..foreign import Reader
 from .dtypes import to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
+from .limits import check_limits
 from .model import (
     MAX_DEPTH,
     Model,
     attribute_values,
-    graphs_of,
+    names_read,
     normal_domain,
     opsets,
     read_model,
@@ -32,6 +34,7 @@ from .model import (
 )
 from .naming import clean_name, distinct
 from .node import ONNX, UNFIT, OnnxNode
+from .schemas import check_node
 from .types import Shapes, input_specs
 
 if TYPE_CHECKING:
@@ -42,10 +45,19 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-def import_model(source: Any, trainable: bool = False, shapes: Shapes | None = None) -> Graph:
-    """Return the graph of a model, whose inputs have the ``shapes`` where these are given."""
-    proto, folder = read_model(source)
-    model = Model(proto, folder)
+def import_model(
+    source: Any,
+    trainable: bool = False,
+    recognized: Collection[str] = (),
+    shapes: Shapes | None = None,
+) -> Graph:
+    """Return the graph of a model, in which what is written out of some kinds is one op each.
+
+    Its inputs have the ``shapes`` where these are given.
+    """
+    proto, beside = read_model(source)
+    model = Model(proto, beside)
+    check_limits(model)
     model.refuse_unknown()
     graph = Graph(clean_name(proto.graph.name or "onnx"))
     scope = Scope(model, graph, trainable=trainable)
@@ -55,15 +67,14 @@ def import_model(source: Any, trainable: bool = False, shapes: Shapes | None = N
         outputs = [info.name for info in proto.graph.output]
         scope.labels = distinct([*(info.name for info in inputs), *outputs], clean_name)
         scope.exact = {n for n in _names_of(proto.graph) if n == clean_name(n)}
-        specs = input_specs(inputs, shapes or {})
-        for name, spec in specs.items():
+        for name, spec in input_specs(inputs, shapes or {}).items():
             scope.values[name] = _placeholder(graph, scope.labels[name], spec)
         scope.build(proto.graph.node, set(outputs))
-        for name in outputs:
-            scope.name_output(name)
-    graph.known_as = {
-        name: value for name, value in scope.values.items() if isinstance(value, Tensor)
-    }
+        results = [scope.name_output(name) for name in outputs]
+    named_there = scope.values.items()
+    graph.known_as = {name: value for name, value in named_there if isinstance(value, Tensor)}
+    if recognized:
+        recognize(graph, recognized, outputs=[t for t in results if t is not None])
     return graph
 
 
@@ -96,9 +107,9 @@ class Scope:
     def enter(self, proto: GraphProto) -> None:
         """Take the stored tensors of a graph."""
         for tensor in proto.initializer:
-            self.define(tensor.name, to_array(tensor, self.model.folder))
+            self.define(tensor.name, to_array(tensor, self.model.beside))
         for sparse in proto.sparse_initializer:
-            self.define(sparse.values.name, to_dense(sparse, self.model.folder))
+            self.define(sparse.values.name, to_dense(sparse, self.model.beside))
 
     def define(self, name: str, value: Value) -> None:
         """Let a name stand for a value, once."""
@@ -131,7 +142,9 @@ class Scope:
             label = self.free_name(name)
             if self.trainable and array.ndim and is_floating(array.dtype):
                 return self.graph.variable(label, init=array)
-            return self.graph.constant(array, label)
+            tensor = self.graph._source(Constant(), label, known_spec(array))
+            self.graph.values.commit({tensor.name: array})  # as it lies, be that in a file
+            return tensor
 
     def free_name(self, name: str) -> str:
         """Return a clean name that nothing in the scope has that is being built."""
@@ -146,7 +159,7 @@ class Scope:
 
     def build(self, nodes: Sequence[NodeProto], outputs: set[str]) -> None:
         """Build nodes in their order; only outputs that something reads are asked for."""
-        used = outputs | {name for node in nodes for name in _names_read(node)}
+        used = outputs | {name for node in nodes for name in names_read(node)}
         for proto in nodes:
             label = f"{proto.op_type} {(proto.name or next(iter(proto.output), ''))[:60]!r}"
             try:
@@ -161,7 +174,7 @@ class Scope:
                 raise ArchiveError(f"not a valid node: {error}", where=label) from error
 
     def _build_node(self, proto: NodeProto, used: set[str], outputs: set[str]) -> None:
-        attributes = attribute_values(proto, self.attributes, self.model.folder)
+        attributes = attribute_values(proto, self.attributes, self.model.beside)
         domain = normal_domain(proto.domain)
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], _constant(attributes))
@@ -179,8 +192,11 @@ class Scope:
             name or next(filter(None, results), ""),
             self,
         )
-        function = self.model.function(proto)
-        reader = None if function else ONNX.find(node)
+        reader = ONNX.find_added(node)  # what a user says goes before the model
+        function = None if reader else self.model.function(proto)
+        if reader is None and function is None:
+            check_node(node, proto.input)
+            reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
             self.find(n)[1] if n and i in needed else self.tensor(n)
@@ -206,7 +222,7 @@ class Scope:
                 settled[i] = fold(xs[i], reader.takes_dims)
         known = all(s is not None for s, x in zip(settled, xs, strict=True) if x is not None)
         if known and not self._waits(reader, node, xs):
-            return reader.read(node, *settled)
+            return reader(node, *settled)
         late = OnnxOp(
             op_type=node.op_type,
             opset=node.version,
@@ -252,7 +268,7 @@ class Scope:
     ) -> list[Value]:
         """Build the body of a function on inputs."""
         defaults = {
-            a.name: attribute_values(_holder(a), {}, self.model.folder)[a.name]
+            a.name: attribute_values(_holder(a), {}, self.model.beside)[a.name]
             for a in function.attribute_proto
         }
         versions = opsets(function.opset_import) or self.versions
@@ -286,17 +302,19 @@ class Scope:
 
     # -- outputs ---------------------------------------------------------------------------------
 
-    def name_output(self, name: str) -> None:
-        """Give an output of the model its name."""
+    def name_output(self, name: str) -> Tensor | None:
+        """Give an output of the model its name; returns the tensor that has it."""
         tensor = self.tensor(name)
         wanted = self.labels[name]
         if tensor is None or tensor.name == wanted:
-            return
+            return tensor
         node, theirs = tensor.node, self.labels.values()
         if node.kind == "array" and tensor.index == 0 and node.name not in theirs:
             self.graph.rename(tensor, wanted)
-        else:
-            self.values[name] = Identity()(tensor, name=wanted)
+            return tensor
+        made: Tensor = Identity()(tensor, name=wanted)
+        self.values[name] = made
+        return made
 
 
 @contextlib.contextmanager
@@ -324,17 +342,6 @@ def _names_of(proto: GraphProto) -> set[str]:
     tensors = (*proto.input, *proto.output, *proto.initializer)
     outputs = (name for node in proto.node for name in node.output)
     return {*(t.name for t in tensors), *(node.name for node in proto.node), *outputs}
-
-
-def _names_read(node: NodeProto) -> Iterator[str]:
-    """Yield all names that a node reads, its sub-graphs included."""
-    stack: list[Any] = [node]
-    while stack:
-        current = stack.pop()
-        yield from current.input
-        for graph in graphs_of(current):
-            stack.extend(graph.node)
-            yield from (info.name for info in graph.output)
 
 
 def _constant(attributes: Mapping[str, Any]) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import GradwrightError, ShapeError, UnsupportedOpError
+from ...errors import ArchiveError, GradwrightError, ShapeError, UnsupportedOpError
 from ...graph.expand import expanded_specs, expansion
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
@@ -75,7 +75,7 @@ class OnnxOp(Op):
         if self._settled(xs) is not None:
             return expanded_specs(self, xs)
         outputs: Outputs = self.reader.outputs or like_first
-        return tuple(outputs(self.node, *xs))
+        return tuple(outputs(self.reader.settled(self.node), *xs))
 
     def expand(self, *xs: Any) -> Any:
         """Return what it becomes, now that the values are known."""
@@ -83,11 +83,11 @@ class OnnxOp(Op):
         if settled is None:
             raise ShapeError(f"what {self.op_type} does depends on values that are not known yet")
         try:
-            found = self.reader.read(self.node, *settled)
+            found = self.reader(self.node, *settled)
+        except GradwrightError:
+            raise
         except UNFIT as error:
-            if isinstance(error, GradwrightError):
-                raise
-            raise ShapeError(f"{self.op_type} does not fit its inputs: {error}") from error
+            raise ArchiveError(f"not a valid {self.op_type}: {error}") from error
         return tuple(found)[: len(self.wanted)] if isinstance(found, (tuple, list)) else found
 
     def forward(self, *xs: Any) -> Any:

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-import collections
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ArchiveError, UnsupportedOpError
 from ..registry import mistaken
 from .dtypes import to_array, to_dense
+from .external import Beside
 from .node import ONNX, OnnxNode
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
+NOWHERE = Beside()
 MAX_DEPTH = 64
 """How deep functions and sub-graphs may nest."""
 
 
-def read_model(model: Any) -> tuple[ModelProto, Path | None]:
-    """Return a model, and the folder that its external data may come from."""
+def read_model(model: Any) -> tuple[ModelProto, Beside]:
+    """Return a model, and the files beside it."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from onnx import ModelProto
 
     if isinstance(model, ModelProto):
-        return model, None
-    folder = None
+        return model, NOWHERE
+    beside = NOWHERE
     if isinstance(model, bytes):
         data = model
     else:
-        path = Path(os.fspath(model))
-        data, folder = path.read_bytes(), path.parent
+        data, beside = Path(model).read_bytes(), Beside(model)
     made = ModelProto()
     try:
         made.ParseFromString(data)
     except DecodeError as error:
-        other = None if folder is None else mistaken(model, "onnx")
+        other = None if beside is NOWHERE else mistaken(model, "onnx")
         raise other or ArchiveError(f"this is no ONNX model: {error}") from None
-    return made, folder
+    return made, beside
 
 
 def normal_domain(domain: str) -> str:
@@ -55,9 +54,11 @@ def opsets(imports: Iterable[Any]) -> dict[str, int]:
 class Model:
     """A model with its functions at hand, looked through for what nobody can read."""
 
-    def __init__(self, proto: ModelProto, folder: Path | None) -> None:
-        self.proto, self.folder = proto, folder
+    def __init__(self, proto: ModelProto, beside: Beside) -> None:
+        self.proto, self.beside = proto, beside
         self.opsets = opsets(proto.opset_import)
+        if proto.ir_version < 3:  # they had no word for it
+            self.opsets.setdefault("", 1)
         if not proto.HasField("graph"):
             raise ArchiveError("the model has no graph")
         if not self.opsets:
@@ -75,37 +76,60 @@ class Model:
 
     def refuse_unknown(self) -> None:
         """Raise one error that names all operators that no reader, function or schema knows."""
-        missing: collections.Counter[tuple[str, str, int]] = collections.Counter()
+        missing: dict[tuple[str, str, int], list[str]] = {}
         seen: set[tuple[str, str, str]] = set()
 
-        def visit(nodes: Iterable[NodeProto], versions: Mapping[str, int], depth: int) -> None:
+        def visit(
+            nodes: Iterable[NodeProto], versions: Mapping[str, int], depth: int, inside: str
+        ) -> None:
             if depth > MAX_DEPTH:
                 raise ArchiveError(f"sub-graphs or functions nest deeper than {MAX_DEPTH}")
             for node in nodes:
                 domain = normal_domain(node.domain)
-                called = self.function(node)
+                version = versions.get(domain, 0)
+                here = inside + label(node.name, node.op_type, node.output)
                 for inner in graphs_of(node):
-                    visit(inner.node, versions, depth + 1)
+                    visit(inner.node, versions, depth + 1, f"{here}/")
+                called = self.function(node)
+                if ONNX.find_added(OnnxNode(node.op_type, version, domain=domain)):
+                    continue
                 if called is not None:
                     key = domain, node.op_type, node.overload
                     if key not in seen:
                         seen.add(key)
-                        visit(called.node, opsets(called.opset_import) or versions, depth + 1)
+                        inner_versions = opsets(called.opset_import) or versions
+                        visit(called.node, inner_versions, depth + 1, f"{node.op_type}/")
                     continue
-                version = versions.get(domain, 0)
                 if not is_known(domain, node.op_type, version):
-                    missing[domain, node.op_type, version] += 1
+                    missing.setdefault((domain, node.op_type, version), []).append(here)
 
-        visit(self.proto.graph.node, self.opsets, 0)
+        visit(self.proto.graph.node, self.opsets, 0, "")
         if missing:
             raise UnsupportedOpError(
                 "the model uses operators that are not known here",
                 facts=[
-                    f"{domain or 'ai.onnx'} {op_type} (opset {version or 'not stated'}): {n} nodes"
-                    for (domain, op_type, version), n in sorted(missing.items())
+                    f"{domain or 'ai.onnx'} {op_type} (opset {version or 'not stated'}): "
+                    f"{len(names)} nodes, {some(names)}"
+                    for (domain, op_type, version), names in sorted(missing.items())
                 ],
-                hint="gw.onnx.operators() lists what is known",
+                hint="gw.onnx.reads or gw.onnx.maps; gw.onnx.operators() lists what is known",
             )
+
+
+def label(name: str, op_type: str, outputs: Sequence[str]) -> str:
+    """Return how a node is told: by its name, else by its operator and what it makes."""
+    return (name or f"{op_type}:{next(iter(outputs), '')}")[:60]
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first few names.
+
+    >>> from gradwright.formats.onnx.model import some
+    >>> some(["a", "b"]), some("abcdefg")
+    ("'a', 'b'", "'a', 'b', 'c', 'd' and 3 more")
+    """
+    shown = ", ".join(map(repr, names[:4]))
+    return f"{shown} and {len(names) - 4:,} more" if len(names) > 4 else shown
 
 
 def _check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
@@ -130,6 +154,17 @@ def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
         if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs
+
+
+def names_read(node: NodeProto) -> Iterator[str]:
+    """Yield all names that a node reads, its sub-graphs included."""
+    stack: list[Any] = [node]
+    while stack:
+        current = stack.pop()
+        yield from current.input
+        for graph in graphs_of(current):
+            stack.extend(graph.node)
+            yield from (info.name for info in graph.output)
 
 
 def is_known(domain: str, op_type: str, version: int) -> bool:
@@ -167,12 +202,10 @@ def schema_body(
     if not schema.has_function:
         return None
     defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name]
-    return schema.function_body, {a.name: _plain(a, None) for a in defaults}
+    return schema.function_body, {a.name: _plain(a, NOWHERE) for a in defaults}
 
 
-def attribute_values(
-    node: NodeProto, outer: Mapping[str, Any], folder: Path | None
-) -> dict[str, Any]:
+def attribute_values(node: NodeProto, outer: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
     """Return the attributes of a node as plain values.
 
     Those that refer to an attribute of the function they stand in take it from ``outer``.
@@ -185,11 +218,11 @@ def attribute_values(
             if attribute.ref_attr_name in outer:
                 found[attribute.name] = outer[attribute.ref_attr_name]
             continue
-        found[attribute.name] = _plain(attribute, folder)
+        found[attribute.name] = _plain(attribute, beside)
     return found
 
 
-def _plain(attribute: AttributeProto, folder: Path | None) -> Any:
+def _plain(attribute: AttributeProto, beside: Beside) -> Any:
     def text(data: bytes) -> str:
         return data.decode("utf-8", "replace")
 
@@ -201,9 +234,9 @@ def _plain(attribute: AttributeProto, folder: Path | None) -> Any:
     if a.type == a.STRING:
         return text(a.s)
     if a.type == a.TENSOR:
-        return to_array(a.t, folder)
+        return to_array(a.t, beside)
     if a.type == a.SPARSE_TENSOR:
-        return to_dense(a.sparse_tensor, folder)
+        return to_dense(a.sparse_tensor, beside)
     if a.type == a.FLOATS:
         return tuple(a.floats)
     if a.type == a.INTS:
@@ -211,7 +244,7 @@ def _plain(attribute: AttributeProto, folder: Path | None) -> Any:
     if a.type == a.STRINGS:
         return tuple(map(text, a.strings))
     if a.type == a.TENSORS:
-        return tuple(to_array(t, folder) for t in a.tensors)
+        return tuple(to_array(t, beside) for t in a.tensors)
     if a.type == a.GRAPH:
         return a.g
     if a.type == a.TYPE_PROTO:

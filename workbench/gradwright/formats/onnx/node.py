@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from ...spec import Dim, TensorSpec
 from ...spec import dtype as as_dtype
 from ...spec.one_of import one_of
 from ..foreign import Dialect, Foreign
+from .dtypes import from_element_type
 
 if TYPE_CHECKING:
     from ...graph import Tensor
@@ -23,14 +24,17 @@ Array = np.ndarray[Any, Any]
 
 ONNX = Dialect()
 """What is known of ONNX; the face enters readers and writers, the table what ops declare."""
-reads, writes = ONNX.reads, ONNX.writes
-
-
 UNFIT = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
     *(NotImplementedError, AssertionError, RecursionError),
 )
 """What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
+reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
+PAIRED: dict[str, Callable[..., Any]] = {}
+"""Op -> what writes it where a tensor is complex."""
+Unread = Callable[[Any, int], Container[int]]
+UNREAD: dict[str, Unread] = {}
+"""Op -> which of how many inputs its writer makes again, and does not read."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,28 @@ class OnnxNode(Foreign):
     """One use of an ONNX operator; its sub-graphs are protobufs that ``scope`` builds."""
 
     scope: Scope | None = None
+
+    def dtype_of(self, value: Any) -> np.dtype[Any]:
+        """Return the dtype of an element type."""
+        return from_element_type(value)
+
+    def graph(self, key: str) -> Callable[..., list[Tensor]]:
+        """Return a function that builds a sub-graph of the node, ``(*inputs) -> its outputs``.
+
+        It is built where it is called: at once, or by ``gw.cond``, ``gw.scan`` as their body.
+        """
+        proto, scope = self[key], self.scope
+        if scope is None or not hasattr(proto, "node"):
+            raise ArchiveError(f"{key!r} of {self.op_type} is no sub-graph that can be built here")
+
+        def build(*xs: Any) -> list[Tensor]:
+            if len(xs) > len(proto.input):
+                raise ArchiveError(
+                    f"{len(xs)} inputs for the sub-graph {key!r}", need=f"{len(proto.input)}"
+                )
+            return scope.subgraph(proto, list(xs))
+
+        return build
 
 
 MAX_RANK = 64

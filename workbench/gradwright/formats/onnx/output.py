@@ -6,18 +6,19 @@ import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...op import Op
-from ...spec import AnyDim, Dim, TensorSpec, promote_all
-from ...spec.containers import ANY, OptionalSpec, SequenceSpec
+from ...spec import AnyDim, Dim, TensorSpec, kind, promote_all
+from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
 from ...spec.one_of import OneOf
 from ...spec.rounding import rounded
 from .dtypes import element_type
+from .model import names_read
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
@@ -37,8 +38,10 @@ class Output:
         self.nodes: list[NodeProto] = []
         self.root: Output = self if outer is None else outer.root
         self.domains: set[str] = set()
-        self.stored: dict[str, TensorProto] = {}
+        self.stored: dict[str, Array] = {}
         self.missing: collections.Counter[str] = collections.Counter()
+        self.opened: set[str] = set()
+        """Names of nodes that are written as what they are made of."""
         self.symbols: dict[str, tuple[str, int]] = {} if outer is None else dict(outer.symbols)
         """Symbol -> a tensor and its axis that have this size."""
         self._taken: set[str] = set()
@@ -59,7 +62,9 @@ class Output:
     def store(self, array: Array, base: str) -> str:
         """Store a tensor under a free name."""
         name = self.fresh(base)
-        self.root.stored[name] = to_tensor(array, name)
+        if array.dtype.kind == "c":
+            array = np.stack([array.real, array.imag], -1)
+        self.root.stored[name] = array
         return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
@@ -150,18 +155,27 @@ class Output:
 
     # -- the whole -------------------------------------------------------------------------------
 
+    def live(self, outputs: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
+        """Return the nodes that outputs depend on, and all names that are read."""
+        read, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if not read.isdisjoint(node.output):
+                read.update(names_read(node))
+                nodes.append(node)
+        return nodes[::-1], read
+
     def graph(
         self,
         name: str,
         inputs: Sequence[tuple[str, TensorSpec]],
         outputs: Sequence[tuple[str, TensorSpec]],
+        stored: Sequence[TensorProto] = (),
     ) -> GraphProto:
-        """Return the graph."""
+        """Return the graph of what its outputs need; ``stored`` are the tensors that it holds."""
         from onnx import helper
 
-        stored = list(self.stored.values()) if self.outer is None else []
         return helper.make_graph(
-            self.nodes,
+            self.live(name for name, _ in outputs)[0],
             name,
             [value_info(*i) for i in inputs],
             [value_info(*o) for o in outputs],
@@ -197,6 +211,10 @@ class Call:
         """Spec of the first output."""
         return self.results[0]
 
+    def on(self, specs: list[TensorSpec | None], results: list[TensorSpec]) -> Call:
+        """Return the call with inputs and outputs of other specs."""
+        return dataclasses.replace(self, specs=specs, results=results)
+
     def with_op(self, op: Op) -> Call:
         """Return the call with another op in place of its own."""
         return dataclasses.replace(self, op=op)
@@ -209,13 +227,13 @@ class Call:
         """Return ``x`` in another dtype."""
         return x if source == target else self.add("Cast", x, to=element_type(target))
 
-    def joined(self, first: int = 0) -> list[str]:
-        """Return the inputs from ``first`` on in their common dtype, in which ONNX wants them."""
-        specs = [s for s in self.specs[first:] if s is not None]
-        joint = promote_all(*specs)
+    def joined(self, first: int = 0, until: int | None = None) -> list[str]:
+        """Return some of the inputs in their common dtype, in which ONNX wants them."""
+        some = slice(first, until)
+        joint = promote_all(*(s for s in self.specs[some] if s is not None))
         return [
             self.cast(x, s.dtype, joint) if s is not None else x
-            for x, s in zip(self.xs[first:], self.specs[first:], strict=True)
+            for x, s in zip(self.xs[some], self.specs[some], strict=True)
         ]
 
     def number(self, value: Any) -> str:
@@ -232,11 +250,23 @@ def to_tensor(array: Array, name: str) -> TensorProto:
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
 
 
+def to_tensors(stored: Mapping[str, Array]) -> list[TensorProto]:
+    """Return arrays by name as stored tensors."""
+    return [to_tensor(array, name) for name, array in stored.items()]
+
+
+def as_pairs(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of the real tensor that a complex one is written as."""
+    if isinstance(spec, ContainerSpec) or kind(spec.dtype) != "c":
+        return spec
+    return TensorSpec((*spec.shape, 2), f"float{spec.dtype.itemsize * 4}")
+
+
 def value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
     """Return the declaration of an input or output."""
     from onnx import helper
 
-    return helper.make_value_info(name, type_of(spec))
+    return helper.make_value_info(name, type_of(as_pairs(spec)))
 
 
 def type_of(spec: TensorSpec) -> TypeProto:

@@ -14,7 +14,7 @@ from ...op.declare import REQUIRED, OnnxRule
 from ...ops.loading import load
 from ...spec import Dim, TensorSpec
 from ..foreign import Reader, Readers
-from .dtypes import from_element_type
+from ..foreign.rules import converted
 from .node import ONNX, OnnxNode
 
 
@@ -49,7 +49,8 @@ def _by_rules(classes: list[type[Op]]) -> Reader:
     first, n_values = len(classes[0].inputs), len(rules[0].inputs)
     values = tuple(range(first, first + n_values))
     outputs = None if first else functools.partial(_made_of_sizes, classes[0], rules[0])
-    return Reader(read, min(r.since for r in rules), values, outputs)
+    how = "op " + " or ".join(cls.name for cls in classes)
+    return Reader(read, min(r.since for r in rules), values, outputs, how=how)
 
 
 def _made_of_sizes(
@@ -69,7 +70,7 @@ def from_rule(cls: type[Op], rule: OnnxRule, node: OnnxNode, xs: tuple[Any, ...]
     """Return the op that a rule maps a node to, applied."""
     n_inputs = len(xs) if any(p.kind is p.VAR_POSITIONAL for p in cls.inputs) else len(cls.inputs)
     given = {
-        key: _converted(cls, key, np.asarray(value))
+        key: converted(cls, key, np.asarray(value), node)
         for key, value in zip(rule.inputs, xs[n_inputs:], strict=False)
         if value is not None
     }
@@ -90,23 +91,8 @@ def _attributes(
             continue
         if name not in ours:
             raise ArchiveError(f"{node.op_type} has no attribute {name!r}, or none that is known")
-        attrs[ours[name]] = _converted(cls, ours[name], value)
+        attrs[ours[name]] = converted(cls, ours[name], value, node)
     missing = [k for k, a in cls.attrs.items() if a.default is REQUIRED and k not in attrs]
     if missing:
         raise ArchiveError(f"{node.op_type} lacks its attribute {missing[0]!r}")
     return attrs
-
-
-def _converted(cls: type[Op], key: str, value: Any) -> Any:
-    """Return an ONNX attribute as the op declares it."""
-    declared = cls.attrs[key].type
-    if isinstance(value, np.ndarray):
-        single = not value.ndim or (value.size == 1 and not declared.startswith("tuple"))
-        value = value.item() if single else tuple(value.tolist())
-    if declared.startswith("bool"):
-        return bool(value)
-    if declared.startswith("np.dtype"):
-        return from_element_type(value)
-    if declared.startswith("tuple") and isinstance(value, int):
-        return (value,)
-    return value

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ...errors import ArchiveError
 from ...spec import dtype as as_dtype
-from ..registry import Format, ModelInfo, Range, TensorRange
+from ..registry import Format, Range, TensorRange
+from ..report import ModelInfo
 from ..source import Source, exactly, naming
 from .header import DTYPES, MAX_HEADER, in_order, read_entry, read_header
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...errors import ArchiveError
 from ..checked import MAX_JSON, expect, parse_json
-from ..registry import Format, ModelInfo, TensorRange
+from ..registry import Format, TensorRange
+from ..report import ModelInfo
 from ..source import TOGETHER, Source, exactly, naming
 from . import format as single
 

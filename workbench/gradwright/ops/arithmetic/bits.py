@@ -168,7 +168,7 @@ class RightShift(_Shift):
         width = 8 * x.dtype.itemsize
         inside = (n >= 0) & (n < width)
         moved = np.right_shift(x, np.where(inside, n, 0).astype(x.dtype))
-        return np.where(inside, moved, np.where(x < 0, -1, 0)).astype(x.dtype)
+        return np.where(inside, moved, np.where(x < 0, -1, 0).astype(x.dtype))
 
 
 class _Rotation(_Shift):

@@ -130,6 +130,7 @@ class Meshgrid(Op):
     """
 
     namespace = "math"
+    returns = ("*grids",)
     many = True
     dependence = LINEAR
     indexing: str = attr("xy", doc="Order of the first two axes.", choices=("xy", "ij"))

@@ -175,7 +175,7 @@ class Sinc(_Composed):
 
 
 # Giles (2012), single precision: polynomials in w − 2.5 and √w − 3, w = −ln(1 − x²); highest first.
-_INVERSE = (
+INVERSE_ERF = (
     (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
      -0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
     (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
@@ -189,7 +189,7 @@ def inverse_erf(x: Array) -> Array:
     size = np.abs(np.atleast_1d(wide))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         w = -np.log((1 - size) * (1 + size))
-        centre, tail = _INVERSE
+        centre, tail = INVERSE_ERF
         y = np.polyval(centre, w - 2.5)
         far = w >= 5
         y[far] = np.polyval(tail, np.sqrt(w[far]) - 3)

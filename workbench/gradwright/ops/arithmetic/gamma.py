@@ -19,7 +19,7 @@ from ...spec import TensorSpec
 from ..core.elementwise import Function, _Binary, promoted
 from ..core.index import Array
 
-_BERNOULLI = (
+BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
     -174611 / 330, 854513 / 138, -236364091 / 2730,
 )  # fmt: skip
@@ -71,7 +71,7 @@ def gammaln(x: Array, single: bool = False) -> Array:
         product = np.where(low, product * top, product)
         top += low
     with np.errstate(invalid="ignore", over="ignore"):
-        factors = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:terms], 1)]
+        factors = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:terms], 1)]
         y = (top - 0.5) * (np.log(top) - 1) + (0.5 * math.log(2 * math.pi) - 0.5)
         y += _series(factors, 1 / (top * top)) / top - np.log(product)
         y[np.isposinf(top)] = np.inf
@@ -103,12 +103,12 @@ def psi(n: int, x: Array, single: bool = False) -> Array:
         if n:
             factors = [
                 b * math.factorial(2 * k + n - 1) / math.factorial(2 * k)
-                for k, b in enumerate(_BERNOULLI[:terms], 1)
+                for k, b in enumerate(BERNOULLI[:terms], 1)
             ]
             y = math.factorial(n - 1) * (1 + n / (2 * top)) + u * _series(factors, u)
             y = (-1) ** (n + 1) * (y * top ** -float(n) + math.factorial(n) * total)
         else:
-            factors = [b / (2 * k) for k, b in enumerate(_BERNOULLI[:terms], 1)]
+            factors = [b / (2 * k) for k, b in enumerate(BERNOULLI[:terms], 1)]
             y = np.log(top) - 0.5 / top - u * _series(factors, u) - total
         if below.any():
             y[below] = (-1) ** n * y[below] - math.pi * _cot_derivative(n, x[below])
@@ -239,7 +239,7 @@ class Polygamma(Function):
 
 def stirling_rest(x: Array) -> Array:
     """Return what Stirling's formula lacks of ln Γ(x), for x >= 10."""
-    factors = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:9], 1)]
+    factors = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:9], 1)]
     return _series(factors, 1 / (x * x)) / x
 
 

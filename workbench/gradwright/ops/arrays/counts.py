@@ -90,6 +90,7 @@ class Histogram(Op):
     """
 
     namespace = "base"
+    returns = "counts", "edges"
     bins: int = attr(10, doc="Number of bins.")
     range: tuple[float, ...] | None = attr(
         None, doc="Lowest and highest edge; None: those of the elements."

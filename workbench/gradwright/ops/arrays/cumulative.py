@@ -134,6 +134,7 @@ class Cummax(_Running):
     [[1, 3, 3], [0, 1, 1]]
     """
 
+    returns = "values", "indices"
     chosen = np.maximum
     reaches = np.greater_equal
 
@@ -150,6 +151,7 @@ class Cummin(_Running):
     [[2, 2, 1], [0, 0, 2]]
     """
 
+    returns = "values", "indices"
     chosen = np.minimum
     reaches = np.less_equal
 

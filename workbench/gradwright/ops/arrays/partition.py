@@ -35,6 +35,7 @@ class DynamicPartition(Op):
     """
 
     namespace = "base"
+    returns = ("*parts",)
     many = True
     num_partitions: int = attr(doc="Number of labels.")
 
@@ -165,6 +166,7 @@ class Switch(Op):
     """
 
     namespace = "base"
+    returns = "at_false", "at_true"
 
     def infer(self, x: TensorSpec, pred: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         if kind(pred.dtype) != "b" or pred.rank > 1:

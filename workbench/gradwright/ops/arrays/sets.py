@@ -34,6 +34,7 @@ class Unique(Op):
     """
 
     namespace = "base"
+    returns = "values", "indices", "inverse", "counts"
     sorted: bool = attr(True, doc="In order; otherwise as they first appear.")
     axis: int | None = attr(None, doc="Axis whose slices are compared; None: single elements.")
     onnx = OnnxRule("Unique", since=11)
@@ -100,6 +101,7 @@ class ListDiff(Op):
     """
 
     namespace = "math"
+    returns = "values", "indices"
     drawing = "math"
 
     def infer(self, x: TensorSpec, other: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
@@ -225,6 +227,7 @@ class UnravelIndex(Op):
     """
 
     namespace = "base"
+    returns = ("*coordinates",)
     many = True
     shape: tuple[AnyDim, ...] = attr(doc="The shape.")
 

@@ -55,6 +55,7 @@ class Attention(Op):
     """
 
     namespace = "nn"
+    returns = "y", "present_key", "present_value", "scores"
     drawing = "linear"
     onnx = OnnxRule("Attention", since=23)
     is_causal: bool = attr(False, doc="Hide the keys behind each query.")

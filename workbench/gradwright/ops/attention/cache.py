@@ -175,6 +175,7 @@ class KvCacheUpdate(Op):
     """
 
     namespace = "nn"
+    returns = "present_key", "present_value"
     circular: bool = attr(False, doc="Wrap around at the end of the room.")
 
     def infer(
@@ -221,6 +222,7 @@ class KvCacheQuantize(Op):
     """
 
     namespace = "nn"
+    returns = "codes", "scales"
     bits: int = attr(8, doc="Bits of a code.", choices=(2, 3, 4, 5, 6, 7, 8))
     block_size: int = attr(0, doc="Features that share a scale; 0 is all.")
 

@@ -38,6 +38,7 @@ class MultiHeadAttention(Op):
     """
 
     namespace = "nn"
+    returns = "y", "present_key", "present_value"
     onnx = OnnxRule("MultiHeadAttention", since=1, domain="com.microsoft")
     num_heads: int = attr(doc="Number of heads.")
     mask_filter_value: float = attr(-10000.0, doc="What is added to scores that the mask hides.")
@@ -153,6 +154,7 @@ class DecoderMaskedMha(Op):
     """
 
     namespace = "nn"
+    returns = "y", "present_key", "present_value"
     num_heads: int = attr(doc="Heads of the queries.")
     kv_num_heads: int | None = attr(None, doc="Heads of keys and values; None is num_heads.")
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")

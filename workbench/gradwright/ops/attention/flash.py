@@ -198,6 +198,7 @@ class FlashAttentionGrad(_Tiled):
     """
 
     namespace = "gradient"
+    returns = "dquery", "dkey", "dvalue"
     drawing = "math"
     dependence = LINEAR, OPAQUE, OPAQUE, LINEAR, OPAQUE, LINEAR
 
@@ -281,6 +282,7 @@ class FlashAttentionGradGrad(_Tiled):
     """
 
     namespace = "gradient"
+    returns = "dg", "dquery", "dkey", "dvalue", "dlse", "ddelta"
     drawing = "math"
 
     def infer(

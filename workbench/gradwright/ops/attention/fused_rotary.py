@@ -68,6 +68,8 @@ class FusedRope(_Turned):
     [[[[1.0, 0.0], [0.5403000116348267, 0.8414999842643738]]]]
     """
 
+    returns = "query", "key"
+
     def infer(
         self, query: TensorSpec, key: TensorSpec, position_ids: TensorSpec
     ) -> tuple[TensorSpec, TensorSpec]:
@@ -116,6 +118,7 @@ class DualRope(_Turned):
     [[1.0, 0.019999999552965164], [1.0, 0.0020000000949949026]]
     """
 
+    returns = "local", "global"
     global_base: float = attr(1e6, doc="Base of the global angles.")
 
     def infer(self, x: TensorSpec, position_ids: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
@@ -158,6 +161,7 @@ class FusedMrope(_Turned):
     (1, 2, 5, 8)
     """
 
+    returns = "query", "key"
     base: float = attr(5e6, doc="The slowest pair turns once in 2π·base positions.")
     sections: tuple[int, ...] = attr((24, 20, 20), doc="Pairs that turn by each axis.")
     sections_interleaved: bool = attr(True, doc="Axes take turns, rather than runs of pairs.")

@@ -240,6 +240,7 @@ class TwoWayCrossAttention(Op):
     """
 
     namespace = "nn"
+    returns = "y_a", "y_b"
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")
 
     def infer(

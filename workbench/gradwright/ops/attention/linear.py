@@ -108,6 +108,7 @@ class LinearAttention(Op):
     """
 
     namespace = "nn"
+    returns = "y", "present_state"
     onnx = OnnxRule("LinearAttention", since=27)
     q_num_heads: int = attr(doc="Heads of the queries.")
     kv_num_heads: int = attr(doc="Heads of keys, values and states.")
@@ -220,6 +221,7 @@ class LinearAttentionDecode(Op):
     """
 
     namespace = "nn"
+    returns = "y", "state"
     scale: float | None = attr(None, doc="Factor of the results; None is 1/√E.")
 
     def infer(
@@ -302,6 +304,7 @@ class LightningAttention(Op):
     """
 
     namespace = "nn"
+    returns = "y", "present_state"
     chunk_size: int = attr(64, doc="Positions computed at once.", least=1)
 
     def infer(

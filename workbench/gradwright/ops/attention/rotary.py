@@ -296,6 +296,7 @@ class RopeCosSin(_Angles):
     [[1.0], [0.5403000116348267]]
     """
 
+    returns = "cos", "sin"
     dim: int = attr(doc="Number of features that are rotated, two to an angle.")
     dtype: np.dtype[Any] = attr("float32", doc="Dtype of the result.")
 

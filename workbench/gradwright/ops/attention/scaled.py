@@ -57,7 +57,8 @@ class ScaledDotProductAttention(Op):
     query: f32[…, L, E], key: f32[…, S, E], value: f32[…, S, D]; leading axes broadcast.
 
     A bool ``attn_mask`` says which keys are seen, a floating one is added to the scores, where −∞
-    hides. Queries that see no key get zeros, in the result and in the gradient.
+    hides. Queries that see no key get zeros, in the result and in the gradient, or NaN, as the
+    formula says, if they are not ``guarded``.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -72,6 +73,7 @@ class ScaledDotProductAttention(Op):
     autocast = Autocast.ATTENTION
     is_causal: bool = attr(False, doc="Let position i see keys 0 to i only.")
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")
+    guarded: bool = attr(True, doc="Whether queries that see no key get zeros.")
 
     def infer(
         self,
@@ -120,10 +122,13 @@ class ScaledDotProductAttention(Op):
         if attn_mask is not None and kind(attn_mask.dtype) == "b":
             seen = attn_mask
         elif attn_mask is not None:
-            scores, seen = scores + attn_mask, attn_mask > -math.inf
+            scores = scores + attn_mask
+            seen = attn_mask > -math.inf if self.guarded else None
         if self.is_causal:
             causal = CausalMask()(scores)
             seen = causal if seen is None else seen & causal
+        if not self.guarded and seen is not None:
+            return Softmax()(Where()(seen, scores, -math.inf)) @ value
         if seen is None:
             return Softmax()(scores) @ value
         weights = Softmax()(Where()(seen, scores, hidden))
@@ -141,6 +146,10 @@ class ScaledDotProductAttention(Op):
         seen = rng.random((2, 3, 5)) < 0.5
         seen[0, 1] = False
         yield Sample((q, k, v, seen))
+        seen[..., 0] = True
+        yield Sample((q, k, v, seen), {"guarded": False})
+        yield Sample((q, k, v, rng.standard_normal((3, 5))), {"guarded": False})
+        seen[0, 1] = False
         yield Sample((q[0], k[0], v[0], seen[0]), {"is_causal": True})
 
     @classmethod

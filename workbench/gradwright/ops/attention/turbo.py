@@ -56,6 +56,7 @@ class TurboQuantize(Op):
     """
 
     namespace = "nn"
+    returns = "codes", "norms"
     bits: int = attr(4, doc="Bits of a code.", choices=BITS)
 
     def infer(self, x: TensorSpec, rotation: TensorSpec) -> tuple[TensorSpec, TensorSpec]:

@@ -2,4 +2,4 @@
 
 from ...op import Family
 
-FAMILY = Family("Control flow", drawing="control")
+FAMILY = Family("Control flow", drawing="control", kind="control")

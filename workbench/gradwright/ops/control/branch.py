@@ -31,6 +31,7 @@ class Cond(Op):
     """
 
     namespace = "control"
+    returns = ("*results",)
     follows_mode = True
     by_reference = "so"
     takes_ranks = True
@@ -185,7 +186,8 @@ def cond(
 
     ``pred`` is bool[]. Both functions build graph, and may use tensors from outside. They return
     tensors, or nested lists, tuples and dicts of them, in one structure and of equal dtype; shapes
-    may differ, and ranks. Only the chosen branch runs, and gradients of every order flow through it.
+    may differ, and ranks. Only the chosen branch runs, and gradients of every order flow through
+    it.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

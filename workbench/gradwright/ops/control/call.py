@@ -24,6 +24,7 @@ class Call(Op):
     """
 
     namespace = "control"
+    returns = ("*results",)
     body: SubGraph = attr(doc="What it stands for.")
     label: str = attr("call", doc="What drawings and nodes call it.")
 

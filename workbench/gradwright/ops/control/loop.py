@@ -27,6 +27,7 @@ class While(LoopOp):
     the carries and what the body captures; outputs the last carries and the stacked results.
     """
 
+    returns = ("*results",)
     first_carry = 2
     lead = 1
     onnx = OnnxRule("Loop", since=13)

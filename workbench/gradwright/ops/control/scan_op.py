@@ -46,6 +46,7 @@ class Scan(LoopOp):
     among those that may.
     """
 
+    returns = ("*results",)
     onnx = OnnxRule("Scan", since=9)
     n_xs: int = attr(doc="How many inputs are taken item by item.")
     reverse: bool = attr(False, doc="Whether the last item comes first.")

@@ -34,6 +34,17 @@ def _mean(n: int, m: int) -> Bands:
     return Bands(at, inside / inside.sum(1, keepdims=True), n)
 
 
+def places_of(size: Sequence[AnyDim], n_out: Sequence[AnyDim]) -> Array:
+    """Return the places of the elements of each window in a flat image: i64[*n_out, k]."""
+    place: Array = np.zeros((), np.int64)
+    for i, (n, m) in enumerate(zip(size, n_out, strict=True)):
+        at, _ = _windows(int(n), int(m))
+        place = place[..., None, None] * int(n) + at[(None, None) * i]
+    n_axes = len(size)
+    order = (*range(0, 2 * n_axes, 2), *range(1, 2 * n_axes, 2))
+    return place.transpose(order).reshape(*map(int, n_out), -1)
+
+
 class _Adaptive(Op):
     """Windows from ⌊i·n/m⌋ to ⌈(i + 1)·n/m⌉, for m elements of the result."""
 
@@ -167,14 +178,7 @@ class AdaptivePlaces(_Adaptive):
     def forward(self, x: Any) -> Any:
         size = x.shape[2:]
         n_out = self.infer(TensorSpec(x.shape)).shape[2:]
-        place: Array = np.zeros((), np.int64)
-        for i, (n, m) in enumerate(zip(size, n_out, strict=True)):
-            at, _ = _windows(n, int(m))
-            lead = (slice(None), None) * i
-            place = place[..., None, None] * n + at[(None,) * len(lead)]
-        n_axes = len(size)
-        order = (*range(0, 2 * n_axes, 2), *range(1, 2 * n_axes, 2))
-        place = place.transpose(order).reshape(*map(int, n_out), -1)
+        place = places_of(size, n_out)
         best = x.reshape(*x.shape[:2], math.prod(size))[..., place].argmax(-1)
         grid = np.indices(best.shape[2:], sparse=True)
         return place[(*grid, best)]

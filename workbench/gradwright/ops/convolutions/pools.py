@@ -36,6 +36,7 @@ class MaxPoolWithArgmax(MaxPooling):
     [[[[2.0, 4.0]]], [[[1, 2]]]]
     """
 
+    returns = "y", "places"
     n_public = 2
     column_major: bool = attr(False, doc="Whether places count the last spatial axis slowest.")
     onnx = OnnxRule("MaxPool", since=12, rename={**RENAMED, "column_major": "storage_order"})

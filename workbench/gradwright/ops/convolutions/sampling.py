@@ -17,8 +17,9 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample
 from ...spec import AnyDim, TensorSpec, differ, kind, promote
+from ..arithmetic.division import Mod
 from ..core.choice import Clip, Where
-from ..core.comparison import Floor, Mod, Round
+from ..core.comparison import Floor, Round
 from ..core.creation import Arange
 from ..core.elementwise import Abs
 from ..core.index import add_rows, places

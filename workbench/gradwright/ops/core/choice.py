@@ -91,6 +91,7 @@ class Where(Op):
     namespace = "math"
     by_reference = "s"
     array_api = True
+    value_rule = True
     dependence = AFFINE
     onnx = OnnxRule("Where", since=9)
 
@@ -102,6 +103,8 @@ class Where(Op):
         return TensorSpec(broadcast(condition.shape, a.shape, b.shape), promote(a.dtype, b.dtype))
 
     def forward(self, condition: Any, a: Any, b: Any) -> Any:
+        if object in (a.dtype, b.dtype):  # dims
+            return np.where(condition, a, b)
         joint = promoted(a, b)
         return library(a).where(condition, cast(a, joint), cast(b, joint))
 

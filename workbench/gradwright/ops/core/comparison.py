@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample
 from ...spec import TensorSpec, kind
+from ...spec.shapes import are_equal
 from ..numerics.standard import cast
 from .choice import Where
 from .elementwise import Abs, Conj, Real, _Binary, _Unary, by_ufunc, promoted
@@ -118,7 +119,17 @@ class Equal(_Comparison):
     ufunc = np.equal
     accepts = "buifcs"
     by_reference = "s"
+    value_rule = True
     onnx = OnnxRule("Equal", since=7)
+
+    @by_ufunc
+    def forward(self, a: Any, b: Any) -> Any:
+        if object in (a.dtype, b.dtype):  # dims
+            return np.asarray(_equal_dims(a, b), bool)
+        return super().forward(a, b)
+
+
+_equal_dims = np.frompyfunc(are_equal, 2, 1)
 
 
 class NotEqual(_Comparison):
@@ -351,50 +362,6 @@ class Round(_Step):
     element = "round"
     ufunc = np.rint
     onnx = OnnxRule("Round", since=11)
-
-
-class FloorDiv(_Binary):
-    """Quotient rounded towards −∞; steps have no gradient.
-
-    y = ⌊a / b⌋
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.floor_div(g.constant([7, -7]), 2)
-    >>> g.output({}, y)["floor_div"].tolist()
-    [3, -4]
-    """
-
-    element = "floordiv"
-    ufunc = np.floor_divide
-    accepts = "uif"
-    value_rule = True
-    domain = (0.5, 2.0)
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return ZERO, ZERO
-
-
-class Mod(_Binary):
-    """Remainder of the division rounded towards −∞; it has the sign of the divisor.
-
-    y = a − b·⌊a / b⌋
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> g.output({}, gw.mod(g.constant([-7, 7]), 3))["mod"].tolist()
-    [2, 1]
-    """
-
-    element = "mod"
-    ufunc = np.remainder
-    accepts = "uif"
-    value_rule = True
-    domain = (0.5, 2.0)
-    onnx = OnnxRule("Mod", since=13)
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return gs[0], lambda: -gs[0] * FloorDiv()(*xs)
 
 
 class Sign(_Step):

@@ -46,8 +46,11 @@ class Full(Op):
         dims = stated_shape(self, shape)
         if any(isinstance(d, int) and d < 0 for d in dims):
             raise ShapeError(f"{dims} is not a shape", need="sizes >= 0")
-        is_size = isinstance(self.fill_value, Dim) and not dims and self.dtype.kind in "iu"
-        return TensorSpec(dims, self.dtype, np.array(self.fill_value) if is_size else None)
+        found = TensorSpec(dims, self.dtype)
+        if self.dtype.kind in "iu" and found.is_concrete and found.size <= SMALL:
+            is_size = isinstance(self.fill_value, Dim)
+            found.value = np.full(dims, self.fill_value, object if is_size else self.dtype)
+        return found
 
     def forward(self, shape: Any = None) -> Any:
         given = None if shape is None else TensorSpec(shape.shape, "int64", shape)

@@ -94,6 +94,7 @@ class SplitLike(Op):
     """
 
     namespace = "gradient"
+    returns = ("*parts",)
     many = True
     views = True
     dependence = LINEAR
@@ -154,6 +155,7 @@ class Split(Moving):
     [[2, 2, 2, 0], [2, 2, 1, 1]]
     """
 
+    returns = ("*parts",)
     many = True
     views = True
     value_rule = True
@@ -276,6 +278,7 @@ class Unstack(Moving):
     ('i64[]', B)
     """
 
+    returns = ("*parts",)
     many = True
     views = True
     value_rule = True

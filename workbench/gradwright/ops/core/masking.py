@@ -117,6 +117,7 @@ class Nonzero(Op):
     """
 
     namespace = "base"
+    returns = ("*indices",)
     drawing = "shape"
     many = True
     onnx = OnnxRule("NonZero", since=9)

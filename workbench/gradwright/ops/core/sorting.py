@@ -164,6 +164,7 @@ class TopK(Op):
     """
 
     namespace = "base"
+    returns = "values", "indices"
     drawing = "reduce"
     is_method = True
     dependence = ROWS

@@ -2,4 +2,4 @@
 
 from ...op import Family
 
-FAMILY = Family("Draws", drawing="random")
+FAMILY = Family("Draws", drawing="random", kind="random")

@@ -14,9 +14,9 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import LINEAR, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind
+from ..arithmetic.division import Mod
 from ..convolutions.bands import AlongAxes, Bands
 from ..core.choice import Clip, Maximum, Minimum, Where
-from ..core.comparison import Mod
 from ..core.joining import Stack
 
 Array = np.ndarray[Any, Any]

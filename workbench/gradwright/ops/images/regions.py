@@ -137,6 +137,7 @@ class RoiTaps(Op):
     """
 
     namespace = "inner"
+    returns = "index", "weight"
     shape_only = (2,)
     size: tuple[int, int] = attr(doc="Height and width of the result.")
     spatial_scale: float = attr(1.0, doc="Size of the image per unit of the regions.")

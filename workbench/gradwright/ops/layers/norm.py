@@ -154,6 +154,7 @@ class BatchNorm(Op):
     """
 
     namespace = "nn"
+    returns = "y", "running_mean", "running_var"
     drawing = "norm"
     autocast = Autocast.STATISTIC
     follows_mode = True

@@ -34,6 +34,7 @@ class FusedLayerNorm(_Normalize):
     [[[-1.0, 1.0]], [[2.0]], [[1.0]]]
     """
 
+    returns = "y", "mean", "inv_std"
     onnx = OnnxRule("LayerNormalization", since=17, rename={"eps": "epsilon"})
 
     def infer(
@@ -72,6 +73,8 @@ class SkipRmsNorm(_Normalize):
     >>> g.output({}, s)["y:1"].tolist()
     [6.0, 8.0]
     """
+
+    returns = "y", "sum"
 
     def infer(
         self,
@@ -216,6 +219,7 @@ class FusedNormQuantize(_Normalize):
     [[64, -127]]
     """
 
+    returns = "codes", "scales"
     drawing = "activation"
     autocast = Autocast.FREE
     norm: str = attr("rms", doc="Which norm.", choices=("rms", "layer"))

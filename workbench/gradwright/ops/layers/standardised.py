@@ -61,6 +61,7 @@ class StandardRows(_OfRows):
     [[[-1.0, 1.0]], [[3.0]], [[0.5]]]
     """
 
+    returns = "y", "mean", "inv_std"
     eps: float = attr(
         1e-5, doc="Added to the variance, so that constants do not divide by 0.", least=0.0
     )

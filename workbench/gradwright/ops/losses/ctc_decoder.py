@@ -34,6 +34,7 @@ class CtcGreedyDecoder(Op):
     """
 
     namespace = "nn"
+    returns = "labels", "lengths", "score"
     drawing = "activation"
     autocast = Autocast.FREE
     blank: int = attr(0, doc="Class that stands for no label.")
@@ -82,6 +83,7 @@ class CtcCollapse(Op):
     """
 
     namespace = "gradient"
+    returns = "labels", "lengths"
     drawing = "math"
     autocast = Autocast.FREE
     blank: int = attr(0, doc="Class that stands for no label.")

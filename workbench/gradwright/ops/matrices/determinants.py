@@ -189,6 +189,8 @@ class Slogdet(MatrixOp):
     [-1.0, -138.16]
     """
 
+    returns = "sign", "logdet"
+
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         self.check(x, square=True)
         sign = x.with_shape(x.shape[:-2])

@@ -103,6 +103,7 @@ class Qr(MatrixOp):
     ((B, 4, 3), (B, 3, 3))
     """
 
+    returns = "q", "r"
     mode: str = attr("reduced", doc="Shape of the results.", choices=("reduced", "complete"))
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
@@ -173,6 +174,8 @@ class Lu(MatrixOp):
     >>> [y.tolist() for y in g.output({}, l, u).values()]
     [[[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 1.0]]]
     """
+
+    returns = "p", "l", "u"
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
         m, n = self.check(x)

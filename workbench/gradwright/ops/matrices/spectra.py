@@ -81,6 +81,7 @@ class Eigh(MatrixOp):
     [1.0, 3.0]
     """
 
+    returns = "w", "v"
     finite = True
     spaces: ClassVar[bool] = True
     """Whether a function of v alone is one of spaces; not where w comes in from elsewhere."""
@@ -131,6 +132,7 @@ class EighBeside(Eigh):
     """
 
     namespace = "gradient"
+    returns = "w", "v"
     drawing = "math"
     autocast = Autocast.FREE
     spaces = False
@@ -186,6 +188,7 @@ class Eig(MatrixOp):
     [-1.0, 1.0]
     """
 
+    returns = "w", "v"
     finite = True
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:

@@ -48,6 +48,7 @@ class Svd(MatrixOp):
     ((3, 3), (2, 2), [4.0, 3.0])
     """
 
+    returns = "u", "s", "vh"
     finite = True
     spaces: ClassVar[bool] = True
     """Whether a function of u and vh alone is one of spaces; not where s comes from elsewhere."""
@@ -155,6 +156,7 @@ class SvdBeside(Svd):
     """
 
     namespace = "gradient"
+    returns = "u", "s", "vh"
     drawing = "math"
     autocast = Autocast.FREE
     spaces = False

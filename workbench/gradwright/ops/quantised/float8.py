@@ -128,6 +128,7 @@ class QuantizeFp8(Op):
     """
 
     namespace = "quant"
+    returns = "q", "inverse", "amax"
     dtype: np.dtype[Any] = attr(E4M3, doc="float8_e4m3fn or float8_e5m2.")
     margin: int = attr(0, doc="Powers of two that are left as room above amax.")
 
@@ -239,6 +240,7 @@ class Fp8Product(Op):
     """
 
     namespace = "nn"
+    returns = "y", "a_amax", "b_amax"
     drawing = "activation"
     a_dtype: str = attr("float8_e4m3fn", doc="8-bit float of a.", choices=NAMES)
     b_dtype: str = attr("float8_e4m3fn", doc="8-bit float of b.", choices=NAMES)
@@ -353,6 +355,7 @@ class UpdateFp8Scale(Op):
     """
 
     namespace = "training"
+    returns = "history", "scale"
     tops: tuple[float, ...] = attr(doc="Largest number of each column's format.")
     margin: int = attr(0, doc="Powers of two that are left as room.")
     algorithm: str = attr("max", doc="Which maximum counts.", choices=("max", "most_recent"))

@@ -132,6 +132,7 @@ class QuantizeNf4(Op):
     """
 
     namespace = "quant"
+    returns = "codes", "absmax"
     block_size: int = attr(64, doc="Elements that share a scale.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
@@ -244,6 +245,7 @@ class QuantizeBlockwise(Op):
     """
 
     namespace = "quant"
+    returns = "codes", "absmax"
     block_size: int = attr(256, doc="Elements that share a scale.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:

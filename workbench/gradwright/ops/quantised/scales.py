@@ -260,6 +260,7 @@ class DynamicQuantizeLinear(Op):
     """
 
     namespace = "quant"
+    returns = "y", "scale", "zero_point"
     onnx = OnnxRule("DynamicQuantizeLinear", since=11)
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:

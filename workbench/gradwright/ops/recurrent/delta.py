@@ -88,6 +88,7 @@ class GatedDeltaRule(Op):
     """
 
     namespace = "nn"
+    returns = "y", "state"
     drawing = "activation"
     scale: float | None = attr(None, doc="Factor of the queries; None is 1/√K.")
     normalize: bool = attr(False, doc="Bring queries and keys to length 1 first.")

@@ -103,6 +103,7 @@ class Gru(RecurrentLayer):
     ((B, T, 2, 2), (B, 2, 2))
     """
 
+    returns = "y", "last_h"
     n_public = 2
     n_gates = 3
     functions = ("sigmoid", "tanh")

@@ -288,6 +288,7 @@ class RecurrentGrad(Op):
     """
 
     namespace = "gradient"
+    returns = ("*gradients",)
     many = True
     op: Op = attr(doc="The layer.")
     wrt: tuple[int, ...] = attr(doc="The inputs of the layer whose cotangents are returned.")
@@ -354,6 +355,7 @@ class RecurrentSteps(Op):
     """
 
     namespace = "gradient"
+    returns = ("*results",)
     many = True
     op: Op = attr(doc="The layer.")
 

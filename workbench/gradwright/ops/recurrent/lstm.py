@@ -101,6 +101,7 @@ class Lstm(RecurrentLayer):
     ((T, 1, B, 2), (1, B, 2))
     """
 
+    returns = "y", "last_h", "last_c"
     n_public = 3
     n_gates = 4
     states = ("h", "c")

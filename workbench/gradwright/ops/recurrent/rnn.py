@@ -88,6 +88,7 @@ class Rnn(RecurrentLayer):
     [1.0, 3.0, 6.0]
     """
 
+    returns = "y", "last_h"
     n_public = 2
     n_gates = 1
     functions = ("tanh",)

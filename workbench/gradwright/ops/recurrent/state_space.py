@@ -180,6 +180,7 @@ class Mamba2Ssm(Op):
     """
 
     namespace = "nn"
+    returns = "y", "state"
     drawing = "activation"
     chunk_size: int = attr(64, doc="Steps of a chunk.")
 

@@ -2,4 +2,4 @@
 
 from ...op import Family
 
-FAMILY = Family("Sequences", drawing="math")
+FAMILY = Family("Sequences", drawing="math", kind="list")

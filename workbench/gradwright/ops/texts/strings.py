@@ -86,6 +86,7 @@ class StringSplit(Op):
     """
 
     namespace = "strings"
+    returns = "parts", "counts"
     by_reference = "s"
     delimiter: str = attr("", doc="What stands between parts; empty: whitespace.")
     maxsplit: int | None = attr(None, doc="How many times to split at most, from the left.")

@@ -10,9 +10,100 @@ import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
-from ...spec import TensorSpec, dtype, kind
+from ...spec import Dim, TensorSpec, dtype, kind
+from .regex import Pattern, compiled
+from .strings import TEXT, check_text
 
 Array = np.ndarray[Any, Any]
+
+
+class Tokenize(Op):
+    r"""Texts taken apart into tokens, by what tokens are like or by what stands between them.
+
+    y[…, k] = token k of x[…], ``pad`` where there are fewer
+
+    x: str[...] -> y: str[..., most]. Either ``pattern`` is what a token is, the longest match at
+    the first place where there is one, or ``separators`` part the text, one after the other; an
+    empty one parts all characters. Patterns are RE2's. No width where no text has a token. Raises
+    DTypeError for what is no text, GraphError for both or neither (ONNX Runtime's Tokenizer).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2,), "str")
+    >>> y = gw.strings.tokenize(x, r"\w+", name="y")
+    >>> g.output({"x": ["a cat!", "dog"]}, y)["y"].tolist()
+    [['a', 'cat'], ['dog', '']]
+    """
+
+    namespace = "strings"
+    by_reference = "s"
+    pattern: str = attr("", doc="What a token is, as a regular expression.")
+    separators: tuple[str, ...] = attr((), doc="What stands between tokens, each an expression.")
+    pad: str = attr("", doc="What stands where a text has fewer tokens.")
+    least: int = attr(1, doc="Characters that a token has at least.", least=1)
+    mark: bool = attr(False, doc="Whether U+0002 and U+0003 stand before and after the tokens.")
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        check_text(self, x)
+        if bool(self.pattern) == bool(self.separators):
+            raise GraphError("tokenize needs a pattern or separators", need="one of both")
+        for pattern in filter(None, (self.pattern, *self.separators)):
+            compiled(pattern)
+        return TensorSpec((*x.shape, Dim.fresh("tokens")), TEXT)
+
+    def forward(self, x: Any) -> Any:
+        rows = [self._tokens(text) for text in x.ravel()]
+        if self.mark and any(rows):
+            rows = [["\x02", *row, "\x03"] for row in rows]
+        most = max(map(len, rows), default=0)
+        padded = [token for row in rows for token in (*row, *[self.pad] * (most - len(row)))]
+        return np.array(padded, TEXT).reshape(*x.shape, most)
+
+    def _tokens(self, text: str) -> list[str]:
+        if self.pattern:
+            parts = [text[a:b] for a, b in _places(compiled(self.pattern), text)]
+        else:
+            parts = [text]
+            for separator in self.separators:
+                parts = [p for part in parts for p in _parted(separator, part)]
+        return [part for part in parts if len(part) >= self.least]
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (NotDifferentiable("text has no gradient"),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = np.array([["the cat, a dög", ""], ["ab  c", "?"]], TEXT)
+        yield Sample((x,), {"pattern": "[a-z]+", "pad": "#", "mark": True})
+        yield Sample((x,), {"separators": (", ", " "), "least": 2})
+        yield Sample((x[:0],), {"separators": ("",)})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {"pattern": "a"}, "takes text")
+        yield ErrorSample((TensorSpec((2,), "str"),), {}, "a pattern or separators")
+        yield ErrorSample((TensorSpec((2,), "str"),), {"pattern": "(a"}, "not understood")
+
+
+def _places(pattern: Pattern, text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a pattern is found, one place behind the other."""
+    at = 0
+    while (found := pattern.find(text, at)) is not None:
+        yield found
+        at = max(found[1], found[0] + 1)
+
+
+def _parted(separator: str, text: str) -> Iterator[str]:
+    """Yield what stands before, between and behind separators."""
+    if not separator:
+        yield from text
+        return
+    at = 0
+    for a, b in _places(compiled(separator), text):
+        if b > a:
+            yield text[at:a]
+            at = b
+    yield text[at:]
 
 
 class LabelEncoder(Op):

@@ -38,6 +38,7 @@ class Adam8bitUpdate(Op):
     """
 
     namespace = "training"
+    returns = "param", "m", "m_absmax", "v", "v_absmax"
     block_size: int = attr(256, doc="Elements that share a scale.")
 
     def infer(

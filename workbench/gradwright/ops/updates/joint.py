@@ -91,6 +91,7 @@ class AdagradStep(_Joint):
     array([ 0.9, -1.1], dtype=float32)
     """
 
+    returns = ("*tensors",)
     kinds = ("x", "g", "h")
     eps: float = attr(1e-6, doc="Added to the root.", least=0.0)
     decay_factor: float = attr(0.0, doc="How the learning rate decays with the step.")
@@ -120,6 +121,7 @@ class AdamStep(_Joint):
     array([ 0.9, -1.1], dtype=float32)
     """
 
+    returns = ("*tensors",)
     kinds = ("x", "g", "v", "h")
     alpha: float = attr(0.9, doc="Decay of the first moment.")
     beta: float = attr(0.999, doc="Decay of the second moment.")
@@ -154,6 +156,7 @@ class MomentumStep(_Joint):
     array([ 0.95, -1.2 ], dtype=float32)
     """
 
+    returns = ("*tensors",)
     kinds = ("x", "g", "v")
     alpha: float = attr(0.9, doc="Decay of the velocity.")
     beta: float = attr(1.0, doc="Share of the gradient, but for the first update.")

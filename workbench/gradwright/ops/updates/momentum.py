@@ -53,6 +53,8 @@ class NadamMomentum(_Numbers):
     [0.565, 1.0, 0.45]
     """
 
+    returns = "share_of_m", "share_of_g", "product"
+
     def expand(self, product: Any, step: Any, beta1: Any, momentum_decay: Any) -> Any:
         product, t, b1, slow = (cast_to(FLOAT64, x) for x in (product, step, beta1, momentum_decay))
         now = b1 * (1 - 0.5 * 0.96 ** (t * slow))
@@ -130,6 +132,7 @@ class ScheduleFreeShare(_Numbers):
     [0.5, 2.0, 1.0]
     """
 
+    returns = "share", "weight_sum", "largest_rate"
     r: float = attr(0.0, doc="Power of the step in the weights.")
     power: float = attr(2.0, doc="Power k of the largest learning rate in the weights.")
 

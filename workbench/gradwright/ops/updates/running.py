@@ -10,8 +10,8 @@ import numpy as np
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...spec import TensorSpec, kind, shapes_differ
+from ..arithmetic.division import Mod
 from ..core.choice import Clip, Where
-from ..core.comparison import Mod
 from ..core.movement import cast_to
 from .base import FLOAT64, AllFinite, work_dtype
 from .scaled import times
@@ -93,6 +93,7 @@ class AccumulateGradient(Op):
     """
 
     namespace = "training"
+    returns = "total", "grad", "ready"
 
     def infer(
         self, total: TensorSpec, grad: TensorSpec, step: TensorSpec, every: TensorSpec
@@ -171,6 +172,7 @@ class UnscaleGradients(Op):
     """
 
     namespace = "training"
+    returns = "finite", "*gradients"
     many = True
 
     def infer(self, scale: TensorSpec, *gradients: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -218,6 +220,7 @@ class UpdateLossScale(Op):
     """
 
     namespace = "training"
+    returns = "scale", "good"
     growth: float = attr(2.0, doc="Factor after enough good steps.")
     backoff: float = attr(0.5, doc="Factor after a step that is not finite.")
     interval: int = attr(2000, doc="Good steps before the scale grows.")

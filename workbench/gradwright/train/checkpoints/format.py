@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...formats.archive import format as archive
-from ...formats.registry import Format, ModelInfo
+from ...formats.registry import Format
+from ...formats.report import ModelInfo
 from ...formats.source import Source
 from .folder import RECORD, Checkpoint, record_in
 
@@ -35,5 +36,6 @@ FORMAT = Format(
     recognise=recognise,
     inspect=inspect,
     tensors=archive.tensors,
+    memory=archive.memory,
     use="gw.resume(trainer, folder, path), gw.load(path), gw.inspect(path)",
 )

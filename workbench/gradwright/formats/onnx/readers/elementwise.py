@@ -9,8 +9,9 @@ import numpy as np
 
 from ....spec import kind
 from ....spec.rounding import rounded
+from ...foreign import Chosen
 from ..dtypes import from_element_type
-from ..node import OnnxNode, cast, op, reads
+from ..node import OnnxNode, cast, maps, op, reads
 
 
 @reads("Max", since=6)
@@ -103,11 +104,8 @@ def is_inf(node: OnnxNode, x: Any) -> Any:
     return found
 
 
-@reads("HardSigmoid", since=6)
-def hard_sigmoid(node: OnnxNode, x: Any) -> Any:
-    return op("hard_sigmoid", alpha=node.get("alpha", 0.2), beta=node.get("beta", 0.5))(x)
-
-
-@reads("BitShift", since=11)
-def bit_shift(node: OnnxNode, x: Any, by: Any) -> Any:
-    return op("left_shift" if node["direction"] == "LEFT" else "right_shift")(x, by)
+maps("HardSigmoid", "hard_sigmoid", since=6, attributes={"alpha": 0.2, "beta": 0.5})
+maps(
+    "BitShift", Chosen("direction", {"LEFT": "left_shift", "RIGHT": "right_shift"}), since=11,
+    attributes={"direction": str},
+)  # fmt: skip

@@ -7,12 +7,9 @@ from typing import Any
 from ....errors import UnsupportedOpError
 from ....spec import Dim, TensorSpec, normalize_axis
 from ....spec.one_of import one_of
-from ..node import OnnxNode, op, reads
+from ..node import OnnxNode, maps, op, reads
 
-
-@reads("Gather", since=1)
-def gather(node: OnnxNode, x: Any, indices: Any) -> Any:
-    return op("gather", axis=node.get("axis", 0))(x, indices)
+maps("Gather", "gather", attributes={"axis": 0})
 
 
 def _along(node: OnnxNode, x: Any, indices: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import UnsupportedOpError
 from ..folding import fold
-from ..node import OnnxNode, cast, op, reads
+from ..node import OnnxNode, cast, maps, op, reads
 
 
 def _over_rows(name: str, node: OnnxNode, x: Any) -> Any:
@@ -34,19 +34,9 @@ def hardmax_rows(node: OnnxNode, x: Any) -> Any:
     return _over_rows("hardmax", node, x)
 
 
-@reads("Softmax", since=13)
-def softmax(node: OnnxNode, x: Any) -> Any:
-    return op("softmax", axis=node.get("axis", -1))(x)
-
-
-@reads("LogSoftmax", since=13)
-def log_softmax(node: OnnxNode, x: Any) -> Any:
-    return op("log_softmax", axis=node.get("axis", -1))(x)
-
-
-@reads("Hardmax", since=13)
-def hardmax(node: OnnxNode, x: Any) -> Any:
-    return op("hardmax", axis=node.get("axis", -1))(x)
+maps("Softmax", "softmax", since=13, attributes={"axis": -1})
+maps("LogSoftmax", "log_softmax", since=13, attributes={"axis": -1})
+maps("Hardmax", "hardmax", since=13, attributes={"axis": -1})
 
 
 @reads("Gemm", since=7)
@@ -65,9 +55,7 @@ def gemm(node: OnnxNode, a: Any, b: Any, c: Any = None) -> Any:
     return y + (c if beta == 1.0 else c * beta)
 
 
-@reads("MatMul", since=1)
-def matmul(node: OnnxNode, a: Any, b: Any) -> Any:
-    return op("matmul")(a, b)
+maps("MatMul", "matmul")
 
 
 @reads("BatchNormalization", since=7)
@@ -155,14 +143,18 @@ def group_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
     return op("group_norm", **attrs)(x, scale, bias)
 
 
-@reads("MeanVarianceNormalization", since=9)
-def mean_variance_normalization(node: OnnxNode, x: Any) -> Any:
-    return op("mean_variance_normalization", axis=node.get("axes", (0, 2, 3)))(x)
+maps(
+    "MeanVarianceNormalization", "mean_variance_normalization", since=9,
+    attributes={"axes": (0, 2, 3)}, takes={"axis": "axes"},
+)  # fmt: skip
 
 
 @reads("Dropout", since=7)
 def dropout_attribute(node: OnnxNode, x: Any) -> Any:
-    return op("identity")(x), op("full_like", fill_value=True, dtype="bool")(x)
+    if not any(node.wanted[1:]):
+        return op("identity")(x)
+    mask = "bool" if node.version >= 10 else x.dtype
+    return op("identity")(x), op("full_like", fill_value=True, dtype=mask)(x)
 
 
 @reads("Dropout", since=12)

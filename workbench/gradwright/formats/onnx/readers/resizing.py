@@ -8,7 +8,8 @@ import numpy as np
 
 from ....errors import ArchiveError
 from ....spec import TensorSpec
-from ..node import OnnxNode, ints, op, open_dims, reads
+from ...foreign import Chosen, Value
+from ..node import OnnxNode, maps, op, open_dims, reads
 
 
 def _numbers(value: Any) -> tuple[Any, ...] | None:
@@ -50,18 +51,25 @@ def _asymmetric(x: Any, mode: str, scales: Any) -> Any:
     )(x)  # fmt: skip
 
 
-@reads("GridSample", since=16)
-def grid_sample(node: OnnxNode, x: Any, grid: Any) -> Any:
-    """Sample at the places of a grid; before opset 20 modes had other names."""
-    mode = node.get("mode", "linear").removeprefix("bi")
-    attrs = {"mode": mode, "padding_mode": node.get("padding_mode", "zeros")}
-    return op("grid_sample", **attrs, align_corners=node.flag("align_corners"))(x, grid)
+_MODES = {
+    "linear": "linear", "bilinear": "linear", "nearest": "nearest",
+    "cubic": "cubic", "bicubic": "cubic",
+}  # fmt: skip
+"""Modes of GridSample, which had other names before opset 20, and ours."""
+
+for domain, since in (("", 16), ("com.microsoft", 1)):
+    maps(
+        "GridSample", "grid_sample", domain=domain, since=since,
+        takes={"mode": Chosen("mode", _MODES)},
+        attributes={"mode": "linear", "padding_mode": "zeros", "align_corners": False},
+    )  # fmt: skip
 
 
 def _grid(node: OnnxNode, theta: TensorSpec, size: TensorSpec) -> list[TensorSpec]:
     return [open_dims(size.size, theta.dtype)]
 
 
-@reads("AffineGrid", since=20, values=(1,), outputs=_grid)
-def affine_grid(node: OnnxNode, theta: Any, size: Any) -> Any:
-    return op("affine_grid", size=ints(size), align_corners=node.flag("align_corners"))(theta)
+maps(
+    "AffineGrid", "affine_grid", since=20, attributes={"align_corners": False},
+    takes={"size": Value(1)}, outputs=_grid,
+)  # fmt: skip

@@ -12,8 +12,8 @@ import numpy as np
 from ....errors import ArchiveError
 from ....spec import Dim, TensorSpec, joined, larger, normalize_axis
 from ....spec.one_of import one_of
-from ..dtypes import from_element_type
-from ..node import OnnxNode, cast, ints, one, op, open_dims, open_ranks, reads
+from ...foreign import Chosen, Value, attribute
+from ..node import OnnxNode, cast, ints, maps, one, op, open_dims, open_ranks, reads
 
 MAX_OPEN = 6
 """Sizes that are not known of which each may be 1, for which each outcome is told."""
@@ -43,14 +43,11 @@ def flatten(node: OnnxNode, x: Any) -> Any:
     return op("reshape", shape=(rows, columns))(x)
 
 
-@reads("Unsqueeze", since=1)
-def unsqueeze_attribute(node: OnnxNode, x: Any) -> Any:
-    return op("expand_dims", axis=node["axes"])(x)
-
-
-@reads("Unsqueeze", since=13, values=(1,), outputs=_of_rank(lambda rank, n: rank + n))
-def unsqueeze(node: OnnxNode, x: Any, axes: Any) -> Any:
-    return op("expand_dims", axis=ints(axes))(x)
+maps("Unsqueeze", "expand_dims", attributes={"axes": tuple[int, ...]}, takes={"axis": "axes"})
+maps(
+    "Unsqueeze", "expand_dims", since=13, takes={"axis": Value(1)},
+    outputs=_of_rank(lambda rank, n: rank + n),
+)  # fmt: skip
 
 
 def _takes_all(node: OnnxNode, x: TensorSpec, axes: Any = None) -> bool:
@@ -85,9 +82,10 @@ def squeeze(node: OnnxNode, x: Any, axes: Any = None) -> Any:
     return op("squeeze", axis=ints(axes))(x)
 
 
-@reads("Transpose", since=1)
-def transpose(node: OnnxNode, x: Any) -> Any:
-    return op("transpose", axes=node.get("perm"))(x)
+maps(
+    "Transpose", "transpose", takes={"axes": "perm"},
+    attributes={"perm": attribute(tuple[int, ...], None)},
+)  # fmt: skip
 
 
 @reads(
@@ -104,14 +102,8 @@ def expand(node: OnnxNode, x: Any, shape: Any) -> Any:
     return op("broadcast_to", shape=tuple(joined(h, w) for h, w in zip(have, want, strict=True)))(x)
 
 
-@reads("Tile", since=6, values=(1,))
-def tile(node: OnnxNode, x: Any, repeats: Any) -> Any:
-    return op("tile", reps=ints(repeats))(x)
-
-
-@reads("Concat", since=4)
-def concat(node: OnnxNode, *xs: Any) -> Any:
-    return op("concat", axis=node["axis"])(*xs)
+maps("Tile", "tile", since=6, takes={"reps": Value(1)})
+maps("Concat", "concat", since=4, attributes={"axis": int})
 
 
 @reads("Split", since=2)
@@ -258,10 +250,7 @@ def range_(node: OnnxNode, start: Any, limit: Any, delta: Any) -> Any:
     return op("arange", start=first, stop=last, step=step, dtype=d)()
 
 
-@reads("EyeLike", since=9)
-def eye_like(node: OnnxNode, x: Any) -> Any:
-    dtype = from_element_type(node["dtype"]) if "dtype" in node.attributes else None
-    return op("eye_like", k=node.get("k", 0), dtype=dtype)(x)
+maps("EyeLike", "eye_like", since=9, attributes={"k": 0, "dtype": attribute(np.dtype, None)})
 
 
 @reads("Trilu", since=14, values=(1,))
@@ -305,20 +294,13 @@ def _two(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
     return [open_dims(x.rank, x.dtype), open_dims(x.rank, "int64")]
 
 
-@reads("TopK", since=10, values=(1,), outputs=_two)
-def top_k(node: OnnxNode, x: Any, k: Any) -> Any:
-    return op(
-        "top_k", k=int(one(k)), axis=node.get("axis", -1), largest=node.flag("largest", True)
-    )(x)
-
-
-@reads("TopK", since=1)
-def top_k_attribute(node: OnnxNode, x: Any) -> Any:
-    return op("top_k", k=node["k"], axis=node.get("axis", -1))(x)
-
-
-@reads("DepthToSpace", "SpaceToDepth", since=1)
-def blocks(node: OnnxNode, x: Any) -> Any:
-    """Move blocks of pixels into channels, or back."""
-    name = "depth_to_space" if node.op_type == "DepthToSpace" else "space_to_depth"
-    return op(name, block_size=node["blocksize"], mode=node.get("mode", "DCR").lower())(x)
+maps("TopK", "top_k", attributes={"k": attribute(int, least=0), "axis": -1})
+maps(
+    "TopK", "top_k", since=10, takes={"k": Value(1)}, outputs=_two, leaves=["sorted"],
+    attributes={"axis": -1, "largest": True, "sorted": True},
+)  # fmt: skip
+for _op_type, _op in (("DepthToSpace", "depth_to_space"), ("SpaceToDepth", "space_to_depth")):
+    maps(
+        _op_type, _op, attributes={"blocksize": attribute(int, least=1), "mode": "DCR"},
+        takes={"block_size": "blocksize", "mode": Chosen("mode", {"DCR": "dcr", "CRD": "crd"})},
+    )  # fmt: skip

@@ -4,49 +4,46 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....spec import TensorSpec
-from ..dtypes import from_element_type
-from ..node import OnnxNode, one, op, open_dims, reads
+from ...foreign import Value, attribute
+from ..node import OnnxNode, maps, one, op, open_dims, reads
 
+_FLAGS: dict[str, Any] = {"inverse": False, "onesided": False}
 
-@reads("DFT", since=17, values=(1,))
-def dft_along_attribute(node: OnnxNode, x: Any, length: Any = None) -> Any:
-    return _dft(node, x, length, node.get("axis", 1))
-
-
-@reads("DFT", since=20, values=(1, 2))
-def dft(node: OnnxNode, x: Any, length: Any = None, axis: Any = None) -> Any:
-    return _dft(node, x, length, -2 if axis is None else int(one(axis)))
-
-
-def _dft(node: OnnxNode, x: Any, length: Any, axis: int) -> Any:
-    n = None if length is None else int(one(length))
-    flags = {"inverse": node.flag("inverse"), "onesided": node.flag("onesided")}
-    return op("dft", dft_length=n, axis=axis, **flags)(x)
+maps(
+    "DFT", "dft", since=17, attributes={**_FLAGS, "axis": 1}, takes={"dft_length": Value(1)},
+)  # fmt: skip
+maps(
+    "DFT", "dft", since=20, attributes=_FLAGS,
+    takes={"dft_length": Value(1), "axis": Value(2, default=-2)},
+)  # fmt: skip
 
 
 def _frames(node: OnnxNode, signal: TensorSpec, *rest: Any) -> list[TensorSpec]:
     return [open_dims(4, signal.dtype)]
 
 
-@reads("STFT", since=17, values=(1, 3), outputs=_frames)
+@reads("STFT", since=17, values=(1, 3), outputs=_frames, attributes={"onesided": True})
 def stft(node: OnnxNode, signal: Any, step: Any, window: Any = None, length: Any = None) -> Any:
+    """Transform frames; a real signal may come without its last axis of 1, as torch writes it."""
+    if signal.rank == 2:
+        signal = op("expand_dims", axis=2)(signal)
     n = None if length is None else int(one(length))
-    made = op(
-        "stft", frame_step=int(one(step)), frame_length=n, onesided=node.flag("onesided", True)
-    )
+    made = op("stft", frame_step=int(one(step)), frame_length=n, onesided=bool(node["onesided"]))
     return made(signal, window)
 
 
 def _bands(node: OnnxNode, *xs: TensorSpec) -> list[TensorSpec]:
-    return [open_dims(2, from_element_type(node.get("output_datatype", 1)))]
+    return [open_dims(2, node["output_datatype"])]
 
 
-@reads("MelWeightMatrix", since=17, values=range(5), outputs=_bands)
-def mel_weight_matrix(node: OnnxNode, *sizes: Any) -> Any:
-    bins, length, rate, low, high = map(one, sizes)
-    return op(
-        "mel_weight_matrix", num_mel_bins=bins, dft_length=length, sample_rate=rate,
-        lower_edge_hertz=float(low), upper_edge_hertz=float(high),
-        dtype=from_element_type(node.get("output_datatype", 1)),
-    )()  # fmt: skip
+maps(
+    "MelWeightMatrix", "mel_weight_matrix", since=17, outputs=_bands,
+    attributes={"output_datatype": attribute(np.dtype, np.dtype(np.float32))},
+    takes={
+        "num_mel_bins": Value(0), "dft_length": Value(1), "sample_rate": Value(2),
+        "lower_edge_hertz": Value(3), "upper_edge_hertz": Value(4), "dtype": "output_datatype",
+    },
+)  # fmt: skip

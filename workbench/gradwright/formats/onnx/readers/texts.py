@@ -17,6 +17,19 @@ def tf_idf_vectorizer(node: OnnxNode, x: Any) -> Any:
     return op("tf_idf_vectorizer", pool=words or numbers, **attrs)(x)
 
 
+@reads("Tokenizer", since=1, domain="com.microsoft")
+def tokenizer(node: OnnxNode, x: Any) -> Any:
+    """Return tokens as ONNX Runtime's own operator does, which skl2onnx writes for texts."""
+    return op(
+        "tokenize",
+        pattern=node.get("tokenexp", ""),
+        separators=() if node.get("tokenexp") else node["separators"],
+        pad=node["pad_value"],
+        least=node["mincharnum"],
+        mark=node.flag("mark"),
+    )(x)
+
+
 @reads("LabelEncoder", since=2, domain="ai.onnx.ml")
 def label_encoder(node: OnnxNode, x: Any) -> Any:
     """Read keys, values and default, each stated by an attribute for its own type."""

@@ -53,15 +53,24 @@ def categorical(call: Call) -> str:
 
 @writes("dropout")
 def dropout(call: Call) -> list[str]:
-    """Write what dropout is outside training: nothing; unless it is told to drop always."""
-    if not call.inverted:
+    """Write what dropout is outside training, mostly nothing; unless it is told to drop always.
+
+    The mask is what gradients read.
+    """
+    x, factor = call.xs[1], 1.0 if call.inverted else 1.0 - call.p
+    if not call.training:
+        y = call.add("Identity", x) if call.inverted else call.add("Mul", x, _number(call, factor))
+        return [y, call.add("Expand", _number(call, factor), call.add("Shape", x))]
+    if not call.inverted or call.p >= 1:
         raise CannotExport
-    if call.training:
-        ratio, always = call.out.constant(np.float32(call.p)), call.out.constant(np.bool_(True))
-        y = call.add("Dropout", call.xs[1], ratio, always)
-    else:
-        y = call.add("Identity", call.xs[1])
-    return [y] + [""] * (len(call.results) - 1)
+    ratio, always = call.out.constant(np.float32(call.p)), call.out.constant(np.bool_(True))
+    y, kept = call.out.add("Dropout", [x, ratio, always], n=2, base=f"{call.name}/dropout")
+    kept = call.cast(kept, np.dtype(bool), call.y.dtype)
+    return [y, call.add("Mul", kept, _number(call, 1 / (1 - call.p)))]
+
+
+def _number(call: Call, value: float) -> str:
+    return call.out.constant(np.asarray(value).astype(call.y.dtype))
 
 
 @writes("exponential", "gumbel", "log_normal")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....spec import kind
-from ..by_rule import schema_of, takes, write_by_rule
+from ..by_rule import write_by_rule
 from ..node import writes
 from ..output import Call, CannotExport
 
@@ -58,7 +58,12 @@ def power(call: Call) -> str:
 
 @writes("where")
 def where(call: Call) -> str:
-    return call.add("Where", call.xs[0], *call.joined(1))
+    """Write a choice; of bools by And and Or, since ONNX Runtime's Where takes none."""
+    condition, (a, b) = call.xs[0], call.joined(1)
+    if call.y.dtype != np.dtype(bool):
+        return call.add("Where", condition, a, b)
+    other = call.add("And", call.add("Not", condition), b)
+    return call.add("Or", call.add("And", condition, a), other)
 
 
 @writes("not_equal")
@@ -212,16 +217,6 @@ def log_sigmoid(call: Call) -> str:
     return call.add("Neg", call.add("Softplus", call.add("Neg", _float(call))))
 
 
-@writes("left_shift", "right_shift")
-def shift(call: Call) -> str:
-    """Shift integers; those with a sign since opset 28."""
-    if not takes(schema_of("", "BitShift", call.out.opset), 0, call.y):
-        raise CannotExport
-    pairs = zip(call.xs, call.specs, strict=True)
-    xs = [call.cast(x, s.dtype, call.y.dtype) for x, s in pairs if s is not None]
-    return call.add("BitShift", *xs, direction="LEFT" if call.op.name == "left_shift" else "RIGHT")
-
-
 @writes("step")
 def step(call: Call) -> str:
     above = call.add("Greater", call.xs[0], call.number(call.cutoff))
@@ -234,4 +229,8 @@ def logaddexp(call: Call) -> str:
     a, b = call.joined()
     top, zero = call.add("Max", a, b), call.out.constant(np.zeros((), call.y.dtype))
     apart = call.add("Where", call.add("Equal", a, b), zero, call.add("Sub", a, b))
-    return call.add("Add", top, call.add("Softplus", call.add("Neg", call.add("Abs", apart))))
+    less = call.add("Neg", call.add("Abs", apart))
+    if call.y.dtype.itemsize < 8:
+        return call.add("Add", top, call.add("Softplus", less))
+    one = call.out.constant(np.ones((), call.y.dtype))  # ONNX Runtime's Softplus is of float32
+    return call.add("Add", top, call.add("Log", call.add("Add", call.add("Exp", less), one)))

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ....spec import Dim, differ, normalize_axis
+from ....graph import Tensor
+from ....spec import Dim, TensorSpec, differ, normalize_axis
 from ..by_rule import write_by_rule
-from ..node import writes
+from ..node import op, writes
 from ..output import Call, CannotExport
+from ..spelling import spell
+from .convolutions import along_axes
 
 INT64 = np.dtype("int64")
 _PLACES = (np.dtype("int32"), INT64)
@@ -40,23 +43,30 @@ def embedding(call: Call) -> str:
     return call.add("Gather", call.xs[1], call.cast(call.xs[0], spec.dtype, INT64), axis=0)
 
 
-def _axis_of_places(call: Call) -> int:
-    """Return the axis that indices count along; ONNX's do not broadcast along the others."""
+def _broadcasts(call: Call, axis: int) -> bool:
+    """Tell whether indices may broadcast along other axes, as ONNX's do not."""
     x, places = call.x, call.specs[1]
-    axis: int = normalize_axis(call.axis, x.rank)
     if places is None or places.rank != x.rank:
         raise CannotExport
     pairs = enumerate(zip(x.shape, places.shape, strict=True))
-    if not call.corner and any(
+    return not call.corner and any(
         i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in pairs
-    ):
-        raise CannotExport
-    return axis
+    )
 
 
 @writes("take_along_axis")
 def take_along_axis(call: Call) -> str:
-    return call.add("GatherElements", call.xs[0], _places(call), axis=_axis_of_places(call))
+    axis = normalize_axis(call.axis, call.x.rank)
+    if _broadcasts(call, axis):
+        return spell(call, _broadcast_taken)[0]
+    return call.add("GatherElements", call.xs[0], _places(call), axis=axis)
+
+
+def _broadcast_taken(of: Any, x: Tensor, places: Tensor) -> Any:
+    axis = normalize_axis(of.axis, x.rank)
+    shape = of.infer(x.spec, places.spec).shape
+    wide = (*shape[:axis], x.shape[axis], *shape[axis + 1 :])
+    return of(*(op("broadcast_to", shape=s)(t) for t, s in ((x, wide), (places, shape))))
 
 
 @writes("gather_nd")
@@ -69,15 +79,47 @@ _REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "max": "max", "min"
 
 @writes(*(f"scatter_{name}" for name in _REDUCTIONS))
 def scatter(call: Call) -> str:
-    x, places, updates, axis = call.x, call.specs[1], call.specs[2], _axis_of_places(call)
-    if updates is None or places is None or updates.shape != places.shape:
+    x, updates, axis = call.x, call.specs[2], normalize_axis(call.axis, call.x.rank)
+    places = call.specs[1]
+    if updates is None or places is None or not x.rank == updates.rank == places.rank:
         raise CannotExport
     if updates.dtype != x.dtype or x.dtype == np.dtype(bool):
         raise CannotExport
+    if not call.corner and _wider(x, updates, axis):
+        return spell(call, _scattered_wide)[0]
+    if updates.shape != places.shape:
+        return spell(call, _scattered_each)[0]
     reduction = _REDUCTIONS[call.op.name.removeprefix("scatter_")]
     return call.add(
         "ScatterElements", call.xs[0], _places(call), call.xs[2], axis=axis, reduction=reduction
     )
+
+
+def _wider(x: TensorSpec, updates: TensorSpec, axis: int) -> list[int]:
+    """Return the axes along which many places are in the same one of ``x``."""
+    pairs = enumerate(zip(x.shape, updates.shape, strict=True))
+    return [i for i, (a, b) in pairs if i != axis and a == 1 and b != 1]
+
+
+def _scattered_each(of: Any, x: Tensor, places: Tensor, updates: Tensor) -> Any:
+    return of(x, op("broadcast_to", shape=updates.shape)(places), updates)
+
+
+def _scattered_wide(of: Any, x: Tensor, places: Tensor, updates: Tensor) -> Any:
+    """Make one axis of those along which places are in the same one, and of that they count on."""
+    axis = normalize_axis(of.axis, x.rank)
+    wide = [*_wider(x.spec, updates.spec, axis), axis]
+    rest = [i for i in range(x.rank) if i not in wide]
+    order = (*rest, *wide)
+
+    def merged(t: Tensor) -> Any:
+        t = op("transpose", axes=order)(t)
+        return op("reshape", shape=(*t.shape[: len(rest)], -1))(t)
+
+    places = op("broadcast_to", shape=updates.shape)(places)
+    y = of.replace(axis=-1)(*map(merged, (x, places, updates)))
+    y = op("reshape", shape=tuple(x.shape[i] for i in order))(y)
+    return op("transpose", axes=tuple(order.index(i) for i in range(x.rank)))(y)
 
 
 @writes(*(f"scatter_nd_{name}" for name in _REDUCTIONS))
@@ -147,23 +189,18 @@ def resize(call: Call) -> str:
     """Write scales or sizes for the axes that change, which ONNX also takes by number."""
     op = call.op.attributes()
     axes = call.op.resized_axes(call.x.shape)  # type: ignore[attr-defined]
-    if op["roi"] is not None or any(isinstance(v, Dim) for v in op["sizes"] or ()):
+    if op["mode"] not in ("nearest", "linear", "cubic"):
+        return spell(call, along_axes)[0]
+    if any(isinstance(v, Dim) for v in op["sizes"] or ()):
         raise CannotExport
     scales = "" if op["scales"] is None else call.out.constant(np.array(op["scales"], np.float32))
     sizes = "" if op["sizes"] is None else call.out.ints(op["sizes"])
+    roi = "" if op["roi"] is None else call.out.constant(np.array(op["roi"], np.float32))
     left_out = ("sizes", "scales", "roi", "axes")
     attrs = {k: int(v) if isinstance(v, bool) else v for k, v in op.items() if k not in left_out}
     if op["keep_aspect_ratio_policy"] == "stretch":
         del attrs["keep_aspect_ratio_policy"]
-    return call.add("Resize", call.xs[0], "", scales, sizes, axes=list(axes), **attrs)
-
-
-@writes("unique")
-def unique(call: Call) -> list[str]:
-    """Write by rule where ONNX's inverse, a vector, is ours, in the shape of the input."""
-    if call.axis is None and call.x.rank != 1:
-        raise CannotExport
-    return write_by_rule(call)
+    return call.add("Resize", call.xs[0], roi, scales, sizes, axes=list(axes), **attrs)
 
 
 @writes("non_max_suppression")

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from ....graph import Tensor
 from ....spec import Dim
 from ..by_rule import schema_of, write_by_rule
-from ..node import writes
+from ..node import op, writes
 from ..output import Call, CannotExport
+from ..spelling import spell
+from .windows import max_pool_places, with_taps
 
 
 @writes(
     *(f"{kind}_pool{n}d" for kind in ("max", "avg", "lp") for n in (1, 2, 3)),
     "max_pool_with_argmax",
-    "max_unpool",
 )
 def pool(call: Call) -> list[str]:
     """Write by rule, with the step that ``None`` stands for."""
     if call.stride is None:
         call = call.with_op(call.op.replace(stride=call.kernel_size))
-    if call.op.name not in ("max_pool_with_argmax", "max_unpool"):
-        return write_by_rule(call)
-    if call.x.shape[0] != 1 or call.x.shape[1] != 1:  # places count from each channel's start
-        raise CannotExport
-    return write_by_rule(call)
+    if call.op.name == "max_pool_with_argmax" and call.x.shape[:2] != (1, 1):
+        return spell(call, max_pool_places)  # ONNX's places count from each channel's start
+    made = write_by_rule(call)
+    return with_taps(call, made) if call.op.name.startswith("max") else made
 
 
 @writes("linear")
@@ -65,14 +67,6 @@ def _ones(call: Call) -> str:
     return call.out.constant(np.ones(shape, call.x.dtype))
 
 
-@writes("col2im")
-def col2im(call: Call) -> list[str]:
-    """Write by rule, with a kernel that has a size per axis."""
-    size = call.kernel_size
-    per_axis = (size,) * len(call.image_size) if isinstance(size, int) else size
-    return write_by_rule(call.with_op(call.op.replace(kernel_size=per_axis)))
-
-
 @writes("fused_layer_norm", "mean_variance_normalization")
 def only_float32(call: Call) -> list[str]:
     """Write by rule in float32 alone: ONNX's definitions mix it into other dtypes."""
@@ -89,16 +83,6 @@ def blocks(call: Call) -> str:
         raise CannotExport
     mode = call.mode.upper() if modes else None
     return call.add(op_type, call.xs[0], blocksize=call.block_size, mode=mode)
-
-
-@writes("masked_softmax")
-def masked_softmax(call: Call) -> str:
-    """Write a softmax that is 0 where all scores are −∞."""
-    if len(call.xs) > 1 or call.op.attributes().get("rounded"):
-        raise CannotExport
-    top = call.add("ReduceMax", call.xs[0], call.out.ints([-1]), keepdims=1)
-    hidden = call.add("Equal", top, call.number(-np.inf))
-    return call.add("Where", hidden, call.number(0), call.add("Softmax", call.xs[0], axis=-1))
 
 
 @writes("causal_mask")
@@ -123,6 +107,8 @@ def batch_norm(call: Call) -> list[str]:
 
 @writes("rnn", "gru", "lstm")
 def recurrent(call: Call) -> list[str]:
+    if call.layout:  # ONNX Runtime has no layer that takes the batch first
+        return spell(call, _time_first)
     attrs = {k: v for k, v in call.op.attributes().items() if v not in (None, ())}
     weight = call.specs[2]
     assert weight is not None
@@ -143,6 +129,15 @@ def recurrent(call: Call) -> list[str]:
     return call.out.add(call.op.name.upper(), xs, n=n, base=call.name, **attrs)
 
 
+def _time_first(of: Any, *xs: Tensor | None) -> Any:
+    """Turn what is by batch first, and the results back."""
+    turn = op("swapaxes", axis1=0, axis2=1)
+    places = (0, *range(5, 5 + len(of.states)))
+    turned = [turn(x) if x is not None and i in places else x for i, x in enumerate(xs)]
+    y, *states = of.replace(layout=0)(*turned)[: 1 + len(of.states)]
+    return op("transpose", axes=(2, 0, 1, 3))(y), *map(turn, states)
+
+
 _ACTIVATIONS = {
     "hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu",
     "scaledtanh": "ScaledTanh",
@@ -154,15 +149,10 @@ def attention(call: Call) -> list[str]:
     """Write by rule; one number of keys for all of the batch is repeated."""
     if len(call.xs) > 6 and call.xs[6] and any(call.wanted[1:3]):
         raise CannotExport  # ONNX hands on no cache whose used part is stated
-    return write_by_rule(_per_batch(call, 6))
+    return write_by_rule(per_batch(call, 6))
 
 
-@writes("kv_scatter")
-def kv_scatter(call: Call) -> list[str]:
-    return write_by_rule(_per_batch(call, 2))
-
-
-def _per_batch(call: Call, i: int) -> Call:
+def per_batch(call: Call, i: int) -> Call:
     """Return the call with a scalar among its inputs repeated for each item of the batch."""
     spec = call.specs[i] if i < len(call.specs) else None
     if spec is None or spec.rank:

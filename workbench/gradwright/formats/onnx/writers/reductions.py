@@ -101,11 +101,12 @@ def top_k(call: Call) -> list[str]:
 
 
 @writes("sort", "argsort")
-def sort(call: Call) -> str:
+def sort(call: Call) -> Any:
     d = call.x.shape[call.axis]
     if isinstance(d, Dim) and str(d) not in call.out.symbols:
         raise CannotExport
-    return _ordered(call, call.descending, d)[call.op.name == "argsort"]
+    values, places = _ordered(call, call.descending, d)
+    return places if call.op.name == "argsort" else [values, places]
 
 
 @writes("all_finite")

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ....graph import Tensor
 from ....spec import AnyDim, Dim, normalize_axis
-from ..node import writes
+from ..node import op, writes
 from ..output import Call, CannotExport, to_tensor
+from ..spelling import spell
 
 FAR = (1 << 63) - 1
 INT64 = np.dtype("int64")
@@ -64,10 +66,21 @@ def sum_like(call: Call) -> str:
     assert like is not None
     lead = x.rank - like.rank
     if any(a != b and b != 1 for a, b in zip(x.shape[lead:], like.shape, strict=True)):
-        raise CannotExport
+        return _summed_at_run(call, lead)
     axes = [i for i, d in enumerate(x.shape) if i < lead or (like.shape[i - lead] == 1 and d != 1)]
     y = call.add("ReduceSum", call.xs[0], call.out.ints(axes)) if axes else call.xs[0]
     return call.add("Reshape", y, call.add("Shape", call.xs[1]), allowzero=1)
+
+
+def _summed_at_run(call: Call, lead: int) -> str:
+    """Sum over the axes that turn out to have one element in what is summed to."""
+    add, one = call.add, call.out.ints([1])
+    shape = add("Shape", call.xs[1])
+    found = add("Squeeze", add("NonZero", add("Equal", shape, one)), call.out.ints([0]))
+    axes = add("Add", found, call.out.ints([lead]))
+    axes = add("Concat", call.out.ints(range(lead)), axes, axis=0) if lead else axes
+    y = add("ReduceSum", call.xs[0], axes, noop_with_empty_axes=1)
+    return add("Reshape", y, shape, allowzero=1)
 
 
 @writes("expand_dims")
@@ -240,34 +253,62 @@ def pad(call: Call) -> str:
     if not widths:
         return call.add("Identity", call.xs[0])
     if call.mode == "symmetric" or (call.mode == "wrap" and call.out.opset < 19):
-        raise CannotExport
+        return spell(call, _gathered_pad)[0]
     pads = call.out.ints([*(a for a, _ in widths), *(b for _, b in widths)])
     value = call.number(call.value) if call.mode == "constant" else ""
     return call.add("Pad", call.xs[0], pads, value, mode=call.mode)
+
+
+def _gathered_pad(of: Any, x: Tensor) -> Any:
+    """Pad with what lies on the other side of an edge, or comes from the other end."""
+    for axis, (before, after) in enumerate(of.widths(x.rank)):
+        if not before and not after:
+            continue
+        n = x.shape[axis]
+        places = op("arange", start=-before, stop=n + after, step=1, dtype="int64")()
+        size = op("full", shape=(), fill_value=n, dtype="int64")()
+        if of.mode == "wrap":
+            places = op("mod")(places, size)
+        else:
+            there = op("mod")(places, size * 2)
+            places = op("where")(there < size, there, size * 2 - 1 - there)
+        x = op("gather", axis=axis)(x, places)
+    return x
 
 
 @writes("roll")
 def roll(call: Call) -> str:
     x, rank = call.xs[0], call.x.rank
     if call.axis is None:
-        if rank != 1:
-            raise CannotExport
-        pairs = [(0, call.shift)]
-    else:
-        axes = (call.axis,) if isinstance(call.axis, int) else call.axis
-        shifts = (call.shift,) * len(axes) if isinstance(call.shift, int) else call.shift
-        pairs = list(zip(axes, shifts, strict=True))
+        return spell(call, _rolled_flat)[0]
+    axes = (call.axis,) if isinstance(call.axis, int) else call.axis
+    shifts = (call.shift,) * len(axes) if isinstance(call.shift, int) else call.shift
+    if any(isinstance(call.x.shape[axis], Dim) for axis in axes):
+        return spell(call, _rolled_by_places)[0]
     ints = call.out.ints
-    for axis, shift in pairs:
-        d = call.x.shape[axis]
-        if not isinstance(d, int):
-            raise CannotExport
+    for axis, shift in zip(axes, shifts, strict=True):
+        d = int(call.x.shape[axis])
         if not d or not shift % d:
             continue
         cut, along = ints([d - shift % d]), ints([axis % rank])
         tail = call.add("Slice", x, cut, ints([FAR]), along)
         x = call.add("Concat", tail, call.add("Slice", x, ints([0]), cut, along), axis=axis)
     return x if x != call.xs[0] else call.add("Identity", x)
+
+
+def _rolled_flat(of: Any, x: Tensor) -> Any:
+    return op("reshape_like")(of.replace(axis=0)(x.reshape(-1)), x)
+
+
+def _rolled_by_places(of: Any, x: Tensor) -> Any:
+    axes = (of.axis,) if isinstance(of.axis, int) else of.axis
+    shifts = (of.shift,) * len(axes) if isinstance(of.shift, int) else of.shift
+    for axis, shift in zip(axes, shifts, strict=True):
+        n = x.shape[axis]
+        numbers = op("arange", start=0, stop=n, step=1, dtype="int64")()
+        size = op("full", shape=(), fill_value=n, dtype="int64")()
+        x = op("gather", axis=axis)(x, op("mod")(numbers - shift, size))
+    return x
 
 
 @writes("full")

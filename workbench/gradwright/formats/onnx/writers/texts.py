@@ -33,6 +33,14 @@ def _table(key: str, values: tuple[Any, ...], d: np.dtype[Any]) -> dict[str, Any
     return {key.format("tensor").removesuffix("s"): to_tensor(np.array(values, d), "table")}
 
 
+@writes("tokenize")
+def tokenize(call: Call) -> list[str]:
+    """Write ONNX Runtime's own operator: ONNX has none."""
+    how = {"tokenexp": call.pattern} if call.pattern else {"separators": list(call.separators)}
+    attrs = {"mark": int(call.mark), "mincharnum": call.least, "pad_value": call.pad, **how}
+    return call.out.add("Tokenizer", call.xs, base=call.name, domain="com.microsoft", **attrs)
+
+
 @writes("tf_idf_vectorizer")
 def tf_idf_vectorizer(call: Call) -> str:
     attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in call.op.attributes().items()}

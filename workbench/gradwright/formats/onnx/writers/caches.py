@@ -1,0 +1,162 @@
+"""Parts of attention: caches, biases by distance, and attention in tiles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....graph import Tensor
+from ....ops.attention.biases import slopes
+from ....ops.attention.weights import scale_of
+from ....spec import Dim, normalize_axis
+from ..by_rule import write_by_rule
+from ..node import cast, op, writes
+from ..output import Call, CannotExport
+from ..spelling import spell, spelled
+from .counts import numbers, size_of
+from .layers import per_batch
+
+
+@writes("kv_scatter")
+def kv_scatter(call: Call) -> list[str]:
+    """Write by rule since opset 24, and as a scatter before."""
+    if call.out.opset >= 24:
+        return write_by_rule(per_batch(call, 2))
+    return spell(call, _scattered)
+
+
+def _places(of: Any, shape: Any, n: Any, start: Tensor | None) -> Any:
+    """Return the places of n positions in each sample: i64[B, n]."""
+    axis = normalize_axis(of.axis, len(shape))
+    first = op("full", shape=(1,), fill_value=0, dtype="int64")() if start is None else start
+    first = op("broadcast_to", shape=(shape[0],))(cast(first, "int64"))
+    at = op("expand_dims", axis=-1)(first) + numbers(n)
+    return op("mod")(at, size_of(shape[axis])) if of.mode == "circular" else at
+
+
+def _wide(at: Any, like: Tensor, axis: int) -> Any:
+    """Return places per sample and position in the shape of a tensor."""
+    shape = tuple(-1 if i == axis else d if i == 0 else 1 for i, d in enumerate(like.shape))
+    return op("broadcast_to", shape=like.shape)(op("reshape", shape=shape)(at))
+
+
+def _scattered(of: Any, cache: Tensor, update: Tensor, start: Tensor | None = None) -> Any:
+    axis = normalize_axis(of.axis, cache.rank)
+    at = _places(of, cache.shape, update.shape[axis], start)
+    update = op("cast", dtype=cache.dtype)(update)
+    return op("scatter_update", axis=axis)(cache, _wide(at, update, axis), update)
+
+
+@spelled("kv_take")
+def kv_take(of: Any, cache: Tensor, like: Tensor, start: Tensor | None = None) -> Any:
+    axis = normalize_axis(of.axis, cache.rank)
+    n = like.shape[axis]
+    at = _places(of, cache.shape, n, start)
+    shape = (*cache.shape[:axis], n, *cache.shape[axis + 1 :])
+    found = op("full", shape=shape, fill_value=0, dtype=cache.dtype)()
+    return op("take_along_axis", axis=axis)(cache, _wide(at, found, axis))
+
+
+def _distances(n_queries: Any, n_keys: Any) -> Any:
+    """Return how far each key stands behind each query; the last of both stand together."""
+    offset = size_of(n_keys) - size_of(n_queries)
+    return numbers(n_keys) - op("expand_dims", axis=-1)(numbers(n_queries) + offset)
+
+
+@spelled("apply_alibi")
+def apply_alibi(of: Any, scores: Tensor) -> Any:
+    heads = scores.shape[-3]
+    if isinstance(heads, Dim):
+        raise CannotExport
+    away = cast(abs(_distances(*scores.shape[-2:])), scores.dtype)
+    return scores - slopes(heads).astype(scores.dtype)[:, None, None] * away
+
+
+@spelled("relative_buckets")
+def relative_buckets(of: Any, scores: Tensor) -> Any:
+    """Number distances in float32, as where the rule was published."""
+    away, n = _distances(*scores.shape[-2:]), of.num_buckets
+    start: Any = 0
+    if of.bidirectional:
+        n //= 2
+        start = op("where")(away > 0, n, op("zeros_like")(away))
+        away = abs(away)
+    else:
+        away = op("maximum")(-away, 0)
+    near = n // 2
+    ratio = op("log")(cast(op("maximum")(away, 1), "float32") / np.float32(near))
+    slope = (n - near) / math.log(of.max_distance / near)
+    far = cast(ratio * np.float32(slope), "int64") + near
+    return op("where")(away < near, away, op("minimum")(far, n - 1)) + start
+
+
+# -- attention in tiles ----------------------------------------------------------------------------
+
+
+def _seen(of: Any, n_queries: Any, n_keys: Any) -> Any:
+    """Return which keys a query sees: bool[T, S], or None for all."""
+    back = -_distances(n_queries, n_keys)
+    seen = None
+    right = 0 if of.is_causal else of.right_window_size
+    if right >= 0:
+        seen = back >= -right
+    if of.left_window_size >= 0:
+        left = back <= of.left_window_size
+        seen = left if seen is None else seen & left
+    return seen
+
+
+def _repeated(x: Tensor, heads: Any) -> Any:
+    """Return keys or values with a head for each of the queries'."""
+    if x.shape[1] == heads:
+        return x
+    if isinstance(x.shape[1], Dim) or isinstance(heads, Dim):
+        raise CannotExport
+    return op("repeat", repeats=heads // x.shape[1], axis=1)(x)
+
+
+def _scores(of: Any, query: Tensor, key: Tensor) -> Any:
+    scale = scale_of(of.scale, query.shape[-1])
+    scores = (query * scale) @ op("swapaxes", axis1=-1, axis2=-2)(_repeated(key, query.shape[1]))
+    seen = _seen(of, query.shape[2], key.shape[2])
+    return scores if seen is None else op("where")(seen, scores, -np.inf)
+
+
+@spelled("flash_attention")
+def flash_attention(of: Any, query: Tensor, key: Tensor, value: Tensor) -> Any:
+    """Write the weights as a whole; the residual is the logarithm of their sums."""
+    scores = _scores(of, query, key)
+    top = op("max", axis=-1, keepdims=True)(scores)
+    base = op("where")(top == -np.inf, 0.0, top)
+    weights = op("exp")(scores - base)
+    total = op("sum", axis=-1, keepdims=True)(weights)
+    nothing = total == 0.0
+    weights = weights / op("where")(nothing, 1.0, total)
+    y = weights @ _repeated(value, query.shape[1])
+    lse = op("where")(nothing, np.inf, base + op("log")(op("where")(nothing, 1.0, total)))
+    return y, op("squeeze", axis=-1)(lse)
+
+
+@spelled("flash_attention_grad")
+def flash_attention_grad(
+    of: Any, g: Tensor, query: Tensor, key: Tensor, value: Tensor, lse: Tensor, delta: Tensor
+) -> Any:
+    joint = np.result_type(*(x.dtype for x in (g, query, key, value, lse, delta)))
+    g, query, key, value, lse, delta = (cast(x, joint) for x in (g, query, key, value, lse, delta))
+    turned, heads = op("swapaxes", axis1=-1, axis2=-2), query.shape[1]
+    scale = scale_of(of.scale, query.shape[-1])
+    p = op("exp")(_scores(of, query, key) - op("expand_dims", axis=-1)(lse))
+    ds = p * (g @ turned(_repeated(value, heads)) - op("expand_dims", axis=-1)(delta))
+    dq = ds @ _repeated(key, heads) * scale
+    dk, dv = turned(ds) @ query * scale, turned(p) @ g
+    return dq, _shared(dk, key), _shared(dv, value)
+
+
+def _shared(g: Any, like: Tensor) -> Any:
+    """Add up over the heads that share one."""
+    if g.shape[1] == like.shape[1]:
+        return g
+    b, heads, *rest = like.shape
+    return op("sum", axis=2)(op("reshape", shape=(b, heads, -1, *rest))(g))

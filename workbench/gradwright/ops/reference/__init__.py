@@ -1,0 +1,1 @@
+"""The reference: every op described in values without Python, found by any name, held together."""
