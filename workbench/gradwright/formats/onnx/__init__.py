@@ -12,7 +12,7 @@ writing knows rules and writer functions (``writers/``), and opens composite ops
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import GraphError
 from ...graph import Graph, Tensor
@@ -20,6 +20,7 @@ from ...ops import missing
 from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
+from .comparing.compare import compare
 from .late import OnnxOp
 from .node import ONNX
 from .runtime.runner import Runner
@@ -41,6 +42,7 @@ __all__ = [
     "Runner",
     "Value",
     "attribute",
+    "compare",
     "forget",
     "load",
     "maps",
@@ -105,21 +107,32 @@ def load(
 
 
 def to_model(
-    graph: Graph, outputs: Sequence[Tensor | str] | None = None, *, opset: int = 23
+    graph: Graph,
+    outputs: Sequence[Tensor | str] | None = None,
+    *,
+    opset: int | Literal["lowest"] = 23,
 ) -> ModelProto:
     """Return the inference graph as a ``ModelProto`` that the ONNX checker accepts.
 
-    ``outputs`` are tensors or names, by default all that nothing uses. Ops run in eval mode; a
-    composite op without a rule is written as what it expands to.
+    ``outputs`` are tensors or names, by default all that nothing uses. Ops run in eval mode; an op
+    that ONNX has as an operator, or as a few, is written whole, any other opened: written as what
+    it expands to. Complex tensors are written as real ones with a last axis of pairs.
+
+    ``opset`` is 7 to 28. ``"lowest"`` takes the first in which no op is opened that 28, the newest,
+    has whole: for programs that read old opsets only. Runtimes lag behind: ONNX Runtime 1.32 runs
+    26.
 
     Raises:
-        UnsupportedOpError: ops that ONNX cannot express, all at once.
+        GraphError: nothing to write, or no such opset.
+        UnsupportedOpError: ops that ONNX, or the opset, cannot express, all at once.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y = g.placeholder("x", (2,)) * 2.0
     >>> [node.op_type for node in gw.onnx.to_model(g).graph.node]
     ['Mul']
+    >>> gw.onnx.to_model(g, opset="lowest").opset_import[0].version
+    7
     """
     _need_onnx()
     return _exported(graph, outputs, opset)
@@ -137,7 +150,7 @@ def save(
     path: str | os.PathLike[str],
     outputs: Sequence[Tensor | str] | None = None,
     *,
-    opset: int = 23,
+    opset: int | Literal["lowest"] = 23,
     external: bool | None = None,
     threshold: int = 1024,
 ) -> None:

@@ -18,6 +18,7 @@ from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec
 from ...spec.one_of import OneOf
 from ..foreign import Reader
+from .declarations import Shapes, clean_name, distinct, input_specs
 from .dtypes import to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
@@ -32,10 +33,8 @@ from .model import (
     read_model,
     schema_body,
 )
-from .naming import clean_name, distinct
 from .node import ONNX, UNFIT, OnnxNode
 from .schemas import check_node
-from .types import Shapes, input_specs
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -19,15 +20,12 @@ from ...spec.one_of import OneOf
 from ...spec.rounding import rounded
 from .dtypes import element_type
 from .model import names_read
+from .versions import CannotExport, spelled_in
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 Array = np.ndarray[Any, Any]
-
-
-class CannotExport(Exception):  # noqa: N818  # no error: the next way is tried
-    """ONNX has no such op, or not with these attributes."""
 
 
 class Output:
@@ -42,11 +40,25 @@ class Output:
         self.missing: collections.Counter[str] = collections.Counter()
         self.opened: set[str] = set()
         """Names of nodes that are written as what they are made of."""
+        self._opening: list[str] = []
         self.symbols: dict[str, tuple[str, int]] = {} if outer is None else dict(outer.symbols)
         """Symbol -> a tensor and its axis that have this size."""
         self._taken: set[str] = set()
         self._constants: dict[Any, str] = {}
         self._numbers: dict[str, Iterator[int]] = {}
+
+    @contextlib.contextmanager
+    def opens(self, op: str, name: str) -> Iterator[None]:
+        """Write an op as what it is made of in the block; CannotExport where that is itself."""
+        stack = self.root._opening
+        if stack.count(op) > 2:  # one that is made of itself in another form or dtype is not
+            raise CannotExport
+        self.root.opened.add(name)
+        stack.append(op)
+        try:
+            yield
+        finally:
+            stack.pop()
 
     def fresh(self, base: str) -> str:
         """Return ``base``, or ``base_1`` and so on: the first name that is free."""
@@ -93,6 +105,7 @@ class Output:
         from onnx import helper
 
         base = base or op_type.lower()
+        xs, attrs = spelled_in(self.opset, domain, op_type, xs, attrs, self.root.stored.get)
         outs = [self.fresh(base if i == 0 else f"{base}:{i}") for i in range(n)]
         inputs = list(xs)
         while inputs and not inputs[-1]:
@@ -140,7 +153,10 @@ class Output:
             if atom not in self.symbols:
                 raise CannotExport(f"no tensor has the size {atom}")
             name, axis = self.symbols[atom]
-            return self.add("Shape", [name], base="size", start=axis, end=axis + 1)[0]
+            if self.opset >= 15:
+                return self.add("Shape", [name], base="size", start=axis, end=axis + 1)[0]
+            sizes = self.add("Shape", [name], base="size")[0]
+            return self.add("Gather", [sizes, self.ints([axis])], base="size")[0]
         function, *parts = atom
         sizes = [self.dim(d) for d in parts]
         if function == "//":
@@ -266,7 +282,9 @@ def value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
     """Return the declaration of an input or output."""
     from onnx import helper
 
-    return helper.make_value_info(name, type_of(as_pairs(spec)))
+    pairs = as_pairs(spec)
+    doc = "" if pairs is spec else f"{spec.dtype}, as pairs of numbers on the last axis"
+    return helper.make_value_info(name, type_of(pairs), doc)
 
 
 def type_of(spec: TensorSpec) -> TypeProto:

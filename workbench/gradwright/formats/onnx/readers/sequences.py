@@ -6,9 +6,9 @@ from typing import Any
 
 from ....ops.control.scan import map_items
 from ....spec.containers import OptionalSpec, SequenceSpec
+from ..declarations import spec_of_type
 from ..dtypes import from_element_type
 from ..node import OnnxNode, op, reads
-from ..types import spec_of_type
 from .control import scope_of
 
 

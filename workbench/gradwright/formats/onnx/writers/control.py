@@ -8,11 +8,11 @@ from ....errors import UnsupportedOpError
 from ....graph import SubGraph
 from ....spec import TensorSpec
 from ....spec import dtype as as_dtype
-from ..by_rule import schema_of
 from ..dtypes import element_type
-from ..exporter import name_output, write_subgraph
 from ..node import writes
+from ..nodes import name_output, write_subgraph
 from ..output import Call, Output
+from ..versions import schema_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..by_rule import schema_of, takes
+from ..by_rule import takes
 from ..dtypes import element_type
 from ..node import writes
-from ..output import Call, CannotExport
+from ..output import Call
+from ..versions import CannotExport, schema_of
 
 
 @writes("uniform", "normal")

@@ -15,8 +15,8 @@ from ....graph import Tensor
 from ....ops.control.scan import scan
 from ....spec import TensorSpec, broadcast, kind
 from ..node import cast, op
-from ..output import CannotExport
 from ..spelling import Spelling, spelled
+from ..versions import CannotExport
 from .counts import numbers
 
 

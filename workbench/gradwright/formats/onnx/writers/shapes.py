@@ -10,8 +10,9 @@ import numpy as np
 from ....graph import Tensor
 from ....spec import AnyDim, Dim, normalize_axis
 from ..node import op, writes
-from ..output import Call, CannotExport, to_tensor
+from ..output import Call, to_tensor
 from ..spelling import spell
+from ..versions import CannotExport
 
 FAR = (1 << 63) - 1
 INT64 = np.dtype("int64")
@@ -360,8 +361,17 @@ def constant(call: Call) -> str:
 
 @writes("tril", "triu")
 def triangle(call: Call) -> str:
+    if call.out.opset < 14:
+        return spell(call, _masked_triangle)[0]
     k = call.out.constant(np.int64(call.k))
     return call.add("Trilu", call.xs[0], k, upper=int(call.op.name == "triu"))
+
+
+def _masked_triangle(of: Any, x: Tensor) -> Any:
+    rows, columns = (op("arange", start=n, dtype="int64")() for n in x.shape[-2:])
+    right = columns - op("expand_dims", axis=-1)(rows)
+    kept = right >= of.k if of.name == "triu" else right <= of.k
+    return op("where")(kept, x, op("zeros_like")(x))
 
 
 @writes("rank")

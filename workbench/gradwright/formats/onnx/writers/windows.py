@@ -20,8 +20,9 @@ from ....ops.core.slicing import ALL
 from ....spec import AnyDim, Dim, kind
 from ..by_rule import padding, write_by_rule
 from ..node import cast, op, writes
-from ..output import Call, CannotExport
+from ..output import Call
 from ..spelling import spell, spelled
+from ..versions import CannotExport
 
 Pads = Sequence[tuple[int, int]]
 
@@ -150,6 +151,10 @@ def _largest(of: Any, x: Tensor) -> tuple[Any, Any, _Seen]:
         wins = op("logical_and")(wins, inside)
     tap = op("argmax", axis=-1)(cast(wins, "int32"))
     return op("squeeze", axis=-1)(top), tap, seen
+
+
+def largest_only(of: Any, x: Tensor) -> Any:
+    return _largest(of, x)[0]
 
 
 def _taps(of: Any, x: Tensor) -> Any:
