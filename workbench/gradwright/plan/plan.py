@@ -35,7 +35,7 @@ from ..spec import TensorSpec
 from .inference import lacks_value, specs_of
 from .kernels import Kernels
 from .profile import Profile, profile
-from .report import Memory, refuse_beyond
+from .report import Memory, beyond
 from .segment import Segment
 from .sizes import bind_sizes
 
@@ -186,6 +186,8 @@ class Plan:
                         env[t] = values.array(t.node.name)
             values = None
         while True:
+            if part.least > machine_bytes():
+                raise beyond(part.executor.laid, part.least, machine_bytes())
             part.executor.run(env, values, observe)
             if part.end == len(self.order):
                 self._last = part
@@ -304,9 +306,7 @@ class Plan:
         )  # fmt: skip
         with using(self.options, self.device):
             executor = self.device.executor(program, ask)
-        segment = Segment(program, executor, end, *rest)
-        refuse_beyond(executor.laid, segment.kept, machine_bytes())
-        return segment
+        return Segment(program, executor, end, *rest)
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:

@@ -20,6 +20,7 @@ from ...ops import missing
 from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
+from .comparing.compare import compare
 from .late import OnnxOp
 from .node import ONNX
 from .runtime.runner import Runner
@@ -41,6 +42,7 @@ __all__ = [
     "Runner",
     "Value",
     "attribute",
+    "compare",
     "forget",
     "load",
     "maps",
@@ -133,14 +135,14 @@ def to_model(
     7
     """
     _need_onnx()
-    return _exported(graph, outputs, opset, functions)
+    return _exported(graph, outputs, opset, functions=functions)
 
 
-def _exported(*what: Any) -> ModelProto:
+def _exported(*what: Any, functions: bool) -> ModelProto:
     from . import writers  # noqa: F401 - enters them
     from .exporter import export_graph
 
-    return export_graph(*what)
+    return export_graph(*what, functions=functions)
 
 
 def save(
@@ -175,7 +177,8 @@ def save(
     from .saving import Outside, write_model
 
     outside = Outside(external, threshold)
-    write_model(path, _exported(graph, outputs, opset, functions, outside.tensors), outside)
+    model = _exported(graph, outputs, opset, outside.tensors, functions=functions)
+    write_model(path, model, outside)
 
 
 def operators() -> Known:

@@ -33,10 +33,15 @@ def export_graph(
     graph: Graph,
     outputs: Sequence[Tensor | str] | None,
     opset: int | str,
-    functions: bool = False,
     held: Held = to_tensors,
+    names_of: dict[Tensor, str] | None = None,
+    *,
+    functions: bool = False,
 ) -> ModelProto:
-    """Return the model that computes some tensors of a graph; ``held`` makes it hold arrays."""
+    """Return the model that computes some tensors of a graph; ``held`` makes it hold arrays.
+
+    ``names_of`` gets what all tensors are called in it.
+    """
     from onnx import defs
 
     newest = min(NEWEST, defs.onnx_opset_version())
@@ -49,14 +54,17 @@ def export_graph(
     nodes = ancestors(chosen)
     nodes += _telling_sizes(graph, nodes)
     if opset == "lowest":
-        return _lowest(graph, nodes, chosen, newest).model(held, functions=functions)
-    written = Written(graph, nodes, chosen, int(opset))
-    problem = written.problem() if int(opset) < CHECKED else None
+        written, problem = _lowest(graph, nodes, chosen, newest), None
+    else:
+        written = Written(graph, nodes, chosen, int(opset))
+        problem = written.problem() if int(opset) < CHECKED else None
     if problem is not None:
         raise UnsupportedOpError(
             f"opset {opset} has no operators for some types of the graph",
             facts=[problem], hint="opset='lowest' finds the first that has",
         )  # fmt: skip
+    if names_of is not None:
+        names_of.update(written.names)
     return written.model(held, functions=functions)
 
 
@@ -96,6 +104,8 @@ class Written:
                 name = out.add("Identity", [called[name]])[0]
             called[known[t]] = name_output(out, name, own)
             self.outputs.append((called[known[t]], t.spec))
+        self.names = {t: called.get(name, name) for t, name in known.items()}
+        """What tensors are called in it."""
         _, read = out.live(name for name, _ in self.outputs)
         self.stored = {name: array for name, array in out.stored.items() if name in read}
 

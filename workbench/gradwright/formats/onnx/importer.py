@@ -32,7 +32,7 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import CALLED, ONNX, UNFIT, OnnxNode
+from .node import CALLED, ONNX, UNFIT, OnnxNode, check_rank
 from .schemas import check_node
 
 if TYPE_CHECKING:
@@ -43,8 +43,16 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
-def import_model(source: Any, trainable: bool = False, recognized: Collection[str] = ()) -> Graph:
-    """Return the graph of a model, in which what is written out of some kinds is one op each."""
+def import_model(
+    source: Any,
+    trainable: bool = False,
+    recognized: Collection[str] = (),
+    names: dict[str, Tensor] | None = None,
+) -> Graph:
+    """Return the graph of a model, in which what is written out of some kinds is one op each.
+
+    ``names`` gets the tensors that the names of the model stand for.
+    """
     proto, beside = read_model(source)
     model = Model(proto, beside)
     check_limits(model)
@@ -64,6 +72,8 @@ def import_model(source: Any, trainable: bool = False, recognized: Collection[st
         results = [scope.name_output(info.name) for info in proto.graph.output]
     if recognized:
         recognize(graph, recognized, outputs=[t for t in results if t is not None])
+    if names is not None:
+        names.update({n: v for n, v in scope.values.items() if isinstance(v, Tensor)})
     return graph
 
 
@@ -199,7 +209,7 @@ class Scope:
             for i, n in enumerate(proto.input)
         ]
         if function is not None:
-            ys = self._grouped(proto.name or function.name, function, xs, attributes)
+            ys = self._grouped(node, function, xs)
         else:
             with named(self.graph, self.free_name(node.name)):
                 if reader is not None:
@@ -235,21 +245,13 @@ class Scope:
 
     # -- functions and sub-graphs ----------------------------------------------------------------
 
-    def _grouped(
-        self,
-        label: str,
-        function: FunctionProto,
-        xs: Sequence[Value],
-        attributes: Mapping[str, Any],
-    ) -> list[Value]:
-        """Build a function of the model in a scope of its own."""
-        name = self.free_name(label)
-        CALLED.setdefault(self.graph, {})[self.graph._full_name(name)] = (
-            function.domain,
-            function.name,
-        )
+    def _grouped(self, node: OnnxNode, function: FunctionProto, xs: Sequence[Value]) -> list[Value]:
+        """Build a function of the model in a scope, which is written as that function again."""
+        name = self.free_name(node.name)
+        called = CALLED.setdefault(self.graph, {})
+        called[self.graph._full_name(name)] = function.domain, function.name
         with self.graph.scope(name):
-            return self.call(function, {}, xs, attributes)
+            return self.call(function, {}, xs, node.attributes)
 
     def _body(self, node: OnnxNode) -> tuple[FunctionProto, Mapping[str, Any]]:
         """Return the body that a node has in its schema, and the defaults of its attributes."""
@@ -357,6 +359,7 @@ def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
             f"the rank of the input {name[:60]!r} is not stated",
             hint="onnx.shape_inference, or state its shape in the model",
         )
+    check_rank(len(tensor.shape.dim))
     dims: list[AnyDim] = []
     for axis, d in enumerate(tensor.shape.dim):
         if d.HasField("dim_value"):

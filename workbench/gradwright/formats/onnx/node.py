@@ -74,10 +74,15 @@ MAX_RANK = 64
 """Axes that numpy's arrays have at most."""
 
 
-def open_dims(rank: int, dtype: Any) -> TensorSpec:
-    """Return a spec of a rank, its sizes known only when run."""
+def check_rank(rank: int) -> None:
+    """Raise ArchiveError for a rank that no array has."""
     if not 0 <= rank <= MAX_RANK:
         raise ArchiveError(f"a tensor of rank {rank}", need=f"{MAX_RANK} axes at most")
+
+
+def open_dims(rank: int, dtype: Any) -> TensorSpec:
+    """Return a spec of a rank, its sizes known only when run."""
+    check_rank(rank)
     return TensorSpec([Dim.fresh("onnx") for _ in range(rank)], dtype)
 
 

@@ -137,7 +137,7 @@ finer a few, for it may be a product of roundings."""
 def agrees(found: float, wanted: float, spec: TensorSpec) -> bool:
     """Tell whether a number is another one, but for rounding.
 
-    >>> from gradwright.rewrite.recognition.table import agrees
+    >>> from gradwright.rewrite.recognition.products import agrees
     >>> from gradwright.spec import TensorSpec
     >>> [agrees(x, 2**0.5, TensorSpec(())) for x in (1.4142135, 1.41421)]
     [True, False]
