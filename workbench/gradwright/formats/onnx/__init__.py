@@ -140,14 +140,14 @@ def to_model(
     7
     """
     _need_onnx()
-    return _exported(graph, outputs, opset, functions)
+    return _exported(graph, outputs, opset, functions=functions)
 
 
-def _exported(*what: Any) -> ModelProto:
+def _exported(*what: Any, functions: bool) -> ModelProto:
     from . import writers  # noqa: F401 - enters them
     from .exporter import export_graph
 
-    return export_graph(*what)
+    return export_graph(*what, functions=functions)
 
 
 def save(
@@ -182,7 +182,8 @@ def save(
     from .saving import Outside, write_model
 
     outside = Outside(external, threshold)
-    write_model(path, _exported(graph, outputs, opset, functions, outside.tensors), outside)
+    model = _exported(graph, outputs, opset, outside.tensors, functions=functions)
+    write_model(path, model, outside)
 
 
 def operators() -> Known:

@@ -203,7 +203,7 @@ class Scope:
             for i, n in enumerate(proto.input)
         ]
         if function is not None:
-            ys = self._grouped(proto.name or function.name, function, xs, attributes)
+            ys = self._grouped(node, function, xs)
         else:
             with named(self.graph, self.free_name(node.name)):
                 if reader is not None:
@@ -251,21 +251,13 @@ class Scope:
 
     # -- functions and sub-graphs ----------------------------------------------------------------
 
-    def _grouped(
-        self,
-        label: str,
-        function: FunctionProto,
-        xs: Sequence[Value],
-        attributes: Mapping[str, Any],
-    ) -> list[Value]:
-        """Build a function of the model in a scope of its own."""
-        name = self.free_name(label)
-        CALLED.setdefault(self.graph, {})[self.graph._full_name(name)] = (
-            function.domain,
-            function.name,
-        )
+    def _grouped(self, node: OnnxNode, function: FunctionProto, xs: Sequence[Value]) -> list[Value]:
+        """Build a function of the model in a scope, which is written as that function again."""
+        name = self.free_name(node.name)
+        called = CALLED.setdefault(self.graph, {})
+        called[self.graph._full_name(name)] = function.domain, function.name
         with self.graph.scope(name):
-            return self.call(function, {}, xs, attributes)
+            return self.call(function, {}, xs, node.attributes)
 
     def _body(self, node: OnnxNode) -> tuple[FunctionProto, Mapping[str, Any]]:
         """Return the body that a node has in its schema, and the defaults of its attributes."""

@@ -30,7 +30,8 @@ def strided_slice_grad(of: Any, g: Tensor, x: Tensor) -> Any:
     widths = _cut_away(of.index, x.shape)
     if widths is None:
         return _put(op("cast", dtype=g.dtype)(op("zeros_like")(x)), of.index, g)
-    places = [i for i, item in enumerate(of.index) if item is None]
+    kept = [item for item in of.index if item is None or isinstance(item, tuple)]
+    places = [axis for axis, item in enumerate(kept) if item is None]
     y = op("squeeze", axis=tuple(places))(g) if places else g
     dropped = [i for i in of.index if i is not None]
     axes = tuple(axis for axis, item in enumerate(dropped) if not isinstance(item, tuple))
