@@ -14,12 +14,11 @@ from ...graph import Constant, Graph, Tensor, active_graph
 from ...ops.core.identity import Identity
 from ...rewrite.recognition import recognize
 from ...spec import TensorSpec, is_floating, known_spec
-from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec
 from ...spec.one_of import OneOf
 from ..foreign import Reader
 from .declarations import Shapes, clean_name, distinct, input_specs
-from .dtypes import to_array, to_dense
+from .dtypes import constant_array, to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
 from .limits import check_limits
@@ -99,6 +98,8 @@ class Scope:
         """Names that stay as they are, before others are cleaned to the same."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.values: dict[str, Value] = {}
+        self.initial: set[str] = set()
+        """Names of initializers; what Constant nodes hold is not among them."""
         if self.depth > MAX_DEPTH:
             raise ArchiveError(f"sub-graphs or functions nest deeper than {MAX_DEPTH}")
 
@@ -106,6 +107,7 @@ class Scope:
 
     def enter(self, proto: GraphProto) -> None:
         """Take the stored tensors of a graph."""
+        self.initial |= {tensor.name for tensor in proto.initializer}
         for tensor in proto.initializer:
             self.define(tensor.name, to_array(tensor, self.model.beside))
         for sparse in proto.sparse_initializer:
@@ -140,7 +142,8 @@ class Scope:
     def _stored(self, name: str, array: Array) -> Tensor:
         with self.graph, self.graph._at_top():
             label = self.free_name(name)
-            if self.trainable and array.ndim and is_floating(array.dtype):
+            is_weight = array.size > 1 or name in self.initial  # one number by itself is none
+            if self.trainable and array.ndim and is_floating(array.dtype) and is_weight:
                 return self.graph.variable(label, init=array)
             tensor = self.graph._source(Constant(), label, known_spec(array))
             self.graph.values.commit({tensor.name: array})  # as it lies, be that in a file
@@ -177,7 +180,7 @@ class Scope:
         attributes = attribute_values(proto, self.attributes, self.model.beside)
         domain = normal_domain(proto.domain)
         if proto.op_type == "Constant" and not domain:
-            self.define(proto.output[0], _constant(attributes))
+            self.define(proto.output[0], constant_array(attributes))
             return
         name = proto.name
         results = list(proto.output)
@@ -349,24 +352,6 @@ def _names_of(proto: GraphProto) -> set[str]:
     tensors = (*proto.input, *proto.output, *proto.initializer)
     outputs = (name for node in proto.node for name in node.output)
     return {*(t.name for t in tensors), *(node.name for node in proto.node), *outputs}
-
-
-def _constant(attributes: Mapping[str, Any]) -> Array:
-    """Return the array of a Constant node, whatever attribute holds it."""
-    if len(attributes) != 1:
-        raise ArchiveError("a Constant has one attribute", need=f"one, got {len(attributes)}")
-    ((key, value),) = attributes.items()
-    dtypes = {
-        "value_float": "float32", "value_floats": "float32", "value_int": "int64",
-        "value_ints": "int64", "value_string": "str", "value_strings": "str",
-    }  # fmt: skip
-    if key == "value":
-        return np.asarray(value)
-    if key == "sparse_value":
-        return np.asarray(value)
-    if key not in dtypes:
-        raise ArchiveError(f"a Constant has no attribute {key[:60]!r}")
-    return np.array(value, as_dtype(dtypes[key]))
 
 
 def _holder(attribute: AttributeProto) -> NodeProto:
