@@ -107,7 +107,7 @@ function mountComparePanel(host: HTMLElement, model: Model, store: CompareStore)
     if (!first) return;
     const lines = [first.reason, first.second, first.where].filter(Boolean).map((line) => element("div", { class: "gw-compare-why" }, line));
     finding.lastElementChild!.append(...lines);
-    finding.append(textButton("gw-text-link", "show", () => commit(model, "selected", first.lit), { title: `Show ${first.lit} in the drawing` }));
+    if (model.get("graph_spec") !== undefined) finding.append(textButton("gw-text-link", "show", () => commit(model, "selected", first.lit), { title: `Show ${first.lit} in the drawing` }));
   }
 
   const frame = everyFrame(draw, finding, table.root);

@@ -17,12 +17,13 @@ from ....debug.address import BRANCHES, parts, specs_of
 from ....errors import FeedError, GradwrightError, GraphError
 from ....graph import Graph, Node, Tensor
 from ....ops.control.branch import Cond
+from ....ops.control.call import Call
 from ....ops.control.loop_op import LoopOp
 from ....session.feeds import as_feed
 from ....spec import spec_of
 from ..model import read_model
 from ..runtime.opening import need_onnxruntime
-from .bodies import Turn, alone, lifted, turns_of
+from .bodies import Turn, alone, called, lifted, turns_of
 from .frames import Frame, Unit
 from .report import Comparison, NodeComparison
 from .rounding import Judgement, Rounding, relative
@@ -39,6 +40,8 @@ RANDOM = frozenset(
         *("Bernoulli", "Multinomial"),
     }
 )
+HOLDERS = (Cond, LoopOp, Call)
+"""Ops of ours that enclose others, as bodies."""
 DEEPEST = 16
 """Bodies in bodies that are looked into."""
 
@@ -224,8 +227,8 @@ class _Walk:
         """Return what a node encloses; of a loop the first turn that differs, or the worst."""
         held: dict[Any, tuple[Frame, Theirs]] = {}
         found: dict[Any, NodeComparison] = {}
-        for proto in unit.protos:
-            for turn in turns_of(frame, proto):
+        for turns in (called(unit), *(turns_of(frame, proto) for proto in unit.protos)):
+            for turn in turns:
                 late = isinstance(turn.part, int) and turn.part >= self.turns
                 if late and (not row.differs or any(r.differs for r in found.values())):
                     break
@@ -261,7 +264,7 @@ def placed(frame: Frame, unit: Unit, part: int | str | None, row: NodeComparison
     A body was built apart from it, so nodes are known by their names; where none is called so, what
     is lit is the node that encloses it.
     """
-    holder = next((n for n in reversed(unit.nodes) if isinstance(n.op, Cond | LoopOp)), None)
+    holder = next((n for n in reversed(unit.nodes) if isinstance(n.op, HOLDERS)), None)
     turn = "" if part is None else f"{part}"
     drawn = turn if part in BRANCHES else ""
     if holder is None:  # a function, or a branch that is built in place of the node
@@ -277,7 +280,7 @@ def placed(frame: Frame, unit: Unit, part: int | str | None, row: NodeComparison
         fits = [n for n in inside if head == n.name or _ends(head, n.name) or _ends(n.name, head)]
         if not fits:  # alone in its scope there, not here
             kept = [n for n in inside if n.scope == head]
-            fits = [n for n in kept if n.op.name == op or isinstance(n.op, Cond | LoopOp)]
+            fits = [n for n in kept if n.op.name == op or isinstance(n.op, HOLDERS)]
         return max(fits, key=lambda n: (n.name == head, len(n.name)), default=None)
 
     def rest(name: str) -> str:
