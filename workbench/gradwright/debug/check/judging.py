@@ -38,7 +38,7 @@ class Comparison:
     @property
     def is_between(self) -> bool:
         """Whether the analytic value lies between the slopes on both sides, at the best step."""
-        return self.slope is not None and self.slope.admits(self.analytic, 0.0)
+        return self.slope is not None and self.slope.admits(self.analytic, self.tolerance)
 
     @property
     def score(self) -> float:
