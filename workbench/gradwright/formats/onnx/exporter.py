@@ -33,9 +33,10 @@ def export_graph(
     graph: Graph,
     outputs: Sequence[Tensor | str] | None,
     opset: int | str,
-    functions: bool = False,
     held: Held = to_tensors,
     names_of: dict[Tensor, str] | None = None,
+    *,
+    functions: bool = False,
 ) -> ModelProto:
     """Return the model that computes some tensors of a graph; ``held`` makes it hold arrays.
 
