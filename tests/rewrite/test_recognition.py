@@ -156,6 +156,10 @@ WRONG: dict[str, tuple[Form, str]] = {
         ),
         "it is over axes (1, 2), not along one",
     ),
+    "a length of nothing": (
+        lambda x: x / gw.maximum(length(x) ** 0.5, 0.0),
+        "what has no length would be NaN, not 0",
+    ),
     "another sigmoid": (lambda x: x * gw.nn.sigmoid(x * 1.7), "1.7 where 1.702 is meant"),
 }
 

@@ -210,6 +210,9 @@ NOT_CAUSAL: dict[str, Callable[[Tensor, Graph], Tensor]] = {
         gw.arange(1, s.shape[2] + 1), gw.arange(s.shape[2])[:, None]
     ),
     "another triangle": lambda s, g: g.constant(np.tri(T, k=1, dtype=bool)),
+    "a triangle that is spread": lambda s, g: gw.logical_and(
+        g.constant(np.ones((T, T), bool)), g.constant(np.tri(1, dtype=bool))
+    ),
     "a triangle of one": lambda s, g: g.constant(np.tri(1, dtype=bool)),
     "positions of samples": lambda s, g: gw.less_equal(
         gw.arange(s.shape[2])[None, :], gw.arange(s.shape[0])[:, None]
@@ -309,7 +312,10 @@ def test_heads_that_share_keys(g: Graph, kind: str, softcap: bool) -> None:
         made = check(g, given, {})
         assert made.missed[0].why == "a cap of the scores beside a mask that may hide all keys"
         return
+    lost = given | ({"pad": LOST} if kind else {})
+    before = g.output(lost, "y")["y"]
     check(g, given, {"attention": 1}, 1e-5)
+    np.testing.assert_allclose(g.output(lost, "y")["y"], before, rtol=1e-5, atol=1e-6)
     op: Any = g["y"].op
     if kind == "chosen, −∞":  # where no key is seen there is NaN, which grouped heads do not give
         assert op.name == "scaled_dot_product_attention"

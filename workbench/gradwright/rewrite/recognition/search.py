@@ -204,7 +204,7 @@ class _Work:
         graph, root, old = self.graph, found.root, found.root.node
         latest = len(graph._nodes)
         try:
-            with graph._at_top():
+            with graph._at_top(), graph.scope(old.scope) if old.scope else graph:
                 new = found.make()
             refused = _other(root, new)
         except GradwrightError as error:
