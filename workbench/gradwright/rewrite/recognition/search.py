@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...errors import GradwrightError, GraphError
-from ...graph import Edit, Graph, Node, Placeholder, Tensor, Variable, ancestors, member
+from ...graph import Constant, Edit, Graph, Node, Source, Tensor, ancestors, member
 from ...op import Op
 from ...spec import Dim, shapes_differ
 from ...words.spelling import meant
@@ -242,7 +242,7 @@ class _Work:
             if self.graph._nodes.get(node.name) is not node:
                 continue
             is_read = any(t.uses or t in self.at.kept for t in node.outputs)
-            if is_read or isinstance(node.op, Placeholder | Variable):
+            if is_read or (isinstance(node.op, Source) and not isinstance(node.op, Constant)):
                 continue
             self.edit.remove(node.outputs[0])
             nodes += [t.node for t in node.inputs if t is not None]
