@@ -335,6 +335,37 @@ def test_halves_are_widened_for_the_softmax(g: Graph) -> None:
     np.testing.assert_allclose(g.output(halves, "y")["y"], before, rtol=4e-3, atol=4e-3)
 
 
+EINSUMS = {
+    "heads before positions": ("bhtd,bhsd->bhts", "bhts,bhsd->bhtd"),
+    "values first": ("bhtd,bhsd->bhts", "bhsd,bhts->bthd"),
+    "as Keras": ("aecd,abcd->acbe", "acbe,aecd->abcd"),
+    "dots": ("...td,...sd->...ts", "...ts,...sd->...td"),
+}
+
+
+@pytest.mark.parametrize("name", EINSUMS)
+def test_products_by_labels(name: str) -> None:
+    g = Graph()
+    first, second = EINSUMS[name]
+    q, k, v = (g.placeholder(n, (B, T, T, D)) for n in "qkv")
+    pair = (k, q) if name == "as Keras" else (q, k)
+    weights = gw.nn.softmax(gw.einsum(first, *pair) * SCALE)
+    both = (v, weights) if name == "values first" else (weights, v)
+    gw.einsum(second, *both, name="y")
+    given = {n: DRAW.standard_normal((B, T, T, D)).astype(np.float32) for n in "qkv"}
+    check(g, given, {"attention": 1})
+
+
+@pytest.mark.parametrize("first", ["bhtd,bhsd->bhst", "bhtd,hbsd->bhts", "bhtd,bhsd->bhtd"])
+def test_other_products_by_labels_stay(first: str) -> None:
+    g = Graph()
+    q, k, v = (g.placeholder(n, (T, T, T, T)) for n in "qkv")
+    gw.einsum("bhts,bhsd->bhtd", gw.nn.softmax(gw.einsum(first, q, k)), v, name="y")
+    given = {n: DRAW.standard_normal((T, T, T, T)).astype(np.float32) for n in "qkv"}
+    found = 0 if first == "bhtd,bhsd->bhtd" else 1  # of others the axes are turned
+    check(g, given, {"attention": 1} if found else {}, 1e-5)
+
+
 def test_attention_of_any_rank() -> None:
     for shape in ((T, D), (B, T, D), (2, 2, 3, T, D)):
         g = Graph()
