@@ -106,15 +106,17 @@ def exported(
 
         def forward(self, *xs: Any) -> Any:
             cached = getattr(config, "use_cache", False) and config.model_type != "t5"
-            return self.model(*xs, **({"use_cache": False} if cached else {}))[0]
+            own = dict(zip(inputs, xs, strict=True)) | ({"use_cache": False} if cached else {})
+            return self.model(**own)[0]
 
     batch, length = size
     if reads_words:
         mask = torch.ones(batch, length, dtype=torch.int64)
         mask[-1, length * 2 // 3 :] = 0
-        inputs = {"ids": torch.randint(0, WORDS, (batch, length)), "mask": mask}
+        words = torch.randint(0, WORDS, (batch, length))
+        inputs = {"input_ids": words, "attention_mask": mask}
     else:
-        inputs = {"image": torch.randn(batch, 3, 16, 16)}
+        inputs = {"pixel_values": torch.randn(batch, 3, 16, 16)}
     axes = {k: {0: "batch", **({1: "length"} if reads_words else {})} for k in inputs}
     for attention in ("eager", "sdpa"):
         config._attn_implementation = attention

@@ -16,7 +16,7 @@ from gradwright.errors import GraphError
 from tests.formats.onnx_models import numpy_helper
 
 ort = pytest.importorskip("onnxruntime")
-from onnx import parser  # noqa: E402
+from onnx import helper, parser  # noqa: E402
 
 DRAW = np.random.default_rng(0)
 LAYERS = 2
@@ -259,3 +259,19 @@ def test_outputs_and_inputs_keep_their_names() -> None:
     assert [t.name for t in g.placeholders] == ["x", "mask"]
     assert g["l0sm"].op.name == "softmax"  # what a model shows is not taken away
     assert [n.op.name for n in g.nodes].count("scaled_dot_product_attention") == LAYERS - 1
+
+
+def test_single_numbers_of_constant_nodes_are_not_trained() -> None:
+    """TorchScript writes what a mask hides by as a Constant of one element, [-inf]."""
+    proto = written("script")
+    for i, tensor in enumerate(proto.graph.initializer):
+        if tensor.name in ("inf", "zero"):
+            held = numpy_helper.to_array(tensor).reshape(1)
+            node = helper.make_node(
+                "Constant", [], [tensor.name], value=numpy_helper.from_array(held)
+            )
+            proto.graph.node.insert(0, node)
+            proto.graph.initializer[i].name += "_as_it_was"
+    g = gw.onnx.load(proto, trainable=True, recognize=True)
+    assert not {t.name for t in g.trainable} & {"inf", "zero"}
+    assert [n.op.name for n in g.nodes].count("grouped_query_attention") == LAYERS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,3 +132,21 @@ def to_dense(sparse: SparseTensorProto, beside: Beside) -> Array:
     except (ValueError, IndexError, OverflowError, MemoryError) as error:
         raise ArchiveError(f"a sparse tensor does not fit: {error}", where=where) from None
     return dense
+
+
+def constant_array(attributes: Mapping[str, Any]) -> Array:
+    """Return the array of a Constant node, whatever attribute holds it."""
+    if len(attributes) != 1:
+        raise ArchiveError("a Constant has one attribute", need=f"one, got {len(attributes)}")
+    ((key, value),) = attributes.items()
+    dtypes = {
+        "value_float": "float32", "value_floats": "float32", "value_int": "int64",
+        "value_ints": "int64", "value_string": "str", "value_strings": "str",
+    }  # fmt: skip
+    if key == "value":
+        return np.asarray(value)
+    if key == "sparse_value":
+        return np.asarray(value)
+    if key not in dtypes:
+        raise ArchiveError(f"a Constant has no attribute {key[:60]!r}")
+    return np.array(value, as_dtype(dtypes[key]))

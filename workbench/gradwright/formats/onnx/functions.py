@@ -62,7 +62,9 @@ class Functions:
         homes, outer = self._homes, scope.rpartition("/")[0]
         inside = [n for n in self.nodes if homes[n.name] == scope]
         chosen = {n.name for n in inside}
-        before, after, tainted = [], [], {name for n in inside for name in n.output}
+        before: list[NodeProto] = []
+        after: list[NodeProto] = []
+        tainted = {name for n in inside for name in n.output}
         started = False
         for node in self.nodes:
             if node.name in chosen:

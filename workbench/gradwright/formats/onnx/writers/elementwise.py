@@ -97,7 +97,7 @@ def clip(call: Call) -> str:
     return y
 
 
-@writes("identity", "stop_gradient", "copy")
+@writes("identity", "stop_gradient", "copy", "surrogate", "with_gradient")
 def identity(call: Call) -> str:
     return call.add("Identity", call.xs[0])
 

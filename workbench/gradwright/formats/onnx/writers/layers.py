@@ -141,6 +141,9 @@ def batch_norm(call: Call) -> list[str]:
 
 @writes("rnn", "gru", "lstm")
 def recurrent(call: Call) -> list[str]:
+    n = call.op.n_public or 2
+    if any(call.wanted[n:]):  # gates and cells
+        return spell(call, lambda of, *xs: op("recurrent_steps", op=of)(*xs))
     if call.layout:  # ONNX Runtime has no layer that takes the batch first
         return spell(call, _time_first)
     attrs = {k: v for k, v in call.op.attributes().items() if v not in (None, ())}
@@ -159,7 +162,6 @@ def recurrent(call: Call) -> list[str]:
         lengths = call.specs[4]
         assert lengths is not None
         xs[4] = call.cast(xs[4], lengths.dtype, np.dtype("int32"))
-    n = call.op.n_public or 2
     return call.out.add(call.op.name.upper(), xs, n=n, base=call.name, **attrs)
 
 
