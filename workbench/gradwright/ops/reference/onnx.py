@@ -19,9 +19,12 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     **_named(
         "",
         """
-        CastLike=cast CenterCropPad=strided_slice+pad MaxRoiPool=max+where
-        RandomNormalLike=normal RandomUniformLike=uniform ReduceLogSum=sum+log
-        Scatter=scatter_update SequenceMap=scan Upsample=resize
+        Affine=mul+add CastLike=cast CenterCropPad=strided_slice+pad Crop=strided_slice
+        DynamicSlice=strided_slice ImageScaler=mul+add MaxRoiPool=max+where
+        ParametricSoftplus=softplus+mul RandomNormalLike=normal RandomUniformLike=uniform
+        ReduceLogSum=sum+log Scale=mul ScaledTanh=tanh+mul Scatter=scatter_update SequenceMap=scan
+        Upsample=resize
+        SimplifiedLayerNormalization=rms_norm
         """,
     ),
     **_named(
@@ -32,19 +35,33 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         LinearRegressor=matmul Normalizer=div OneHotEncoder=label_encoder+one_hot
         SVMClassifier=matmul+argmax SVMRegressor=matmul Scaler=sub+mul
         TreeEnsemble=gather+where TreeEnsembleClassifier=gather+where
-        TreeEnsembleRegressor=gather+where
+        TreeEnsembleRegressor=gather+where ZipMap=identity
         """,
     ),
     **_named(
         "com.microsoft",
         """
-        Attention=linear+multi_head_attention BiasGelu=gelu DynamicQuantizeLSTM=lstm
+        Attention=matmul+multi_head_attention BiasAdd=add BiasGelu=gelu BiasSplitGelu=gelu+mul
+        CDist=sub+sum ConvTransposeWithDynamicPads=conv_transpose2d CropAndResize=crop_and_resize
+        DequantizeLinear=dequantize_linear DynamicQuantizeLSTM=lstm
         DynamicQuantizeMatMul=dynamic_quantize_linear+matmul_integer
-        EmbedLayerNormalization=gather+layer_norm FastGelu=gelu FusedMatMul=matmul
-        GroupQueryAttention=attention MatMulIntegerToFloat=matmul_integer MatMulNBits=matmul
-        QAttention=matmul_integer QuickGelu=quick_gelu RotaryEmbedding=rope
-        SimplifiedLayerNormalization=rms_norm SkipLayerNormalization=layer_norm
-        SkipSimplifiedLayerNormalization=rms_norm
+        EmbedLayerNormalization=gather+layer_norm ExpandDims=expand_dims FastGelu=gelu
+        FusedConv=conv2d FusedGemm=linear FusedMatMul=matmul FusedMatMulActivation=matmul
+        GatherBlockQuantized=gather+dequantize_linear GatherND=gather_nd Gelu=gelu
+        GemmFastGelu=matmul+gelu GridSample=grid_sample GroupQueryAttention=attention+kv_scatter
+        Inverse=inv MatMulBnb4=nf4_matmul MatMulInteger16=matmul_integer
+        MatMulIntegerToFloat=matmul_integer MatMulNBits=quantized_matmul NhwcConv=conv2d
+        NhwcFusedConv=conv2d NhwcMaxPool=max_pool2d Pad=pad
+        QAttention=matmul_integer+multi_head_attention QEmbedLayerNormalization=gather+layer_norm
+        QGemm=matmul_integer QLinearAdd=add+quantize_linear QLinearAveragePool=avg_pool2d
+        QLinearConcat=concat+quantize_linear QLinearConv=qlinear_conv
+        QLinearGlobalAveragePool=mean+quantize_linear QLinearLeakyRelu=leaky_relu+quantize_linear
+        QLinearMul=mul+quantize_linear QLinearReduceMean=mean+quantize_linear
+        QLinearSigmoid=sigmoid+quantize_linear QLinearSoftmax=softmax+quantize_linear
+        QLinearWhere=where+quantize_linear QuantizeLinear=quantize_linear QuickGelu=swish
+        Range=arange RelativePositionBias=relative_position_bias RotaryEmbedding=rope
+        SkipLayerNormalization=layer_norm SkipSimplifiedLayerNormalization=rms_norm
+        Tokenizer=tokenize TransposeMatMul=matmul Trilu=triu
         """,
     ),
 }
@@ -55,6 +72,5 @@ NONE: Mapping[str, str] = {
     "ai.onnx.preview.training.Gradient": "gradients are made when they are asked for: gw.gradients",
     "ai.onnx.ml.CastMap": "maps are no tensors, sequences or optionals",
     "ai.onnx.ml.DictVectorizer": "maps are no tensors, sequences or optionals",
-    "ai.onnx.ml.ZipMap": "maps are no tensors, sequences or optionals",
 }
 """Operator that is none of our ops -> why."""

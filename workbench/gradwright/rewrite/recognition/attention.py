@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -223,15 +224,17 @@ class _Plan:
 
     def wrong(self) -> str:
         """Say why it is no attention that an op of ours computes."""
-        dtype = self.at.spec(self.query)
+        spec = self.at.spec(self.query)
         for mask in self.scores.masks:
             number = mask.number
-            if number is None or number == -math.inf or vanishes(number, dtype):
+            if number is None or number == -math.inf:
                 continue
-            if number > HIDES or len(self.scores.masks) > 1 or not self._is_causal(mask):
+            if number > HIDES or not (self._chooses() or vanishes(number, spec)):
                 return f"{number:g} does not hide: a query that sees no key would see some"
-        if self.scores.softcap and not self._fits_groups():
+        if self.scores.softcap and not self._fits_heads():
             return "a cap of the scores beside a mask that may hide all keys"
+        if self._needs_heads() and not self._fits_heads():
+            return "NaN is taken for zero beside a mask that may hide all keys"
         return ""
 
     def build(self) -> Tensor:
@@ -239,37 +242,62 @@ class _Plan:
         at, scores = self.at, self.scores
         query, value = at.tensor(self.query), at.tensor(self.value)
         key = turned(at, self.key)
-        causal = len(scores.masks) == 1 and self._is_causal(scores.masks[0])
-        mask = None if causal else self._mask()
+        causal = self._is_causal()
+        is_free = causal or not scores.masks
+        mask = None if is_free else self._seen() if self._chooses() else self._added()
         given = () if mask is None else (mask,)
-        width = query.shape[-1]
+        width, unseen = query.shape[-1], self._unseen()
         usual = isinstance(width, int) and agrees(scores.scale, width**-0.5, query.spec)
         scale = None if usual else scores.scale
-        if self._fits_groups():
-            k, v = ungrouped(at, key), ungrouped(at, value)
-            if scores.softcap or (k is not None and v is not None):
-                k, v = (key, value) if k is None or v is None else (k, v)
-                op = GroupedQueryAttention(scale=scale, softcap=scores.softcap, is_causal=causal)
-                return at.build(op, query, k, v, *given)
-        guarded = self.guarded or mask is None
-        plain = ScaledDotProductAttention(is_causal=causal, scale=scale, guarded=guarded)
+        k, v = ungrouped(at, key), ungrouped(at, value)
+        needed = scores.softcap or self._needs_heads()
+        if self._fits_heads() and (needed or (k is not None and v is not None)):
+            op = GroupedQueryAttention(scale=scale, softcap=scores.softcap, is_causal=causal)
+            heads = (key, value) if k is None or v is None else (k, v)
+            return at.build(op, query, *heads, *given)
+        plain = ScaledDotProductAttention(is_causal=causal, scale=scale, unseen=unseen)
         return at.build(plain, query, key, value, *given)
 
-    def _fits_groups(self) -> bool:
-        """Tell whether the op of grouped heads, zero where a query has no keys, is the same."""
+    def _unseen(self) -> str:
+        """Return what queries get that see no key; zeros where all see some."""
+        masks = self.scores.masks
+        if not masks or self._is_causal():
+            return "zeros"
+        if self._chooses():
+            hides = masks[0].number == -math.inf
+            return "average" if not hides else "zeros" if self.guarded else "nan"
+        return "zeros" if self.guarded and not self._is_finite() else "nan"
+
+    def _needs_heads(self) -> bool:
+        """Tell whether only the op of heads apart gives zeros beside what is added."""
+        free = self._is_causal() or not self.scores.masks or self._chooses()
+        return self._unseen() == "zeros" and not free
+
+    def _fits_heads(self) -> bool:
+        """Tell whether the op of heads apart, with zeros where no key is seen, is the same."""
+        rank = {self.at.spec(v).rank for v in (self.query, self.key, self.value)}
+        finite = not self._chooses() and self._is_finite()
+        return rank == {4} and (finite or self._unseen() == "zeros")
+
+    def _chooses(self) -> bool:
+        """Tell whether all masks say who is seen, and hide by the same number."""
+        numbers = {mask.number for mask in self.scores.masks}
+        return len(numbers) == 1 and None not in numbers
+
+    def _is_finite(self) -> bool:
+        """Tell whether no sum of the masks is −∞."""
         at, masks = self.at, self.scores.masks
-        if any(at.spec(v).rank != 4 for v in (self.query, self.key, self.value)):
-            return False
-        causal = len(masks) == 1 and self._is_causal(masks[0])
         low = [lowest(at, m.value) if m.number is None else m.number for m in masks]
         with np.errstate(over="ignore"):
-            total = np.array(low, at.spec(self.query).dtype).sum()
-        return self.guarded or causal or bool(np.isfinite(total))
+            return bool(np.isfinite(np.array(low, at.spec(self.query).dtype).sum()))
 
-    def _is_causal(self, mask: Mask) -> bool:
-        """Tell whether a mask hides from every query what comes after it, and nothing else."""
-        at, value, hidden = self.at, mask.value, mask.is_hidden
-        if mask.number is None:
+    def _is_causal(self) -> bool:
+        """Tell whether the mask hides from every query what comes after it, and nothing else."""
+        at, masks = self.at, self.scores.masks
+        if len(masks) != 1:
+            return False
+        value, hidden = masks[0].value, masks[0].is_hidden
+        if masks[0].number is None:
             made = at.producer(value, "where")
             numbers = [at.number(i) for i in made.ins[1:]] if made is not None else []
             if made is None or None in numbers or 0 not in numbers or min(numbers) > HIDES:
@@ -282,30 +310,24 @@ class _Plan:
         )
         return fits and is_causal(at, value, hidden)
 
-    def _mask(self) -> Tensor | None:
-        """Build the one mask that all are together: bool where all are, else what is added."""
+    def _seen(self) -> Tensor:
+        """Build the mask of who is seen by all."""
+        at, masks = self.at, self.scores.masks
+        tensors = [(at.tensor(m.value), m.is_hidden) for m in masks]
+        seen = [at.build(LogicalNot(), t) if hidden else t for t, hidden in tensors]
+        return functools.reduce(lambda a, b: at.build(LogicalAnd(), a, b), seen)
+
+    def _added(self) -> Tensor:
+        """Build the one mask that is added, from the innermost on."""
         at, dtype = self.at, self.at.spec(self.query).dtype
         bias: Tensor | None = None
-        seen: Tensor | None = None
-        graph = at.graph
-
-        def number(value: float) -> Tensor:
-            return graph.scalar(value, dtype)
-
         for mask in reversed(self.scores.masks):
             given = at.tensor(mask.value)
             if mask.number is None:
-                if seen is not None:
-                    bias, seen = at.build(Where(), seen, number(0.0), number(-np.inf)), None
                 bias = given if bias is None else at.build(Add(), bias, given)
                 continue
-            own = at.build(LogicalNot(), given) if mask.is_hidden else given
-            if bias is None and not np.isfinite(mask.number):
-                seen = own if seen is None else at.build(LogicalAnd(), seen, own)
-                continue
-            if seen is not None:
-                bias, seen = at.build(Where(), seen, number(0.0), number(-np.inf)), None
-            bias = at.build(
-                Where(), own, number(0.0) if bias is None else bias, number(mask.number)
-            )
-        return seen if bias is None else bias
+            own = bias if bias is not None else at.graph.scalar(0.0, dtype)
+            low = at.graph.scalar(mask.number, dtype)
+            bias = at.build(Where(), given, *((low, own) if mask.is_hidden else (own, low)))
+        assert bias is not None
+        return bias

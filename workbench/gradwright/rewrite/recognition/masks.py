@@ -12,7 +12,7 @@ from ...ops.attention.weights import VisibleKeys
 from ...ops.core.creation import Arange, Tril, Triu
 from ...ops.core.index import Gather
 from ...ops.core.movement import ExpandDims
-from ...ops.core.slicing import StridedSlice
+from ...ops.core.slicing import ALL, StridedSlice
 from ...spec import TensorSpec
 from .view import View
 
@@ -110,9 +110,9 @@ def _keeps_corner(at: View, spec: TensorSpec, source: int | None, op: object) ->
     if inner.rank < 2:
         return False
     if isinstance(op, StridedSlice):
-        items = [i for i in op.index if i is not None]
-        last = items[inner.rank - 2 :] if len(op.index) == len(items) else [0]
-        return all(isinstance(i, tuple) and i[1] in (None, 0) and i[3] in (None, 1) for i in last)
+        cut = [i for i in op.index if i is not None][inner.rank - 2 :]
+        whole = (*op.index, *[ALL] * (2 - len(cut)))[-2:]
+        return all(isinstance(i, tuple) and i[1] in (None, 0) and i[3] in (None, 1) for i in whole)
     if isinstance(op, ExpandDims):
         axes = op.axis if isinstance(op.axis, tuple) else (op.axis,)
         return all(a % spec.rank < spec.rank - 2 for a in axes)
@@ -153,6 +153,17 @@ def _counts(at: View, value: int | None, axis: int) -> bool:
             if place in new:
                 return False
             place -= sum(a < place for a in new)
+        elif isinstance(step.op, StridedSlice):
+            items = [
+                *step.op.index,
+                *[ALL] * (inner.rank - sum(i is not None for i in step.op.index)),
+            ]
+            kept = [i for i in items if not isinstance(i, int)]
+            own = kept[place]
+            if not isinstance(own, tuple) or own[1] not in (None, 0) or own[3] not in (None, 1):
+                return False
+            at_item = [n for n, i in enumerate(items) if not isinstance(i, int)][place]
+            place = sum(i is not None for i in items[:at_item])
         elif step.op.name == "reshape":
             others = [d for i, d in enumerate(tensor.shape) if i != place]
             if inner.rank != 1 or any(d != 1 for d in others):

@@ -168,8 +168,9 @@ class Tables:
                 return op, 0
             case Reshape() | BroadcastTo() if width:
                 return op.replace(shape=(*tensor.shape[:-1], half)), 0
-            case StridedSlice() if width and None not in op.index:
-                return (op, 0) if len(op.index) <= inner or op.index[inner] == ALL else None
+            case StridedSlice() if width:
+                cut = sum(item is not None for item in op.index) > inner
+                return (op, 0) if not cut or op.index[-1] == ALL else None
             case Gather() if width and inner and op.axis % (inner + 1) != inner:
                 return op, 0
         return None

@@ -31,7 +31,7 @@ def later(node: OnnxNode, *xs: Any, version: int = 7, **attributes: Any) -> Any:
     newer = dataclasses.replace(node, version=version, attributes={**kept, **attributes})
     reader = ONNX.find(newer)
     assert reader is not None
-    return reader.read(newer, *xs)
+    return reader(newer, *xs)
 
 
 @reads("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt", "Tanh")

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from .....errors import ArchiveError
-from ...node import OnnxNode, ints, one, op, open_dims
-from ..indexing import gather_nd
-from ..shapes import pad, trilu
+from ...node import ONNX, OnnxNode, ints, one, op, open_dims
+from .. import indexing, resizing  # noqa: F401 - enter what was taken over
 from ..shapes import range_ as count
-from .contrib import reads
+from .contrib import DOMAIN, reads
 
-reads("GatherND")(gather_nd)
-reads("Trilu", values=(1,))(trilu)
-reads("Pad", values=(1, 2))(pad)
-
-
-@reads("GridSample")
-def grid_sample(node: OnnxNode, x: Any, grid: Any) -> Any:
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode := node.get("mode", "linear"), mode)
-    attrs = {"padding_mode": node.get("padding_mode", "zeros")}
-    return op("grid_sample", mode=mode, align_corners=node.flag("align_corners"), **attrs)(x, grid)
+TAKEN_OVER = {"GatherND": 11, "GridSample": 16, "Pad": 11, "Trilu": 14}
+"""Operator that ONNX has in the same words -> since when."""
+for _name, _since in TAKEN_OVER.items():
+    _theirs = next(reader for reader in ONNX.readers["", _name] if reader.since == _since)
+    ONNX.readers[DOMAIN, _name] = [dataclasses.replace(_theirs, since=1)]
 
 
 @reads("ExpandDims", values=(1,))

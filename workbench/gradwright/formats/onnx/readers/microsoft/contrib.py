@@ -44,7 +44,7 @@ def activated(node: OnnxNode, y: Any, *numbers: Any) -> Any:
     alone = OnnxNode(name, 6, attributes)
     reader = ONNX.find(alone)
     assert reader is not None
-    return reader.read(alone, y)
+    return reader(alone, y)
 
 
 def flat_last(x: Any, width: Any) -> Any:

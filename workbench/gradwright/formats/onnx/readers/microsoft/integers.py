@@ -207,8 +207,8 @@ def qembed_layer_norm(node: OnnxNode, *xs: Any) -> Any:
     """Layer norm of the sum of embeddings whose tables, scale and shift are codes."""
     ids, segments, *codes = xs[:7]
     mask = xs[7] if len(xs) > 7 else None
-    tables = [
+    words, positions, kinds, scale, shift = (
         None if table is None else real(table, scale, zero)
         for table, scale, zero in zip(codes, xs[8:13], _defaulted(xs[13:], 5), strict=True)
-    ]
-    return embed_layer_norm(node, ids, segments, *tables, mask=mask)
+    )
+    return embed_layer_norm(node, ids, segments, words, positions, kinds, scale, shift, mask)
