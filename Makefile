@@ -5,6 +5,7 @@
 #   make tour   run the tour into build/tour.html    make bench  print benchmark ratios
 #   make dist   build wheel and sdist into dist/     make fuzz   10,000 random programs
 #   make clean  remove all of this but .venv         make machines  engine tests as on other machines
+#   make fuzz-formats   20,000 damaged ONNX files
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widg
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz onnx-wild machines tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats onnx-wild machines tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -35,6 +36,9 @@ bench: .venv/.test
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz
+
+fuzz-formats: .venv/.test
+	$(BIN)/python -m tests.formats.damaged_onnx
 
 # Fetches 200 MB of packages by pip into build/, once.
 onnx-wild: .venv/.test

@@ -3,23 +3,14 @@
     python -m tests.fuzz [count] [--seed N]    programs of the seeds N, N + 1, ... (10,000)
     python -m tests.fuzz --seed N --one        one program, here: printed, run, compared
 
-Programs run in subprocesses, 250 in each. One that ends its process by a signal, hangs, raises or
-computes something else is a finding, and the line that reproduces it is printed. `random_graphs`
-is about what plans rewrite; this is about what machine code can be made to do.
+Programs run in subprocesses, 250 in each, as `campaign` says. `random_graphs` is about what plans
+rewrite; this is about what machine code can be made to do.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import queue
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,12 +18,9 @@ import numpy as np
 import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright.graph import Tensor
+from tests.support.campaign import Campaign
 
 Array = Any
-BATCH = 250
-"""Programs of one process."""
-PATIENCE = 120.0
-"""Seconds after which a program hangs."""
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTS = ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
 COMPLEX = ("complex64", "complex128")
@@ -42,7 +30,6 @@ EPS = {
     **{"float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2},
     **{"complex64": 2.0**-23, "complex128": 2.0**-52},
 }
-SAME = "the same with and without kernels"
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-310, 65520.0, 3e38, -1e300)
 SMOOTH: dict[str, Callable[[Tensor], Tensor]] = {
     **{name: getattr(gw, name) for name in ("tanh", "sin", "cos", "neg", "arctan")},
@@ -297,98 +284,11 @@ def problem(program: Program) -> str:
     return ""
 
 
-# Subprocesses -------------------------------------------------------------------------------------
-
-
-def search(count: int, first: int) -> Iterator[str]:
-    """Run programs in subprocesses; yield a line for each that is a finding."""
-    at, end = first, first + count
-    while at < end:
-        stop = min(at + BATCH, end)
-        last, said, how = _batch(at, stop)
-        yield from said
-        if how:
-            yield f"{how}: python -m tests.fuzz --seed {last} --one"
-        at = last + 1 if how else stop
-
-
-def _batch(start: int, stop: int) -> tuple[int, list[str], str]:
-    """Run programs in one process; return the last one, findings, and how the process ended."""
-    environment = {**os.environ, "GRADWRIGHT_CACHE": "off", "PYTHONFAULTHANDLER": "1"}
-    child = subprocess.Popen(
-        _command(start, stop), stdout=subprocess.PIPE, text=True, env=environment,
-        cwd=Path(__file__).parent.parent,
-    )  # fmt: skip
-    lines: queue.Queue[str] = queue.Queue()
-
-    def read() -> None:
-        assert child.stdout is not None
-        with child.stdout as said:
-            for line in said:
-                lines.put(line.rstrip())
-        lines.put("")
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    last, found = start, []
-    while True:
-        try:
-            line = lines.get(timeout=PATIENCE)
-        except queue.Empty:
-            child.kill()
-            child.wait()
-            reader.join()
-            return last, found, f"hangs for {PATIENCE:.0f} s"
-        if not line:
-            break
-        if line.isdigit():
-            last = int(line)
-        else:
-            found.append(line)
-    reader.join()
-    code = child.wait()
-    return last, found, "" if code == 0 else f"ended with {code}"
-
-
-def _command(start: int, stop: int) -> list[str]:
-    count = str(stop - start)
-    return [sys.executable, "-m", "tests.fuzz", count, "--seed", str(start), "--here"]
-
-
-def _here(count: int, first: int) -> None:
-    """Run programs in this process: their seeds and findings, one a line."""
-    for seed in range(first, first + count):
-        print(seed, flush=True)
-        try:
-            says = problem(Program(seed))
-        except Exception as error:
-            says = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        if says:
-            print(f"{says}: python -m tests.fuzz --seed {seed} --one", flush=True)
-
-
-def main() -> None:
-    """Search, or show one program."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", nargs="?", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**31)
-    parser.add_argument("--one", action="store_true", help="one program, in this process")
-    parser.add_argument("--here", action="store_true", help="all in this process")
-    given = parser.parse_args()
-    if given.one:
-        program = Program(given.seed)
-        print(*program.lines, sep="\n")
-        print(problem(program) or SAME)
-    elif given.here:
-        _here(given.count, given.seed)
-    else:
-        print(f"{given.count} programs from seed {given.seed}", flush=True)
-        start, n = time.monotonic(), 0
-        for n, line in enumerate(search(given.count, given.seed), 1):  # noqa: B007
-            print(line, flush=True)
-        print(f"{given.count} programs, {time.monotonic() - start:.0f} s, {n} findings")
-        sys.exit(n > 0)
+CAMPAIGN = Campaign(
+    "tests.fuzz", "programs", lambda seed: problem(Program(seed)),
+    lambda seed: Program(seed).lines, "the same with and without kernels",
+)  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    CAMPAIGN.main(__doc__)

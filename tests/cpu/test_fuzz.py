@@ -9,29 +9,29 @@ from pathlib import Path
 import pytest
 
 from gradwright.cpu.llvm.compiler import available
-from tests import fuzz
+from tests.fuzz import CAMPAIGN, Program
 
 
 @pytest.mark.skipif(not available(), reason="no machine code here")
 def test_programs_compute_with_kernels_what_they_compute_without() -> None:
-    assert list(fuzz.search(200, 0)) == []
+    assert list(CAMPAIGN.search(200, 0)) == []
 
 
 def test_a_seed_decides_a_program_and_one_line_shows_it() -> None:
-    assert fuzz.Program(7).lines == fuzz.Program(7).lines != fuzz.Program(8).lines
+    assert Program(7).lines == Program(7).lines != Program(8).lines
     command = [sys.executable, "-m", "tests.fuzz", "--seed", "7", "--one"]
     root = Path(__file__).parents[2]
     shown = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
-    assert shown.stdout.splitlines() == [*fuzz.Program(7).lines, fuzz.SAME], shown.stderr
+    assert shown.stdout.splitlines() == [*Program(7).lines, CAMPAIGN.well], shown.stderr
 
 
 CRASH = "import os, signal; print(5, flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
 
 
 def test_what_ends_a_process_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz, "_command", lambda *_: [sys.executable, "-c", CRASH])
-    assert list(fuzz.search(2, 4)) == ["ended with -11: python -m tests.fuzz --seed 5 --one"]
-    monkeypatch.setattr(fuzz, "PATIENCE", 0.5)
+    monkeypatch.setattr(CAMPAIGN, "command", lambda *_: [sys.executable, "-c", CRASH])
+    assert list(CAMPAIGN.search(2, 4)) == ["ended with -11: python -m tests.fuzz --seed 5 --one"]
+    monkeypatch.setattr(CAMPAIGN, "patience", 0.5)
     sleep = "import time; print(5, flush=True); time.sleep(60)"
-    monkeypatch.setattr(fuzz, "_command", lambda *_: [sys.executable, "-c", sleep])
-    assert list(fuzz.search(2, 4)) == ["hangs for 0 s: python -m tests.fuzz --seed 5 --one"]
+    monkeypatch.setattr(CAMPAIGN, "command", lambda *_: [sys.executable, "-c", sleep])
+    assert list(CAMPAIGN.search(2, 4)) == ["hangs for 0 s: python -m tests.fuzz --seed 5 --one"]

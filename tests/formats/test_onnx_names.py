@@ -36,12 +36,18 @@ BODY = helper.make_graph(
 )
 ENCODER: dict[str, Any] = {"cats_int64s": [1, 2]}
 OPERATORS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "Affine": ({"x": ROWS}, {}, {"alpha": 2.0, "beta": 1.0}),
     "CastLike": ({"x": (INT64, [2]), "like": ROWS}, {}, {}),
     "CenterCropPad": ({"x": ROWS}, {"shape": np.array([1, 5])}, {}),
+    "Crop": ({"x": IMAGE}, {}, {"border": [1, 1, 1, 1]}),
+    "ImageScaler": ({"x": IMAGE}, {}, {"bias": [1.0, 2.0], "scale": 2.0}),
     "MaxRoiPool": ({"x": IMAGE, "rois": (FLOAT, [1, 5])}, {}, {"pooled_shape": [2, 2]}),
+    "ParametricSoftplus": ({"x": ROWS}, {}, {"alpha": 2.0, "beta": 1.0}),
     "RandomNormalLike": ({"x": ROWS}, {}, {}),
     "RandomUniformLike": ({"x": ROWS}, {}, {}),
     "ReduceLogSum": ({"x": ROWS}, {"axes": np.array([1])}, {}),
+    "Scale": ({"x": ROWS}, {}, {"scale": 2.0}),
+    "ScaledTanh": ({"x": ROWS}, {}, {"alpha": 2.0, "beta": 1.0}),
     "Scatter": ({"x": ROWS, "at": (INT64, [1, 3]), "u": (FLOAT, [1, 3])}, {}, {}),
     "Upsample": ({"x": IMAGE}, {"scales": np.array([1, 1, 2, 2], np.float32)}, {}),
     "ai.onnx.ml.ArrayFeatureExtractor": ({"x": ROWS, "at": (INT64, [1])}, {}, {}),
@@ -58,7 +64,12 @@ OPERATORS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "ai.onnx.ml.Scaler": ({"x": ROWS}, {}, {"offset": [1.0], "scale": [2.0]}),
 }  # fmt: skip
 """Operator -> inputs, stored ones, attributes."""
-OLD = {"Scatter": 10, "Upsample": 9}
+OLD = {
+    **{"Scatter": 10, "Upsample": 9},
+    **dict.fromkeys(("Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale"), 6),
+    "ScaledTanh": 6,
+}
+"""Operator -> an opset that has it."""
 
 
 def names_in(graph: gw.Graph) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,7 @@ name while it is imported, so whoever holds this waits for nobody who wants it.
 """
 
 
+@functools.cache
 def machine_bytes() -> int:
     """Return how many bytes of memory the machine has; where nobody tells, 8 GiB.
 

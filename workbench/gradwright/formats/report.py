@@ -107,7 +107,7 @@ class ModelInfo:
         return [
             table("cannot run here", ["op", "nodes", "why", "where"], unknown),
             table("largest tensors", ["tensor", "spec", "bytes"], rows),
-            table("findings", ["", "found"], found),
+            table("findings", ["weight", "found"], found),
         ]
 
     def __str__(self) -> str:

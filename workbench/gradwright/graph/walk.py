@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from ..spec import Dim
 from .tensor import Node, Placeholder, Tensor
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 
 def ancestors(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> list[Node]:
@@ -33,6 +38,38 @@ def ancestors(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> list[
                     if t is not None and t.node not in done and not (stop and t in stop):
                         stack.append(t.node)
     return order
+
+
+def ordered(
+    tensors: Iterable[Tensor], stop: Collection[Tensor] = (), told: Iterable[str] = ()
+) -> tuple[list[Node], list[Tensor]]:
+    """Return ``ancestors``, each after what tells a size that its op states, and what does.
+
+    ``gw.arange(m.shape[0])`` has no inputs, yet runs after the mask that makes ``m``: how many
+    elements that leaves is a symbol that only a run knows. ``told`` are symbols known by ``stop``
+    or otherwise, as those of placeholders are.
+    """
+    wanted, makers = list(tensors), dict[Tensor, None]()
+    known = {*told, *(s for t in stop for d in t.shape if isinstance(d, Dim) for s in d.symbols)}
+    while True:
+        order = ancestors([*makers, *wanted], stop)
+        stated = set().union(*(node.op.symbols() for node in order)) - known
+        found = _makers(order[0].graph, stated) if stated else []
+        if makers.keys() >= set(found):
+            return order, list(makers)
+        makers = dict.fromkeys([*found, *makers])  # one may need another one's
+
+
+def _makers(graph: Graph, symbols: set[str]) -> list[Tensor]:
+    """Return the tensors of a graph that have these sizes first, but for what is fed."""
+    found: dict[str, Tensor] = {}
+    for node in graph.nodes:
+        if not isinstance(node.op, Placeholder):
+            for t in node.outputs:
+                for d in t.shape:
+                    if isinstance(d, Dim) and str(d) in symbols:
+                        found.setdefault(str(d), t)
+    return list(dict.fromkeys(found.values()))
 
 
 def descendants(nodes: Iterable[Node]) -> list[Node] | None:

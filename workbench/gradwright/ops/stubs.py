@@ -109,7 +109,8 @@ def _stub(function: Function, *, method: bool = False) -> str:
         lines = [inner] if len(inner) <= room else [f"    {part}," for part in parts]
         line = "\n".join([head, *lines, tail])
     doc = function["doc"]
-    text = f'"""{doc}"""' if "\n" not in doc else f'"""{doc}\n"""'
+    quotes = 'r"""' if "\\" in doc else '"""'
+    text = f'{quotes}{doc}"""' if "\n" not in doc else f'{quotes}{doc}\n"""'
     return line + "\n" + textwrap.indent(text, "    ") + "\n"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import FeedError, GradwrightError
 from ..fuse.overwrite import split_tail
-from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
+from ..graph import Constant, Node, Source, Tensor, Values, Variable, ordered
 from ..graph.build import located
 from ..graph.collecting import without_collecting
 from ..graph.expand import bind_dims
@@ -35,7 +35,7 @@ from ..spec import TensorSpec
 from .inference import lacks_value, specs_of
 from .kernels import Kernels
 from .profile import Profile, profile
-from .report import Memory, refuse_beyond
+from .report import Memory, beyond
 from .segment import Segment
 from .sizes import bind_sizes
 
@@ -78,11 +78,11 @@ class Plan:
         self._kept = {*targets, *feeds}
         """What others have: an update that is one of these is copied."""
         self.feeds = list(feeds)
-        self.order = ancestors(wanted, stop=feeds)
+        self.order, tell = ordered(wanted, feeds, sizes)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
         self._last: Segment | None = None
         """The segment that ran last."""
-        self._read = {*wanted, *(t for n in self.order for t in n.inputs if t is not None)}
+        self._read = {*wanted, *tell, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
         self.head = self._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
 
@@ -186,6 +186,8 @@ class Plan:
                         env[t] = values.array(t.node.name)
             values = None
         while True:
+            if part.least > machine_bytes():
+                raise beyond(part.executor.laid, part.least, machine_bytes())
             part.executor.run(env, values, observe)
             if part.end == len(self.order):
                 self._last = part
@@ -304,9 +306,7 @@ class Plan:
         )  # fmt: skip
         with using(self.options, self.device):
             executor = self.device.executor(program, ask)
-        segment = Segment(program, executor, end, *rest)
-        refuse_beyond(executor.laid, segment.kept, machine_bytes())
-        return segment
+        return Segment(program, executor, end, *rest)
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:

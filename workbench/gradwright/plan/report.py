@@ -177,21 +177,14 @@ def exhausted(
     )
 
 
-def refuse_beyond(laid: Laid, kept: int, most: int) -> None:
-    """Raise MemoryLimitError for a program that can never run in ``most`` bytes.
+def beyond(laid: Laid, least: int, most: int) -> MemoryLimitError:
+    """Return the error for a program that can never run, as it takes more than there is.
 
-    That is one whose arena and ``kept`` results, or any of whose values, have more. A system may
-    well promise that much, and end the process that takes it.
+    A system may well promise that much, and end the process that takes it.
     """
-    program, roots = laid.program, laid.lives.roots
-    made = (o for instr in program.instrs for o in instr.outs if roots[o] == o)
-    specs = (program.specs[o] for o in made)
-    largest = max((s.nbytes for s in specs if s.is_concrete and not s.by_reference), default=0)
-    least = max(laid.layout.nbytes + kept, largest)
-    if least > most:
-        asked = ", ".join(t.name for t in program.outputs) or "the updates"
-        need = f"{size(most)} at most, all that the machine has"
-        raise exhausted(Memory([laid]), asked, need, least)
+    asked = ", ".join(t.name for t in laid.program.outputs) or "the updates"
+    need = f"{size(most)} at most, all that the machine has"
+    return exhausted(Memory([laid]), asked, need, least)
 
 
 def _live(rows: Sequence[Held], start: int, n: int) -> list[int]:

@@ -36,10 +36,17 @@ class Segment:
         """Whether it ends since values decide what follows, be they large or floating."""
         self.known, self.sizes = known, sizes
         self.tails = Bounded[Segment](MAX_TAILS)
-        results = (program.specs[program.numbers[t]] for t in program.outputs)
+        laid = executor.laid
+        outputs = (program.specs[program.numbers[t]] for t in program.outputs)
+        results = sum(s.nbytes for s in outputs if s.is_concrete)
         constants = (a.nbytes for a in program.constants.values() if any(a.strides))
-        self.kept = sum(constants) + sum(s.nbytes for s in results if s.is_concrete)
+        self.kept = sum(constants) + results
         """Bytes that stay from run to run beside the arena: constants, and results to reuse."""
+        roots, specs = laid.lives.roots, laid.program.specs
+        made = (specs[o] for i in laid.program.instrs for o in i.outs if roots[o] == o)
+        largest = max((s.nbytes for s in made if s.is_concrete and not s.by_reference), default=0)
+        self.least = max(laid.layout.nbytes + results, largest)
+        """Bytes without which it cannot run: arena and results, or the largest of its values."""
 
     def met(self, array: Array) -> TensorSpec:
         """Return the spec of an array that decides what follows."""

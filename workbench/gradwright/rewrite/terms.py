@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..op import OPS
+from ..op import find_op
 from ..program.declined import DeclinedError
 from ..program.program import Recipe
 from ..spec import TensorSpec, kind, normalize_axis
@@ -248,14 +248,14 @@ class Call(Term):
             k: binds[v.name] if isinstance(v, Bind) else v(binds) if callable(v) else v
             for k, v in self.attrs.items()
         }
-        return at.make(OPS[self.name](**attrs), *ins, whole=self.whole)
+        return at.make(find_op(self.name)(**attrs), *ins, whole=self.whole)
 
     def tensor(self, given: Mapping[str, Any]) -> Any:
         attrs = {
             "axis" if k == "axes" else k: v.sample if isinstance(v, Bind) else v
             for k, v in self.attrs.items()
         }
-        made = OPS[self.name](**attrs)(*(a.tensor(given) for a in self.args))
+        made = find_op(self.name)(**attrs)(*(a.tensor(given) for a in self.args))
         return made[0] if isinstance(made, tuple) else made
 
     def kinds(self) -> frozenset[str]:

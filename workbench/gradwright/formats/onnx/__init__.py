@@ -12,7 +12,7 @@ writing knows rules and writer functions (``writers/``), and opens composite ops
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import GraphError
 from ...graph import Graph, Tensor
@@ -20,6 +20,7 @@ from ...ops import missing
 from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
+from .comparing.compare import compare
 from .late import OnnxOp
 from .node import ONNX
 from .runtime.runner import Runner
@@ -41,6 +42,7 @@ __all__ = [
     "Runner",
     "Value",
     "attribute",
+    "compare",
     "forget",
     "load",
     "maps",
@@ -71,18 +73,23 @@ def load(
     model: str | os.PathLike[str] | bytes | ModelProto,
     *,
     trainable: bool = False,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     recognize: bool | Collection[str] = False,
 ) -> Graph:
     """Return an ONNX model as a graph; inputs and outputs keep their names.
 
     ``model`` is a path, the bytes of a file, or a ``ModelProto``. Initializers become constants;
     with ``trainable=True`` the floating ones of rank 1 and more become variables to be trained.
+    ``shapes={"x": ("B", 3, None)}`` states shapes of inputs, where the model leaves sizes or a
+    rank open: sizes, symbols, or None for any size. ``g[...]`` and feeds know each tensor of the
+    model's graph by the model's name too, such as ``/encoder/Add_output_0``.
     With ``recognize=True`` attention, norms, rotary embeddings and activations that the exporter
     wrote out are one op each, or those of some kinds, ``{"attention", "gelu"}``, and what no output
     needs is left out: :func:`gradwright.recognize`, which called by itself also tells what it did.
 
     Raises:
         ArchiveError: the model is damaged, unsafe, or not valid; says which node and why.
+        GraphError: ``shapes`` name what is no input, or contradict the model.
         UnsupportedOpError: operators that are not known, all at once, with how often each occurs.
 
     >>> import gradwright as gw
@@ -96,35 +103,51 @@ def load(
     from .importer import import_model
 
     wanted = kinds() if recognize is True else recognize or ()
-    return import_model(model, trainable, wanted)
+    return import_model(model, trainable, wanted, shapes)
 
 
 def to_model(
-    graph: Graph, outputs: Sequence[Tensor | str] | None = None, *, opset: int = 23
+    graph: Graph,
+    outputs: Sequence[Tensor | str] | None = None,
+    *,
+    opset: int | Literal["lowest"] = 23,
+    functions: bool = False,
 ) -> ModelProto:
     """Return the inference graph as a ``ModelProto`` that the ONNX checker accepts.
 
-    ``outputs`` are tensors or names, by default all that nothing uses. Ops run in eval mode; a
-    composite op without a rule is written as what it expands to.
+    ``outputs`` are tensors or names, by default all that nothing uses. Ops run in eval mode; an op
+    that ONNX has as an operator, or as a few, is written whole, any other opened: written as what
+    it expands to. Complex tensors are written as real ones with a last axis of pairs.
+
+    ``opset`` is 7 to 28. ``"lowest"`` takes the first in which no op is opened that 28, the newest,
+    has whole: for programs that read old opsets only. Runtimes lag behind: ONNX Runtime 1.32 runs
+    26.
+
+    With ``functions=True`` scopes and calls (``gw.function``) become functions of the model, one
+    for all that are alike; of a model that was read, those scopes that were functions, under the
+    names that they had. A scope that cannot run in one go, between others, stays open.
 
     Raises:
-        UnsupportedOpError: ops that ONNX cannot express, all at once.
+        GraphError: nothing to write, or no such opset.
+        UnsupportedOpError: ops that ONNX, or the opset, cannot express, all at once.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y = g.placeholder("x", (2,)) * 2.0
     >>> [node.op_type for node in gw.onnx.to_model(g).graph.node]
     ['Mul']
+    >>> gw.onnx.to_model(g, opset="lowest").opset_import[0].version
+    7
     """
     _need_onnx()
-    return _exported(graph, outputs, opset)
+    return _exported(graph, outputs, opset, functions=functions)
 
 
-def _exported(*what: Any) -> ModelProto:
+def _exported(*what: Any, functions: bool) -> ModelProto:
     from . import writers  # noqa: F401 - enters them
     from .exporter import export_graph
 
-    return export_graph(*what)
+    return export_graph(*what, functions=functions)
 
 
 def save(
@@ -132,7 +155,8 @@ def save(
     path: str | os.PathLike[str],
     outputs: Sequence[Tensor | str] | None = None,
     *,
-    opset: int = 23,
+    opset: int | Literal["lowest"] = 23,
+    functions: bool = False,
     external: bool | None = None,
     threshold: int = 1024,
 ) -> None:
@@ -155,10 +179,11 @@ def save(
     [0.0, 2.0]
     """
     _need_onnx()
-    from .saving import Outside, write_model
+    from .external.saving import Outside, write_model
 
     outside = Outside(external, threshold)
-    write_model(path, _exported(graph, outputs, opset, outside.tensors), outside)
+    model = _exported(graph, outputs, opset, outside.tensors, functions=functions)
+    write_model(path, model, outside)
 
 
 def operators() -> Known:
@@ -228,7 +253,7 @@ def maps(
     since: int = 1,
     attributes: Attributes | None = None,
     takes: Mapping[str, Source] | None = None,
-    inputs: Sequence[int | str] | None = None,
+    inputs: Sequence[int | str | None] | None = None,
     leaves: Sequence[str] = (),
     needs: Conditions | None = None,
     gives: Conditions | None = None,
@@ -241,9 +266,9 @@ def maps(
     the same name; ``takes`` says where others of the op come from: ``"theirs"`` by another name,
     ``Value(1)`` from an input, ``Chosen("mode", {"avg": "mean"})`` by what a value stands for,
     ``Item("pads", 0)``, ``Fixed(3)``, or a tuple of these. ``inputs`` are the op's inputs in order,
-    numbers of theirs or names of attributes that are inputs here; ``leaves`` are attributes without
-    a meaning for the op. ``needs`` holds of each node, ``gives`` of what it becomes:
-    ``{"a batch": lambda node, x: x.rank == 4}``.
+    numbers of theirs, names of attributes that are inputs here, None for none; ``leaves`` are
+    attributes without a meaning for the op. ``needs`` holds of each node, ``gives`` of what it
+    becomes: ``{"a batch": lambda node, x: x.rank == 4}``.
 
     It goes before all else, as a reader does, and is taken back by :func:`forget`.
 

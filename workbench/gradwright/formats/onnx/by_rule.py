@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from ...spec import Dim, TensorSpec, dtype_name, promote_all
 from ...spec import dtype as as_dtype
 from ...spec.containers import OptionalSpec, SequenceSpec
 from .dtypes import element_type
-from .output import Call, CannotExport
+from .output import Call
+from .versions import CannotExport, means_the_same, schema_of
 
 _ONNX_NAMES = {
     "float32": "float", "float64": "double", "str": "string", "float4_e2m1fn": "float4e2m1",
@@ -28,18 +28,6 @@ PROMOTING = {
 }
 """Ops that bring their inputs to one dtype, which ONNX leaves to casts."""
 _WINDOWS = ("strides", "dilations", "kernel_shape", "output_padding", "output_shape")
-
-
-@functools.cache
-def schema_of(domain: str, op_type: str, opset: int) -> Any:
-    """Return the schema that an operator has in an opset; CannotExport if it has none yet."""
-    import onnx
-
-    version = opset if not domain else onnx.defs.onnx_opset_version()
-    try:
-        return onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
-        raise CannotExport from None
 
 
 def takes(schema: Any, i: int, spec: TensorSpec, *, output: bool = False) -> bool:
@@ -61,9 +49,13 @@ def type_name(spec: TensorSpec) -> str:
 def write_by_rule(call: Call) -> list[str]:
     """Write the one node that the op's rule names, if its schema has all that the op says."""
     rule = call.op.onnx
-    if rule is None or (rule.since > call.out.opset and not rule.domain):
+    if rule is None:
         raise CannotExport
     schema = schema_of(rule.domain, rule.op_type, call.out.opset)
+    if rule.since > call.out.opset and not rule.domain:
+        since = schema_of(rule.domain, rule.op_type, rule.since)
+        if not means_the_same(schema, since, may_have_new=True):
+            raise CannotExport
     attrs: dict[str, Any] = dict(rule.fixed)
     for key, value in call.op.attributes().items():
         name = rule.rename.get(key, key)

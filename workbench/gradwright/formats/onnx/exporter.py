@@ -1,88 +1,178 @@
-"""Writing a graph as an ONNX model: by writer, by rule, or as what an op expands to."""
+"""Writing a graph as an ONNX model, in an opset that is stated or in the lowest that does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import GraphError, UnsupportedOpError
-from ...graph import (
-    Constant,
-    Graph,
-    Node,
-    Placeholder,
-    Rng,
-    SubGraph,
-    Tensor,
-    Variable,
-    ancestors,
-    member,
-)
-from ...graph.expand import expansion
-from ...op import Op
-from ...ops.convolutions.formats import back, is_first, moved
+from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, member, ordered
 from ...spec import TensorSpec
-from .by_rule import write_by_rule
-from .node import ONNX, PAIRED, UNREAD
-from .output import Call, CannotExport, Output, to_tensors
+from .functions import Functions
+from .node import CALLED
+from .nodes import name_output, store, write_nodes
+from .output import Output, to_tensors, value_info
+from .versions import NEWEST
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto
+    from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 Array = np.ndarray[Any, Any]
+Held = Callable[[Mapping[str, Array]], Sequence["TensorProto"]]
+"""What makes a model hold arrays."""
+
+OLDEST, CHECKED = 7, 18
+"""The oldest opset that is written, and the first whose types all our writers go by."""
+LIGHT = 64
+"""Elements up to which a tensor is looked at when a model is checked."""
 
 
 def export_graph(
     graph: Graph,
     outputs: Sequence[Tensor | str] | None,
-    opset: int,
-    held: Callable[[Mapping[str, Array]], Sequence[TensorProto]] = to_tensors,
+    opset: int | str,
+    held: Held = to_tensors,
+    names_of: dict[Tensor, str] | None = None,
+    *,
+    functions: bool = False,
 ) -> ModelProto:
-    """Return the model that computes some tensors of a graph; ``held`` makes it hold arrays."""
-    from onnx import defs, helper
+    """Return the model that computes some tensors of a graph; ``held`` makes it hold arrays.
 
-    newest = min(28, defs.onnx_opset_version())
-    if not 18 <= opset <= newest:
-        raise GraphError(f"opset {opset} is not written", need=f"18 to {newest}")
+    ``names_of`` gets what all tensors are called in it.
+    """
+    from onnx import defs
+
+    newest = min(NEWEST, defs.onnx_opset_version())
+    if opset != "lowest" and not (isinstance(opset, int) and OLDEST <= opset <= newest):
+        raise GraphError(
+            f"opset {opset!r} is not written", need=f"{OLDEST} to {newest}, or 'lowest'"
+        )
     graph.settle()
     chosen = _chosen(graph, outputs)
-    nodes = ancestors(chosen)
+    nodes, _ = ordered(chosen)
     nodes += _telling_sizes(graph, nodes)
-    out = Output(opset)
-    inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
-    names: dict[Tensor, str] = {}
-    for t in dict.fromkeys([*(n.outputs[0] for n in inputs), *chosen]):
-        stored = isinstance(t.node.op, Constant | Variable)  # a result that nothing computes
-        names[t] = _store(out, t.node, t.name) if stored else out.fresh(t.name)
-    wanted = {t: name for t, name in names.items() if t.node.kind == "array"}
-    known = {t: name for t, name in names.items() if t not in wanted}
-    for t, name in known.items():
-        out.see(name, t.spec)
-    write_nodes(out, nodes, known, set(chosen))
-    if out.missing:
+    if opset == "lowest":
+        written, problem = _lowest(graph, nodes, chosen, newest), None
+    else:
+        written = Written(graph, nodes, chosen, int(opset))
+        problem = written.problem() if int(opset) < CHECKED else None
+    if problem is not None:
         raise UnsupportedOpError(
-            "the graph uses ops that ONNX cannot express",
-            facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
-        )
-    results, called = [], dict[str, str]()
-    for t in chosen:
-        name, own = known[t], wanted.get(t, t.name)
-        if name in called:  # several may turn out to be one tensor
-            name = out.add("Identity", [called[name]])[0]
-        called[known[t]] = name_output(out, name, own)
-        results.append((called[known[t]], t.spec))
-    given = [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs]
-    _, read = out.live(name for name, _ in results)
-    stored = {name: array for name, array in out.stored.items() if name in read}
-    made = out.graph(graph.name, given, results, held(stored))
-    imports = [helper.make_opsetid("", opset)]
-    imports += [helper.make_opsetid(d, DOMAINS[d]) for d in sorted(out.domains) if d in DOMAINS]
-    return helper.make_model(
-        made, opset_imports=imports, producer_name="gradwright",
-        ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True),
-    )  # fmt: skip
+            f"opset {opset} has no operators for some types of the graph",
+            facts=[problem], hint="opset='lowest' finds the first that has",
+        )  # fmt: skip
+    if names_of is not None:
+        names_of.update(written.names)
+    return written.model(held, functions=functions)
+
+
+class Written:
+    """Nodes as they are written in an opset: all that a model consists of.
+
+    Raises UnsupportedOpError, which names all ops that the opset cannot express.
+    """
+
+    def __init__(
+        self, graph: Graph, nodes: Sequence[Node], chosen: Sequence[Tensor], opset: int
+    ) -> None:
+        self.name, self.opset, self.called = graph.name, opset, CALLED.get(graph)
+        out = self.out = Output(opset)
+        inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
+        names: dict[Tensor, str] = {}
+        for t in dict.fromkeys([*(n.outputs[0] for n in inputs), *chosen]):
+            stored = isinstance(t.node.op, Constant | Variable)  # a result that nothing computes
+            names[t] = store(out, t.node, t.name) if stored else out.fresh(t.name)
+        wanted = {t: name for t, name in names.items() if t.node.kind == "array"}
+        known = {t: name for t, name in names.items() if t not in wanted}
+        for t, name in known.items():
+            out.see(name, t.spec)
+        write_nodes(out, nodes, known, set(chosen))
+        if out.missing:
+            raise UnsupportedOpError(
+                "the graph uses ops that ONNX cannot express",
+                facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
+                hint="" if opset == NEWEST else f"in opset {opset}; a newer one may have more",
+            )
+        self.inputs = [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs]
+        self.outputs: list[tuple[str, TensorSpec]] = []
+        called: dict[str, str] = {}
+        for t in chosen:
+            name, own = known[t], wanted.get(t, t.name)
+            if name in called:  # several may turn out to be one tensor
+                name = out.add("Identity", [called[name]])[0]
+            called[known[t]] = name_output(out, name, own)
+            self.outputs.append((called[known[t]], t.spec))
+        self.names = {t: called.get(name, name) for t, name in known.items()}
+        """What tensors are called in it."""
+        _, read = out.live(name for name, _ in self.outputs)
+        self.stored = {name: array for name, array in out.stored.items() if name in read}
+
+    def model(self, held: Held, *, functions: bool) -> ModelProto:
+        """Return the model, whose arrays ``held`` makes it hold; scopes may be its functions."""
+        if not functions:
+            return self._of(self.out.graph(self.name, self.inputs, self.outputs, held(self.stored)))
+        names = [name for name, _ in self.outputs]
+        nodes, _ = self.out.live(names)
+        found = Functions(nodes, self.out.homes, self.called, self.out.constants, names)
+        self.out.nodes = found.nodes
+        _, read = self.out.live(names)
+        stored = {name: array for name, array in self.stored.items() if name in read}
+        made = self.out.graph(self.name, self.inputs, self.outputs, held(stored))
+        return self._of(made, found.made)
+
+    def problem(self) -> str | None:
+        """Return what ONNX's checker finds wrong with it, of large tensors by their types alone."""
+        from onnx import checker, shape_inference
+
+        large = {name: a for name, a in self.stored.items() if a.size > LIGHT}
+        small = {name: a for name, a in self.stored.items() if name not in large}
+        made = self.out.graph(self.name, self.inputs, self.outputs, to_tensors(small))
+        made.input.extend(value_info(n, TensorSpec(a.shape, a.dtype)) for n, a in large.items())
+        try:
+            checker.check_model(self._of(made), full_check=True)
+        except (checker.ValidationError, shape_inference.InferenceError) as error:
+            return " ".join(str(error).split())[:300]
+        return None
+
+    def _of(self, made: GraphProto, functions: Sequence[FunctionProto] = ()) -> ModelProto:
+        from onnx import helper
+
+        own = {f.domain for f in functions}
+        domains = sorted((self.out.domains & DOMAINS.keys()) | own)
+        imports = [helper.make_opsetid("", self.opset)]
+        imports += [helper.make_opsetid(d, DOMAINS.get(d, 1)) for d in domains]
+        for function in functions:
+            function.opset_import.extend(imports)
+        version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
+        return helper.make_model(
+            made, opset_imports=imports, functions=functions, producer_name="gradwright",
+            producer_version=_version(), doc_string=f"Inference graph of {self.name!r}.",
+            ir_version=max(version, 8 if functions else 4),  # functions; inputs that are not stored
+        )  # fmt: skip
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("gradwright")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _lowest(graph: Graph, nodes: Sequence[Node], chosen: Sequence[Tensor], newest: int) -> Written:
+    """Return what is written in the first opset that opens no more ops than the newest does."""
+    best = Written(graph, nodes, chosen, newest)
+    for opset in range(OLDEST, newest):
+        try:
+            found = Written(graph, nodes, chosen, opset)
+        except UnsupportedOpError:
+            continue
+        if found.out.opened <= best.out.opened and found.problem() is None:
+            return found
+    return best
 
 
 DOMAINS = {
@@ -113,136 +203,3 @@ def _telling_sizes(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
             found.append(t.node)
             stated -= told
     return found
-
-
-def name_output(out: Output, name: str, wanted: str) -> str:
-    """Let a result be called ``wanted``; a tensor that is no node's is copied."""
-    if name == wanted:
-        return name
-    if name in out.root.stored or not any(name in n.output for n in out.nodes):
-        return _renamed(out, out.add("Identity", [name])[0], wanted)
-    return _renamed(out, name, wanted)
-
-
-def _renamed(out: Output, name: str, wanted: str) -> str:
-    """Give a tensor another name wherever it occurs."""
-    stack = list(out.nodes)
-    while stack:
-        node = stack.pop()
-        for field in (node.input, node.output):
-            for i, held in enumerate(field):
-                if held == name:
-                    field[i] = wanted
-        for attribute in node.attribute:
-            stack.extend(attribute.g.node)
-    return wanted
-
-
-def write_nodes(
-    out: Output,
-    nodes: Iterable[Node],
-    names: dict[Tensor, str],
-    results: Collection[Tensor],
-    path: str = "",
-) -> None:
-    """Write nodes in order, of which ``results`` leave; ``names`` gets their outputs."""
-    nodes = list(nodes)
-    read = {t for node in nodes for t in node.inputs}
-    for node in nodes:
-        if all(t in names for t in node.outputs):
-            continue
-        t = node.outputs[0]
-        label = f"{path}/{node.name}" if path else node.name
-        if isinstance(node.op, Constant | Variable):
-            names[t] = _store(out, node, label)
-            out.see(names[t], t.spec)
-            continue
-        if isinstance(node.op, Rng):  # what draws with it in eval mode cannot be written anyway
-            names[t] = out.fresh(label)
-            continue
-        xs = [None if x is None else names.get(x, "") for x in node.inputs]
-        unread = UNREAD[node.op.name](node.op, len(xs)) if node.op.name in UNREAD else ()
-        kept = [
-            x for i, x in enumerate(node.inputs) if x is not None and not xs[i] and i not in unread
-        ]
-        if kept and path:  # a residual, which only gradients use in ONNX's eyes
-            raise CannotExport
-        if kept:
-            out.missing.update(f"the gradient of {x.node.op.name}" for x in kept[:1])
-            names.update((y, out.fresh(label)) for y in node.outputs)
-            continue
-        made = write(
-            out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
-            [y.spec for y in node.outputs], label,
-            [y in read or y in results for y in node.outputs],
-        )  # fmt: skip
-        for y, name in zip(node.outputs, made, strict=False):
-            names[y] = name
-            out.see(name, y.spec)
-
-
-def _store(out: Output, node: Node, label: str) -> str:
-    return out.store(np.asarray(node.graph.values.array(node.name)), label)
-
-
-def write(
-    out: Output,
-    op: Op,
-    xs: Sequence[str | None],
-    specs: Sequence[TensorSpec | None],
-    results: Sequence[TensorSpec],
-    name: str,
-    wanted: Sequence[bool],
-) -> list[str]:
-    """Write an op in the first way that works, and return the names of its outputs."""
-    op = op.for_mode(False)
-    call = Call(out, op, [x or "" for x in xs], list(specs), list(results), name, list(wanted))
-    if not is_first(op):
-        return _write_channels_first(call)
-    at = len(out.nodes)
-    first = ONNX.writers.get(op.name, write_by_rule)
-    if any(s is not None and s.dtype.kind == "c" for s in (*specs, *results)):
-        first = PAIRED.get(op.name, _write_expansion)
-    for way in (first, _write_expansion):
-        try:
-            made = way(call)
-        except CannotExport:
-            del out.nodes[at:]
-            continue
-        return list(made) if isinstance(made, (list, tuple)) else [made]
-    out.root.missing[op.name] += 1
-    return [out.fresh(name) for _ in results]
-
-
-def _write_channels_first(call: Call) -> list[str]:
-    """Write an op for channels last as one for channels first, which are all that ONNX has."""
-    op: Any = call.op
-    out, base = call.out, f"{call.name}/transpose"
-
-    def permuted(x: str, order: Sequence[int] | None) -> str:
-        return x if not x or order is None else out.add("Transpose", [x], base=base, perm=order)[0]
-
-    orders, given = [op.order(i) for i in range(len(call.xs))], op.order(None)
-    ins = list(map(permuted, call.xs, orders))
-    inner, outer = map(moved, call.specs, orders), [moved(s, given) for s in call.results]
-    made = write(out, op.first(), ins, list(inner), outer, call.name, call.wanted)
-    return [permuted(y, back(given)) for y in made]
-
-
-def _write_expansion(call: Call) -> list[str]:
-    """Write a composite as what it stands for."""
-    op = call.op
-    if not op.is_composite():
-        raise CannotExport
-    call.out.root.opened.add(call.name)
-    sub = expansion(op, call.specs)
-    return write_subgraph(call.out, sub, [x for x in call.xs if x], call.name)
-
-
-def write_subgraph(out: Output, sub: SubGraph, xs: Sequence[str], path: str) -> list[str]:
-    """Write the nodes of a sub-graph on inputs; return the names of its outputs."""
-    names = dict(zip(sub.inputs, xs, strict=True))
-    for t, name in names.items():
-        out.see(name, t.spec)
-    write_nodes(out, sub.nodes, names, set(sub.outputs), path)
-    return [names[t] for t in sub.outputs]

@@ -13,7 +13,7 @@ from ..report import ModelInfo
 from ..source import Source, naming
 from .census import Census, called
 from .dtypes import NARROW, from_element_type, stored_bytes
-from .external import place
+from .external.reading import place
 from .outline import memory
 from .wire import BYTES, VARINT, Field, Pages, fields
 
@@ -125,6 +125,7 @@ def _sparse(proto: Field) -> tuple[str, TensorRange]:
     if parts.keys() != {1, 2}:
         raise ArchiveError("a sparse tensor has no values, or no indices")
     (name, values), (_, indices) = parts[1], parts[2]
+    stored_bytes(shape, values.dtype)
     return name, TensorRange(values.dtype, tuple(shape), values.ranges + indices.ranges, "sparse")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ArchiveError, UnsupportedOpError
 from ..registry import mistaken
 from .dtypes import to_array, to_dense
-from .external import Beside
+from .external.reading import Beside
 from .node import ONNX, OnnxNode
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ def _check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
     names: list[Any] = [graph.name]
     for group in (graph.input, graph.output, getattr(graph, "initializer", ())):
         names += [item if isinstance(item, str | bytes) else item.name for item in group]
+        names += [symbol for item in group for symbol in _symbols(getattr(item, "type", None))]
     for node in graph.node:
         names += [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
         names += [text for a in node.attribute for text in (a.name, a.ref_attr_name)]
@@ -146,6 +147,15 @@ def _check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
             _check_text(inner, depth + 1)
     if not all(isinstance(name, str) for name in names):
         raise ArchiveError("a name in the model is no UTF-8 text")
+
+
+def _symbols(proto: Any) -> Iterator[Any]:
+    """Yield the symbols in the shapes of a type."""
+    for name in ("sequence_type", "optional_type"):
+        if proto is not None and proto.HasField(name):
+            yield from _symbols(getattr(proto, name).elem_type)
+    if proto is not None:
+        yield from (d.dim_param for d in proto.tensor_type.shape.dim)
 
 
 def graphs_of(node: NodeProto) -> Iterator[GraphProto]:

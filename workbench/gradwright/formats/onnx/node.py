@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,13 +13,14 @@ from ...errors import ArchiveError
 from ...op import Op, find_op
 from ...spec import Dim, TensorSpec
 from ...spec import dtype as as_dtype
+from ...spec.one_of import one_of
 from ..foreign import Dialect, Foreign
 from .dtypes import from_element_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...graph import Tensor
+    from ...graph import Graph, Tensor
     from .importer import Scope
 
 Array = np.ndarray[Any, Any]
@@ -33,6 +35,8 @@ UNFIT = (
 reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
 PAIRED: dict[str, Callable[..., Any]] = {}
 """Op -> what writes it where a tensor is complex."""
+CALLED: WeakKeyDictionary[Graph, dict[str, tuple[str, str]]] = WeakKeyDictionary()
+"""Graph that was read -> the domain and name of the function that each of its scopes was."""
 Unread = Callable[[Any, int], Container[int]]
 UNREAD: dict[str, Unread] = {}
 """Op -> which of how many inputs its writer makes again, and does not read."""
@@ -71,11 +75,28 @@ MAX_RANK = 64
 """Axes that numpy's arrays have at most."""
 
 
-def open_dims(rank: int, dtype: Any) -> TensorSpec:
-    """Return a spec of a rank, its sizes known only when run."""
+def check_rank(rank: int) -> None:
+    """Raise ArchiveError for a rank that no array has."""
     if not 0 <= rank <= MAX_RANK:
         raise ArchiveError(f"a tensor of rank {rank}", need=f"{MAX_RANK} axes at most")
+
+
+def open_dims(rank: int, dtype: Any) -> TensorSpec:
+    """Return a spec of a rank, its sizes known only when run."""
+    check_rank(rank)
     return TensorSpec([Dim.fresh("onnx") for _ in range(rank)], dtype)
+
+
+MOST = 8
+"""Axes that a tensor is taken to have at most where nothing tells."""
+
+
+def open_ranks(values: TensorSpec, rank: Callable[[int], int], dtype: Any) -> TensorSpec:
+    """Return a spec of the rank that the number of ``values`` makes: of any where that is open."""
+    if values.is_concrete:
+        return open_dims(rank(values.size), dtype)
+    ranks = {r for n in range(MOST + 1) if 0 <= (r := rank(n)) <= MOST}
+    return one_of([open_dims(r, dtype) for r in sorted(ranks)])
 
 
 def like_first(node: OnnxNode, x: TensorSpec, *others: TensorSpec | None) -> list[TensorSpec]:

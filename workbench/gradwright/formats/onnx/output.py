@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -15,18 +16,16 @@ import numpy as np
 from ...op import Op
 from ...spec import AnyDim, Dim, TensorSpec, kind, promote_all
 from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
+from ...spec.one_of import OneOf
 from ...spec.rounding import rounded
 from .dtypes import element_type
 from .model import names_read
+from .versions import CannotExport, spelled_in
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 Array = np.ndarray[Any, Any]
-
-
-class CannotExport(Exception):  # noqa: N818  # no error: the next way is tried
-    """ONNX has no such op, or not with these attributes."""
 
 
 class Output:
@@ -36,16 +35,42 @@ class Output:
         self.opset, self.outer = opset, outer
         self.nodes: list[NodeProto] = []
         self.root: Output = self if outer is None else outer.root
+        self.homes: dict[str, str] = {}
+        """Node -> the scope, or the call, that it stands in."""
+        self.scope = ""
         self.domains: set[str] = set()
         self.stored: dict[str, Array] = {}
         self.missing: collections.Counter[str] = collections.Counter()
         self.opened: set[str] = set()
         """Names of nodes that are written as what they are made of."""
+        self._opening: list[str] = []
         self.symbols: dict[str, tuple[str, int]] = {} if outer is None else dict(outer.symbols)
         """Symbol -> a tensor and its axis that have this size."""
         self._taken: set[str] = set()
         self._constants: dict[Any, str] = {}
         self._numbers: dict[str, Iterator[int]] = {}
+
+    @contextlib.contextmanager
+    def within(self, scope: str) -> Iterator[None]:
+        """Let nodes stand in a scope that are written in the block."""
+        held, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = held
+
+    @contextlib.contextmanager
+    def opens(self, op: str, name: str) -> Iterator[None]:
+        """Write an op as what it is made of in the block; CannotExport where that is itself."""
+        stack = self.root._opening
+        if stack.count(op) > 2:  # one that is made of itself in another form or dtype is not
+            raise CannotExport
+        self.root.opened.add(name)
+        stack.append(op)
+        try:
+            yield
+        finally:
+            stack.pop()
 
     def fresh(self, base: str) -> str:
         """Return ``base``, or ``base_1`` and so on: the first name that is free."""
@@ -92,6 +117,7 @@ class Output:
         from onnx import helper
 
         base = base or op_type.lower()
+        xs, attrs = spelled_in(self.opset, domain, op_type, xs, attrs, self.root.stored.get)
         outs = [self.fresh(base if i == 0 else f"{base}:{i}") for i in range(n)]
         inputs = list(xs)
         while inputs and not inputs[-1]:
@@ -101,11 +127,14 @@ class Output:
             op_type, inputs, outs, name=outs[0] if outs else base, domain=domain, **kept
         )
         self.nodes.append(node)
+        self.homes[node.name] = self.scope
         self.root.domains.add(domain)
         return outs
 
     def see(self, name: str, spec: TensorSpec) -> None:
         """Remember which tensors have sizes that are symbols."""
+        if isinstance(spec, OneOf):
+            return
         for axis, d in enumerate(spec.shape):
             if isinstance(d, Dim) and str(d).isidentifier():
                 self.symbols.setdefault(str(d), (name, axis))
@@ -137,7 +166,10 @@ class Output:
             if atom not in self.symbols:
                 raise CannotExport(f"no tensor has the size {atom}")
             name, axis = self.symbols[atom]
-            return self.add("Shape", [name], base="size", start=axis, end=axis + 1)[0]
+            if self.opset >= 15:
+                return self.add("Shape", [name], base="size", start=axis, end=axis + 1)[0]
+            shape = self.add("Shape", [name], base="size")
+            return self.add("Gather", [*shape, self.ints([axis])], base="size")[0]
         function, *parts = atom
         sizes = [self.dim(d) for d in parts]
         if function == "//":
@@ -151,6 +183,11 @@ class Output:
         return found
 
     # -- the whole -------------------------------------------------------------------------------
+
+    @property
+    def constants(self) -> dict[str, Array]:
+        """Small arrays that nodes share, by name."""
+        return {name: self.root.stored[name] for name in self.root._constants.values()}
 
     def live(self, outputs: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
         """Return the nodes that outputs depend on, and all names that are read."""
@@ -263,7 +300,9 @@ def value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
     """Return the declaration of an input or output."""
     from onnx import helper
 
-    return helper.make_value_info(name, type_of(as_pairs(spec)))
+    pairs = as_pairs(spec)
+    doc = "" if pairs is spec else f"{spec.dtype}, as pairs of numbers on the last axis"
+    return helper.make_value_info(name, type_of(pairs), doc)
 
 
 def type_of(spec: TensorSpec) -> TypeProto:
@@ -276,6 +315,8 @@ def type_of(spec: TensorSpec) -> TypeProto:
         dims = None if spec.item_shape is None else [_size(d) for d in spec.item_shape]
         item = helper.make_tensor_type_proto(element_type(spec.item_dtype), dims)
         return helper.make_sequence_type_proto(item)
+    if isinstance(spec, OneOf):
+        return helper.make_tensor_type_proto(element_type(spec.dtype), None)
     dims = [_size(d) for d in spec.shape]
     return helper.make_tensor_type_proto(element_type(spec.dtype), dims)
 

@@ -12,8 +12,8 @@ from ...graph import Graph, SubGraph, Tensor
 from ...graph.expand import stand_in
 from ...ops.core.joining import Stack
 from ...spec import TensorSpec, is_half, kind
-from .exporter import write_subgraph
 from .node import ONNX, PAIRED, UNREAD, Unread, cast
+from .nodes import write_subgraph
 from .output import Call, as_pairs
 
 Spelling = Callable[..., Any]
@@ -54,8 +54,8 @@ def spell(call: Call, build: Spelling) -> list[str]:
         ys = made if isinstance(made, (tuple, list)) else (made,)
         pairs = zip(ys, call.results, strict=False)
         ys = [cast(y, r.dtype) if kind(y.dtype) == kind(r.dtype) == "f" else y for y, r in pairs]
-    call.out.root.opened.add(call.name)
-    return write_subgraph(call.out, SubGraph(given, ys), [x for x in call.xs if x], call.name)
+    with call.out.opens(call.op.name, call.name):
+        return write_subgraph(call.out, SubGraph(given, ys), [x for x in call.xs if x], call.name)
 
 
 class Parts(NamedTuple):

@@ -57,8 +57,8 @@ class ScaledDotProductAttention(Op):
     query: f32[…, L, E], key: f32[…, S, E], value: f32[…, S, D]; leading axes broadcast.
 
     A bool ``attn_mask`` says which keys are seen, a floating one is added to the scores, where −∞
-    hides. Queries that see no key get zeros, in the result and in the gradient, or NaN, as the
-    formula says, if they are not ``guarded``.
+    hides. Queries that see no key get zeros, in the result and in the gradient; where ``unseen``
+    says so, NaN as in the formula, or the average of all values, as where a low number hides.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -73,7 +73,9 @@ class ScaledDotProductAttention(Op):
     autocast = Autocast.ATTENTION
     is_causal: bool = attr(False, doc="Let position i see keys 0 to i only.")
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")
-    guarded: bool = attr(True, doc="Whether queries that see no key get zeros.")
+    unseen: str = attr(
+        "zeros", doc="What queries that see no key get.", choices=("zeros", "nan", "average")
+    )
 
     def infer(
         self,
@@ -123,15 +125,15 @@ class ScaledDotProductAttention(Op):
             seen = attn_mask
         elif attn_mask is not None:
             scores = scores + attn_mask
-            seen = attn_mask > -math.inf if self.guarded else None
+            seen = attn_mask > -math.inf if self.unseen == "zeros" else None
         if self.is_causal:
             causal = CausalMask()(scores)
             seen = causal if seen is None else seen & causal
-        if not self.guarded and seen is not None:
-            return Softmax()(Where()(seen, scores, -math.inf)) @ value
         if seen is None:
             return Softmax()(scores) @ value
-        weights = Softmax()(Where()(seen, scores, hidden))
+        weights = Softmax()(Where()(seen, scores, -math.inf if self.unseen == "nan" else hidden))
+        if self.unseen != "zeros":
+            return weights @ value
         return Where()(seen, weights, 0) @ value
 
     @classmethod
@@ -146,10 +148,8 @@ class ScaledDotProductAttention(Op):
         seen = rng.random((2, 3, 5)) < 0.5
         seen[0, 1] = False
         yield Sample((q, k, v, seen))
-        seen[..., 0] = True
-        yield Sample((q, k, v, seen), {"guarded": False})
-        yield Sample((q, k, v, rng.standard_normal((3, 5))), {"guarded": False})
-        seen[0, 1] = False
+        yield Sample((q, k, v, seen), {"unseen": "average"})
+        yield Sample((q, k, v, rng.standard_normal((3, 5))), {"unseen": "nan"})
         yield Sample((q[0], k[0], v[0], seen[0]), {"is_causal": True})
 
     @classmethod

@@ -19,12 +19,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     **_named(
         "",
         """
-        CastLike=cast CenterCropPad=strided_slice+pad MaxRoiPool=max+where
-        RandomNormalLike=normal RandomUniformLike=uniform ReduceLogSum=sum+log
-        Scatter=scatter_update SequenceMap=scan Upsample=resize
-
-        Affine=mul+add Crop=strided_slice DynamicSlice=strided_slice ImageScaler=mul+add
-        ParametricSoftplus=softplus+mul Scale=mul ScaledTanh=tanh+mul
+        Affine=mul+add CastLike=cast CenterCropPad=strided_slice+pad Crop=strided_slice
+        DynamicSlice=strided_slice ImageScaler=mul+add MaxRoiPool=max+where
+        ParametricSoftplus=softplus+mul RandomNormalLike=normal RandomUniformLike=uniform
+        ReduceLogSum=sum+log Scale=mul ScaledTanh=tanh+mul Scatter=scatter_update SequenceMap=scan
+        Upsample=resize
         SimplifiedLayerNormalization=rms_norm
         """,
     ),
@@ -36,7 +35,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         LinearRegressor=matmul Normalizer=div OneHotEncoder=label_encoder+one_hot
         SVMClassifier=matmul+argmax SVMRegressor=matmul Scaler=sub+mul
         TreeEnsemble=gather+where TreeEnsembleClassifier=gather+where
-        TreeEnsembleRegressor=gather+where
+        TreeEnsembleRegressor=gather+where ZipMap=identity
         """,
     ),
     **_named(
@@ -73,6 +72,5 @@ NONE: Mapping[str, str] = {
     "ai.onnx.preview.training.Gradient": "gradients are made when they are asked for: gw.gradients",
     "ai.onnx.ml.CastMap": "maps are no tensors, sequences or optionals",
     "ai.onnx.ml.DictVectorizer": "maps are no tensors, sequences or optionals",
-    "ai.onnx.ml.ZipMap": "maps are no tensors, sequences or optionals",
 }
 """Operator that is none of our ops -> why."""

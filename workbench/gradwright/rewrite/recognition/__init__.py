@@ -5,7 +5,7 @@ such a form is; what is found, and what is only nearly it, is told in a :class:`
 """
 
 from . import activations, norms, rotary, attention  # noqa: I001  in the order tried
-from .recognize import Match, Missed, Recognition, kinds, recognize
+from .search import Match, Missed, Recognition, kinds, recognize
 
 __all__ = [
     "Match",

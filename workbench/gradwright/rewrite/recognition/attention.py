@@ -4,49 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
-import numpy as np
-
-from ...graph import Node, Tensor
-from ...ops.attention.forms import GroupedQueryAttention
-from ...ops.attention.scaled import ScaledDotProductAttention
-from ...ops.core.choice import Where
-from ...ops.core.comparison import LogicalAnd, LogicalNot
-from ...ops.core.elementwise import Add
+from ...graph import Node
 from ...ops.layers.nn import Softmax
-from ...spec import Dim, kind
-from ...spec.dims import larger
-from .heads import turned, ungrouped
-from .masks import HIDES, is_causal, lowest, vanishes
-from .products import agrees
+from ...spec import kind
+from .contractions import Averaged, Scored, averaged, scored
+from .plan import Mask, Plan, Scores
 from .table import Found, finds
 from .view import Step, View
 
 STEPS = 12
 """How many things may be done to scores, and to weights."""
-
-
-class Mask(NamedTuple):
-    """One mask: what is added to the scores, or who is seen, and the number that hides others."""
-
-    value: int
-    number: float | None = None
-    is_hidden: bool = False
-    """Whether it says who is hidden instead."""
-
-
-@dataclass
-class Scores:
-    """What is done to the product of queries and keys, from the softmax down."""
-
-    taken: list[Node] = field(default_factory=list)
-    masks: list[Mask] = field(default_factory=list)
-    """The outermost first."""
-    scale: float = 1.0
-    softcap: float = 0.0
-    wrong: str = ""
+PRODUCTS = ("matmul", "einsum")
 
 
 @finds("attention", "softmax", "softmax(q @ kᵀ·scale + mask) @ v → attention(q, k, v, mask)")
@@ -62,24 +31,22 @@ def attention(at: View, node: Node) -> Iterator[Found]:
     if product is None or above is None:
         return
     total, guarded = above
-    scores.taken += [product.node, total.node]
-    query, key = (_unscaled(at, v, scores) for v in product.ins)
-    value = total.ins[1]
-    assert value is not None
-    plan = _Plan(at, scores, query, key, value, guarded, at.spec(product.outs[0]).shape[-2:])
-    root = total.node.outputs[0]
+    scores.taken += [product.step.node, total.step.node]
+    query, key = (_unscaled(at, v, scores) for v in (product.query, product.key))
+    plan = Plan(at, scores, product, query, key, total, guarded)
+    root = total.step.node.outputs[0]
     yield Found(root, list(dict.fromkeys(scores.taken)), plan.build, scores.wrong or plan.wrong())
 
 
 # -- from the softmax down ------------------------------------------------------------------------
 
 
-def _product_below(at: View, value: int | None, found: Scores) -> Step | None:
+def _product_below(at: View, value: int | None, found: Scores) -> Scored | None:
     """Return the product of queries and keys, and note what is done to it."""
     for _ in range(STEPS):
         step = at.producer(value)
-        if step is None or step.op.name == "matmul":
-            return step
+        if step is None or step.op.name in PRODUCTS:
+            return None if step is None else scored(at, step)
         found.taken.append(step.node)
         match step.op.name:
             case "cast" if kind(at.spec(step.ins[0]).dtype) == "f":
@@ -143,7 +110,7 @@ def _is_product(at: View, value: int | None) -> bool:
     stack = [value]
     for _ in range(2 * STEPS):
         step = at.producer(stack.pop()) if stack else None
-        if step is not None and step.op.name == "matmul":
+        if step is not None and step.op.name in PRODUCTS:
             return True
         if step is not None and step.op.name in ("cast", "where", "mul", "div", "add", "tanh"):
             stack += [i for i in step.ins if at.number(i) is None]
@@ -180,7 +147,7 @@ def _unscaled(at: View, value: int | None, found: Scores) -> int:
 # -- from the softmax up --------------------------------------------------------------------------
 
 
-def _average_above(at: View, node: Node, found: Scores) -> tuple[Step, bool] | None:
+def _average_above(at: View, node: Node, found: Scores) -> tuple[Averaged, bool] | None:
     """Return the product of weights and values, and whether NaN was taken for zero before it."""
     tensor, guarded = node.outputs[0], False
     for _ in range(STEPS):
@@ -197,115 +164,9 @@ def _average_above(at: View, node: Node, found: Scores) -> tuple[Step, bool] | N
         elif named.keys() == {"cast"} and len(users) == 1:
             found.taken.append(named["cast"].node)
             tensor = named["cast"].node.outputs[0]
-        elif "matmul" in named:
-            step = named["matmul"]
-            return (step, guarded) if step.ins[0] == value else None
+        elif not named.keys().isdisjoint(PRODUCTS):
+            total = averaged(at, next(named[name] for name in PRODUCTS if name in named), value)
+            return None if total is None else (total, guarded)
         else:
             return None
     return None
-
-
-# -- what it becomes ------------------------------------------------------------------------------
-
-
-@dataclass
-class _Plan:
-    """The op that a match becomes: of heads that share keys, or any; and the mask it is given."""
-
-    at: View
-    scores: Scores
-    query: int
-    key: int
-    value: int
-    guarded: bool
-    sizes: tuple[int | Dim, ...]
-    """Queries by keys."""
-
-    def wrong(self) -> str:
-        """Say why it is no attention that an op of ours computes."""
-        dtype = self.at.spec(self.query)
-        for mask in self.scores.masks:
-            number = mask.number
-            if number is None or number == -math.inf or vanishes(number, dtype):
-                continue
-            if number > HIDES or len(self.scores.masks) > 1 or not self._is_causal(mask):
-                return f"{number:g} does not hide: a query that sees no key would see some"
-        if self.scores.softcap and not self._fits_groups():
-            return "a cap of the scores beside a mask that may hide all keys"
-        return ""
-
-    def build(self) -> Tensor:
-        """Build the op, and a mask where several are one."""
-        at, scores = self.at, self.scores
-        query, value = at.tensor(self.query), at.tensor(self.value)
-        key = turned(at, self.key)
-        causal = len(scores.masks) == 1 and self._is_causal(scores.masks[0])
-        mask = None if causal else self._mask()
-        given = () if mask is None else (mask,)
-        width = query.shape[-1]
-        usual = isinstance(width, int) and agrees(scores.scale, width**-0.5, query.spec)
-        scale = None if usual else scores.scale
-        if self._fits_groups():
-            k, v = ungrouped(at, key), ungrouped(at, value)
-            if scores.softcap or (k is not None and v is not None):
-                k, v = (key, value) if k is None or v is None else (k, v)
-                op = GroupedQueryAttention(scale=scale, softcap=scores.softcap, is_causal=causal)
-                return at.build(op, query, k, v, *given)
-        guarded = self.guarded or mask is None
-        plain = ScaledDotProductAttention(is_causal=causal, scale=scale, guarded=guarded)
-        return at.build(plain, query, key, value, *given)
-
-    def _fits_groups(self) -> bool:
-        """Tell whether the op of grouped heads, zero where a query has no keys, is the same."""
-        at, masks = self.at, self.scores.masks
-        if any(at.spec(v).rank != 4 for v in (self.query, self.key, self.value)):
-            return False
-        causal = len(masks) == 1 and self._is_causal(masks[0])
-        low = [lowest(at, m.value) if m.number is None else m.number for m in masks]
-        with np.errstate(over="ignore"):
-            total = np.array(low, at.spec(self.query).dtype).sum()
-        return self.guarded or causal or bool(np.isfinite(total))
-
-    def _is_causal(self, mask: Mask) -> bool:
-        """Tell whether a mask hides from every query what comes after it, and nothing else."""
-        at, value, hidden = self.at, mask.value, mask.is_hidden
-        if mask.number is None:
-            made = at.producer(value, "where")
-            numbers = [at.number(i) for i in made.ins[1:]] if made is not None else []
-            if made is None or None in numbers or 0 not in numbers or min(numbers) > HIDES:
-                return False
-            value, hidden = made.ins[0] or 0, numbers[1] == 0
-        own = at.spec(value).shape[-2:]
-        fits = len(own) == 2 and all(
-            d == n or (isinstance(d, Dim) and larger(d, n) == n)
-            for d, n in zip(own, self.sizes, strict=True)
-        )
-        return fits and is_causal(at, value, hidden)
-
-    def _mask(self) -> Tensor | None:
-        """Build the one mask that all are together: bool where all are, else what is added."""
-        at, dtype = self.at, self.at.spec(self.query).dtype
-        bias: Tensor | None = None
-        seen: Tensor | None = None
-        graph = at.graph
-
-        def number(value: float) -> Tensor:
-            return graph.scalar(value, dtype)
-
-        for mask in reversed(self.scores.masks):
-            given = at.tensor(mask.value)
-            if mask.number is None:
-                if seen is not None:
-                    bias, seen = at.build(Where(), seen, number(0.0), number(-np.inf)), None
-                bias = given if bias is None else at.build(Add(), bias, given)
-                continue
-            own = at.build(LogicalNot(), given) if mask.is_hidden else given
-            if bias is None and not np.isfinite(mask.number):
-                seen = own if seen is None else at.build(LogicalAnd(), seen, own)
-                continue
-            if seen is not None:
-                bias, seen = at.build(Where(), seen, number(0.0), number(-np.inf)), None
-            bias = at.build(
-                Where(), own, number(0.0) if bias is None else bias, number(mask.number)
-            )
-        return seen if bias is None else bias

@@ -12,7 +12,7 @@ from ...ops.attention.weights import VisibleKeys
 from ...ops.core.creation import Arange, Tril, Triu
 from ...ops.core.index import Gather
 from ...ops.core.movement import ExpandDims
-from ...ops.core.slicing import StridedSlice
+from ...ops.core.slicing import ALL, StridedSlice
 from ...spec import TensorSpec
 from .view import View
 
@@ -73,9 +73,12 @@ def is_causal(at: View, value: int | None, hidden: bool = False) -> bool:
             case "logical_not":
                 value, hidden = ins[0], not hidden
             case "logical_and" if not hidden and any(at.number(i) == np.True_ for i in ins):
-                value = ins[1] if at.number(ins[0]) == np.True_ else ins[0]
+                other = ins[1] if at.number(ins[0]) == np.True_ else ins[0]
+                if not _keeps_corner(step.node.outputs[0].spec, at.spec(other), op):
+                    return False
+                value = other
             case "expand_dims" | "broadcast_to" | "reshape" | "strided_slice" | "cast":
-                if not _keeps_corner(at, step.node.outputs[0].spec, ins[0], op):
+                if not _keeps_corner(step.node.outputs[0].spec, at.spec(ins[0]), op):
                     return False
                 value = ins[0]
             case "less_equal" | "greater":
@@ -104,15 +107,14 @@ def _is_triangle(at: View, value: int, hidden: bool) -> bool:
     return bool(array.size) and bool((array.astype(bool) == wanted).all()) and array.min() >= 0
 
 
-def _keeps_corner(at: View, spec: TensorSpec, source: int | None, op: object) -> bool:
+def _keeps_corner(spec: TensorSpec, inner: TensorSpec, op: object) -> bool:
     """Tell whether the last two axes stay, or are cut from their start on."""
-    inner = at.spec(source)
     if inner.rank < 2:
         return False
     if isinstance(op, StridedSlice):
-        items = [i for i in op.index if i is not None]
-        last = items[inner.rank - 2 :] if len(op.index) == len(items) else [0]
-        return all(isinstance(i, tuple) and i[1] in (None, 0) and i[3] in (None, 1) for i in last)
+        cut = [i for i in op.index if i is not None][inner.rank - 2 :]
+        whole = (*op.index, *[ALL] * (2 - len(cut)))[-2:]
+        return all(isinstance(i, tuple) and i[1] in (None, 0) and i[3] in (None, 1) for i in whole)
     if isinstance(op, ExpandDims):
         axes = op.axis if isinstance(op.axis, tuple) else (op.axis,)
         return all(a % spec.rank < spec.rank - 2 for a in axes)
@@ -153,6 +155,17 @@ def _counts(at: View, value: int | None, axis: int) -> bool:
             if place in new:
                 return False
             place -= sum(a < place for a in new)
+        elif isinstance(step.op, StridedSlice):
+            items = [
+                *step.op.index,
+                *[ALL] * (inner.rank - sum(i is not None for i in step.op.index)),
+            ]
+            kept = [i for i in items if not isinstance(i, int)]
+            own = kept[place]
+            if not isinstance(own, tuple) or own[1] not in (None, 0) or own[3] not in (None, 1):
+                return False
+            at_item = [n for n, i in enumerate(items) if not isinstance(i, int)][place]
+            place = sum(i is not None for i in items[:at_item])
         elif step.op.name == "reshape":
             others = [d for i, d in enumerate(tensor.shape) if i != place]
             if inner.rank != 1 or any(d != 1 for d in others):

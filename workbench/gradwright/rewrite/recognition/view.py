@@ -11,8 +11,10 @@ from ...errors import GradwrightError
 from ...graph import Constant, Graph, Node, Source, Tensor
 from ...graph.expand import run_nodes
 from ...op import Op
+from ...ops.core.creation import Full
 from ...ops.core.movement import Transpose
 from ...spec import SMALL, TensorSpec
+from ...spec.rounding import rounded
 from ..editor import UNIFORM, uniform
 
 NOTHING = ("identity", "cast", "reshape", "broadcast_to", "expand_dims", "squeeze", "transpose")
@@ -97,6 +99,10 @@ class View:
         if isinstance(tensor.op, Constant):
             array = tensor.graph.values.array(tensor.name)
             return uniform(array) if array.size <= UNIFORM else None
+        if isinstance(tensor.op, Full):
+            return (
+                rounded(tensor.op.fill_value, tensor.dtype)[()] if _is_number(tensor.op) else None
+            )
         if tensor.spec.is_concrete and tensor.spec.size == 1:
             return self._computed(tensor)
         return None
@@ -111,7 +117,7 @@ class View:
             known = t.spec.value
             if is_ready:
                 order.append(t.node)
-            elif known is not None and known.dtype != object and known.size <= SMALL:
+            elif known is not None and all(isinstance(d, (int, np.integer)) for d in known.flat):
                 given[t] = known.astype(t.dtype)
             elif isinstance(t.op, Source) or len(order) + len(stack) > ARITHMETIC:
                 if not isinstance(t.op, Constant) or t.spec.size > SMALL:
@@ -188,6 +194,10 @@ class View:
             with self.graph._at_top():
                 held = self._made[key] = add(self.graph._free_name(f"{like.node.name}_half"))
         return held
+
+
+def _is_number(op: Full) -> bool:
+    return isinstance(op.fill_value, (int, float))
 
 
 def changes_nothing(node: Node) -> bool:

@@ -107,22 +107,16 @@ def open_session(
     ONNX Runtime does not run.
     """
     ort = need_onnxruntime()
-    if isinstance(model, Graph):
-        from .. import writers  # noqa: F401 - enters them
-        from ..exporter import export_graph
-
-        model = export_graph(model, outputs, opset)
-    elif outputs is not None:
+    if outputs is not None and not isinstance(model, Graph):
         raise GraphError(
             "outputs are chosen where a graph is given", hint="run(outputs, feeds) chooses, too"
         )
-    if not isinstance(model, bytes | str | os.PathLike) and model.ByteSize() > MOST_BYTES:
-        from onnx import save_model
-
-        with tempfile.TemporaryDirectory(prefix="gradwright-") as folder:
-            path = Path(folder, "model.onnx")
-            save_model(model, path, save_as_external_data=True, location="model.data")
-            return open_session(path, options, providers)
+    if isinstance(model, Graph) or _is_large(model):
+        with tempfile.TemporaryDirectory(
+            prefix="gradwright-", ignore_cleanup_errors=True
+        ) as folder:
+            written = _written(model, outputs, opset, Path(folder, "model.onnx"))
+            return open_session(written, options, providers)
     if isinstance(model, str | os.PathLike):
         given: Any = os.fspath(model)
         if not Path(given).is_file():
@@ -134,6 +128,33 @@ def open_session(
     except Exception as error:
         other = mistaken(given, "onnx") if isinstance(given, str) else None
         raise other or refused(error) from error
+
+
+def _is_large(model: Any) -> bool:
+    is_proto = not isinstance(model, bytes | str | os.PathLike)
+    return is_proto and model.ByteSize() > MOST_BYTES
+
+
+def _written(model: Any, outputs: Sequence[Tensor | str] | None, opset: int, path: Path) -> Any:
+    """Return a graph or a large model as what ONNX Runtime opens, by way of a file if it is large.
+
+    ONNX Runtime has read, or mapped, what is stored when it has opened it.
+    """
+    if not isinstance(model, Graph):
+        from onnx import save_model
+
+        save_model(model, path, save_as_external_data=True, location="model.onnx.data")
+        return path
+    from .. import writers  # noqa: F401 - enters them
+    from ..exporter import export_graph
+    from ..external.saving import Outside, write_model
+
+    stored = (n for n in model.nodes if n.kind in ("variable", "constant"))
+    if sum(model.values.stored(n).nbytes for n in stored) <= MOST_BYTES:
+        return export_graph(model, outputs, opset).SerializeToString()
+    outside = Outside(True, 1024)
+    write_model(path, export_graph(model, outputs, opset, held=outside.tensors), outside)
+    return path
 
 
 def refused(error: Exception) -> GradwrightError:

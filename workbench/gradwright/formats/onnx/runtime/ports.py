@@ -34,7 +34,7 @@ class ValueInfo:
     dtype: np.dtype[Any]
     """Of its numbers, or of the values of a map."""
     shape: tuple[AnyDim, ...] | None
-    """Sizes and symbols; None where it is no tensor, or its rank is not stated."""
+    """Sizes and symbols; None where none are stated: it is no tensor, 0-d, or of any rank."""
     type: str
     """As ONNX writes it: ``tensor(float)``, ``seq(map(int64,tensor(float)))``."""
     is_optional: bool = False
@@ -66,7 +66,7 @@ def value_info(arg: Any, *, is_optional: bool = False) -> ValueInfo:
     kind: Kind = "map" if words[0] == "map" else _KINDS.get(words[0], "tensor")
     dtype = as_dtype(_dtype_names().get(words[-1], words[-1]))
     shape = None
-    if kind == "tensor" and arg.shape is not None:
+    if kind == "tensor" and arg.shape:  # [] stands for no axes and for any
         sizes = enumerate(arg.shape)
         shape = tuple(s if isinstance(s, int) else _symbol(s, arg.name, i) for i, s in sizes)
     return ValueInfo(arg.name, kind, dtype, shape, arg.type, is_optional)
@@ -115,7 +115,7 @@ def of_array(array: Array) -> OrtValue:
     from onnxruntime import OrtValue
 
     array = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    if array.dtype.kind in "biufc":
+    if array.dtype.isbuiltin == 1:  # others are of ml_dtypes, which ONNX Runtime does not know
         return OrtValue.ortvalue_from_numpy(array)
     if dtype_name(array.dtype).startswith(("int", "uint", "float4")):
         raise DTypeError(
@@ -205,7 +205,7 @@ def to_array(value: OrtValue) -> Array:
         dtype = ortvalue_dtype(value)
     except GradwrightError:
         return np.asarray(value.numpy())
-    if dtype.kind in "biufc" or value.device_name() != "cpu":
+    if dtype.isbuiltin == 1 or value.device_name() != "cpu":
         return np.asarray(value.numpy())
     shape = tuple(value.shape())
     raw = {1: ctypes.c_uint8, 2: ctypes.c_uint16}[dtype.itemsize]

@@ -8,7 +8,8 @@ import numpy as np
 
 from ....ops.attention.rotary import frequencies
 from ..node import writes
-from ..output import Call, CannotExport
+from ..output import Call
+from ..versions import CannotExport
 
 INT64 = np.dtype("int64")
 

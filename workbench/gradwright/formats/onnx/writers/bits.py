@@ -8,10 +8,11 @@ import numpy as np
 
 from ....graph import Tensor
 from ....spec import kind, promote
-from ..by_rule import schema_of, takes, write_by_rule
+from ..by_rule import takes, write_by_rule
 from ..node import cast, op, writes
 from ..output import Call
 from ..spelling import spell, spelled
+from ..versions import schema_of
 
 
 def _bits(x: Tensor) -> Any:

@@ -13,8 +13,9 @@ from ....ops.convolutions.windows import per_axis
 from ....spec import AnyDim, Dim
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
-from ..output import Call, CannotExport
+from ..output import Call
 from ..spelling import spell, spelled
+from ..versions import CannotExport
 from .windows import edged, pads_of
 
 _CONV = {f"conv{n}d": n for n in (1, 2, 3)}

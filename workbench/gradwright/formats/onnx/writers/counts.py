@@ -11,8 +11,9 @@ from ....ops.core.slicing import ALL
 from ....spec import AnyDim, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
-from ..output import Call, CannotExport
+from ..output import Call
 from ..spelling import spell, spelled
+from ..versions import CannotExport
 
 
 def size_of(d: AnyDim) -> Any:

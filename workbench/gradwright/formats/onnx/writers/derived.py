@@ -30,7 +30,8 @@ def strided_slice_grad(of: Any, g: Tensor, x: Tensor) -> Any:
     widths = _cut_away(of.index, x.shape)
     if widths is None:
         return _put(op("cast", dtype=g.dtype)(op("zeros_like")(x)), of.index, g)
-    places = [i for i, item in enumerate(of.index) if item is None]
+    kept = [item for item in of.index if item is None or isinstance(item, tuple)]
+    places = [axis for axis, item in enumerate(kept) if item is None]
     y = op("squeeze", axis=tuple(places))(g) if places else g
     dropped = [i for i in of.index if i is not None]
     axes = tuple(axis for axis, item in enumerate(dropped) if not isinstance(item, tuple))
@@ -99,6 +100,8 @@ def gather_nd_grad(of: Any, g: Tensor, indices: Tensor, x: Tensor) -> Any:
 def take_along_axis_grad(of: Any, g: Tensor, indices: Tensor, x: Tensor) -> Any:
     """Add up in zeros as wide as what was taken, then over the axes that were broadcast."""
     axis = normalize_axis(of.axis, x.rank)
+    if of.corner:
+        return op("scatter_add", axis=axis, corner=True)(zeros_of(g, x), indices, g)
     wide = [1 if a == 1 and i != axis else None for i, a in enumerate(x.shape)]
     zeros = zeros_of(g, x)
     if 1 in wide:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from typing import Any
+
 import numpy as np
 
-from ..by_rule import schema_of, takes
+from ....graph import Tensor
+from ....spec import TensorSpec
+from ..by_rule import takes
 from ..dtypes import element_type
-from ..node import writes
-from ..output import Call, CannotExport
+from ..node import op, writes
+from ..output import Call
+from ..spelling import spell
+from ..versions import CannotExport, schema_of
+
+FLOAT32 = np.dtype("float32")
 
 
 @writes("uniform", "normal")
@@ -42,13 +52,26 @@ def categorical(call: Call) -> str:
     """Draw with replacement for the rows of a matrix."""
     logits = call.specs[1]
     schema = schema_of("", "Multinomial", call.out.opset)
-    if logits is None or logits.rank != 2 or not call.replacement:
+    if logits is not None and not call.replacement:
+        return _distinct(call, logits)
+    if logits is None or logits.rank != 2:
         raise CannotExport
     if not takes(schema, 0, logits) or not takes(schema, 0, call.y, output=True):
         raise CannotExport
     attrs = {"sample_size": call.num_samples or 1, "dtype": element_type(call.y.dtype)}
     y = call.add("Multinomial", call.xs[1], **attrs)
     return y if call.num_samples is not None else call.add("Squeeze", y, call.out.ints([1]))
+
+
+def _distinct(call: Call, logits: TensorSpec) -> str:
+    """Take the largest of logits with Gumbel noise (Kool et al. 2019)."""
+    waiting = call.add("Neg", call.add("Log", _below_one(call, logits.shape)))
+    noise = call.add("Neg", call.add("Log", waiting))
+    scores = call.add("Add", call.cast(call.xs[1], logits.dtype, FLOAT32), noise)
+    n = call.out.dim(call.num_samples or 1)
+    _, places = call.out.add("TopK", [scores, n], n=2)
+    y = call.cast(places, np.dtype("int64"), call.y.dtype)
+    return y if call.num_samples is not None else call.add("Squeeze", y, call.out.ints([-1]))
 
 
 @writes("dropout")
@@ -61,12 +84,15 @@ def dropout(call: Call) -> list[str]:
     if not call.training:
         y = call.add("Identity", x) if call.inverted else call.add("Mul", x, _number(call, factor))
         return [y, call.add("Expand", _number(call, factor), call.add("Shape", x))]
-    if not call.inverted or call.p >= 1:
-        raise CannotExport
+    if call.p >= 1:
+        zeros = call.add("Expand", _number(call, 0.0), call.add("Shape", x))
+        return [call.add("Mul", x, zeros), zeros]
     ratio, always = call.out.constant(np.float32(call.p)), call.out.constant(np.bool_(True))
     y, kept = call.out.add("Dropout", [x, ratio, always], n=2, base=f"{call.name}/dropout")
-    kept = call.cast(kept, np.dtype(bool), call.y.dtype)
-    return [y, call.add("Mul", kept, _number(call, 1 / (1 - call.p)))]
+    mask = call.cast(kept, np.dtype(bool), call.y.dtype)
+    if not call.inverted:
+        return [call.add("Mul", x, mask), mask]
+    return [y, call.add("Mul", mask, _number(call, 1 / (1 - call.p)))]
 
 
 def _number(call: Call, value: float) -> str:
@@ -93,3 +119,81 @@ def transformed(call: Call) -> str:
         return call.add("Div", waiting, constant(call.rate))
     unit = call.add("Log", call.add("Max", waiting, constant(least)))
     return call.add("Sub", constant(call.loc), call.add("Mul", unit, constant(call.scale)))
+
+
+def _like(call: Call, op_type: str, shape: Any = None, **attrs: Any) -> str:
+    """Return random numbers of float32, of the shape of the result or another."""
+    dims = call.y.shape if shape is None else shape
+    if not dims:
+        return call.add("Squeeze", call.add(op_type, shape=[1], **attrs))
+    zeros = call.add("Expand", call.out.constant(np.float32(0)), call.out.shape(dims))
+    return call.add(op_type + "Like", zeros, **attrs)
+
+
+def _below_one(call: Call, shape: Any = None) -> str:
+    """Return uniform numbers from 0 to 1, without either."""
+    tiny = float(np.finfo(np.float32).tiny)
+    return _like(call, "RandomUniform", shape, low=tiny, high=1.0)
+
+
+@writes("laplace")
+def laplace(call: Call) -> str:
+    """Write the difference of two exponential numbers."""
+    one, other = (call.add("Log", _below_one(call)) for _ in range(2))
+    size = call.add("Mul", call.add("Sub", one, other), call.out.constant(np.float32(call.scale)))
+    return call.cast(
+        call.add("Add", size, call.out.constant(np.float32(call.loc))), FLOAT32, call.y.dtype
+    )
+
+
+@writes("randint")
+def randint(call: Call) -> str:
+    """Write whole numbers of uniform ones; of more than float32 tells apart, ONNX has none."""
+    span = call.high - call.low
+    if span > 1 << 24 or not -(1 << 63) <= call.low <= call.high < 1 << 63:
+        raise CannotExport
+    u = call.add("Mul", _like(call, "RandomUniform"), call.out.constant(np.float32(span)))
+    most = call.out.constant(np.float32(span - 1))
+    whole = call.cast(call.add("Min", call.add("Floor", u), most), FLOAT32, np.dtype("int64"))
+    y = call.add("Add", whole, call.out.constant(np.int64(call.low)))
+    return call.cast(y, np.dtype("int64"), call.y.dtype)
+
+
+@writes("permutation")
+def permutation(call: Call) -> str:
+    """Write the order of uniform numbers."""
+    size = call.out.dim(call.y.shape[0])
+    _, places = call.out.add("TopK", [_like(call, "RandomUniform"), size], n=2)
+    return call.cast(places, np.dtype("int64"), call.y.dtype)
+
+
+@writes("binomial")
+def binomial(call: Call) -> str:
+    """Count trials; many are none that a model writes out."""
+    if call.n > 1024:
+        raise CannotExport
+    u = _like(call, "RandomUniform", (call.n, *call.y.shape))
+    hit = call.add("Less", u, call.out.constant(np.float32(call.p)))
+    hits = call.cast(hit, np.dtype(bool), FLOAT32)
+    return call.cast(
+        call.add("ReduceSum", hits, call.out.ints([0]), keepdims=0), FLOAT32, call.y.dtype
+    )
+
+
+@writes("truncated_normal")
+def truncated_normal(call: Call) -> list[str]:
+    """Write the inverse of the distribution function at uniform numbers."""
+    if call.y.dtype.itemsize > 4:
+        raise CannotExport
+    low, high = (math.erf(v / math.sqrt(2)) for v in (call.lower, call.upper))
+    if high - low < 1e-3:
+        raise CannotExport  # float32 tells too few numbers apart
+    u = _like(call, "RandomUniform", low=low, high=high)
+
+    def build(of: Any, u: Tensor) -> Any:
+        z = op("erfinv")(u) * math.sqrt(2)
+        z = op("maximum")(op("minimum")(z, of.upper), of.lower)
+        return op("cast", dtype=of.dtype)(z * of.std + of.mean)
+
+    flat = TensorSpec(call.y.shape, "float32")
+    return spell(dataclasses.replace(call, xs=[u], specs=[flat]), build)

@@ -10,7 +10,8 @@ import numpy as np
 from ....spec import kind
 from ..by_rule import write_by_rule
 from ..node import writes
-from ..output import Call, CannotExport
+from ..output import Call
+from ..versions import CannotExport
 
 
 @writes("div")
@@ -71,6 +72,15 @@ def not_equal(call: Call) -> str:
     return call.add("Not", call.add("Equal", *call.joined()))
 
 
+@writes("less_equal", "greater_equal")
+def or_equal(call: Call) -> Any:
+    if call.out.opset >= 12:
+        return write_by_rule(call)
+    xs = call.joined()
+    strict = call.add("Less" if call.op.name == "less_equal" else "Greater", *xs)
+    return call.add("Or", strict, call.add("Equal", *xs))
+
+
 @writes("clip")
 def clip(call: Call) -> str:
     """Clip; bounds that are no scalars are a Max and a Min, which broadcast."""
@@ -87,7 +97,7 @@ def clip(call: Call) -> str:
     return y
 
 
-@writes("identity", "stop_gradient", "copy")
+@writes("identity", "stop_gradient", "copy", "surrogate", "with_gradient")
 def identity(call: Call) -> str:
     return call.add("Identity", call.xs[0])
 

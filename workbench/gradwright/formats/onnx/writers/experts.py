@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..node import writes
-from ..output import Call, CannotExport
+from ..output import Call
+from ..versions import CannotExport
 
 INT64 = np.dtype("int64")
 

@@ -14,8 +14,8 @@ from ....ops.control.loop import while_loop
 from ....ops.core.special import finfo
 from ....spec import kind
 from ..node import cast, op
-from ..output import CannotExport
 from ..spelling import spelled
+from ..versions import CannotExport
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from ....graph import Tensor
 from ....spec import Dim, TensorSpec, differ, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import op, writes
-from ..output import Call, CannotExport
+from ..output import Call
 from ..spelling import spell
+from ..versions import CannotExport
 from .convolutions import along_axes
 
 INT64 = np.dtype("int64")
@@ -43,16 +45,21 @@ def embedding(call: Call) -> str:
     return call.add("Gather", call.xs[1], call.cast(call.xs[0], spec.dtype, INT64), axis=0)
 
 
-@writes("take_along_axis")
-def take_along_axis(call: Call) -> str:
+def _broadcasts(call: Call, axis: int) -> bool:
+    """Tell whether indices may broadcast along other axes, as ONNX's do not."""
     x, places = call.x, call.specs[1]
-    axis = normalize_axis(call.axis, x.rank)
     if places is None or places.rank != x.rank:
         raise CannotExport
-    pairs = zip(x.shape, places.shape, strict=True)
-    if any(
-        i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in enumerate(pairs)
-    ):
+    pairs = enumerate(zip(x.shape, places.shape, strict=True))
+    return not call.corner and any(
+        i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in pairs
+    )
+
+
+@writes("take_along_axis")
+def take_along_axis(call: Call) -> str:
+    axis = normalize_axis(call.axis, call.x.rank)
+    if _broadcasts(call, axis):
         return spell(call, _broadcast_taken)[0]
     return call.add("GatherElements", call.xs[0], _places(call), axis=axis)
 
@@ -80,7 +87,7 @@ def scatter(call: Call) -> str:
         raise CannotExport
     if updates.dtype != x.dtype or x.dtype == np.dtype(bool):
         raise CannotExport
-    if _wider(x, updates, axis):
+    if not call.corner and _wider(x, updates, axis):
         return spell(call, _scattered_wide)[0]
     if updates.shape != places.shape:
         return spell(call, _scattered_each)[0]
@@ -184,18 +191,45 @@ def resize(call: Call) -> str:
     """Write scales or sizes for the axes that change, which ONNX also takes by number."""
     op = call.op.attributes()
     axes = call.op.resized_axes(call.x.shape)  # type: ignore[attr-defined]
-    if op["mode"] not in ("nearest", "linear", "cubic"):
+    older = call.out.opset < 18 and (
+        op["antialias"] or op["keep_aspect_ratio_policy"] != "stretch" or call.out.opset < 11
+    )
+    if op["mode"] not in ("nearest", "linear", "cubic") or older:
         return spell(call, along_axes)[0]
     if any(isinstance(v, Dim) for v in op["sizes"] or ()):
         raise CannotExport
     scales = "" if op["scales"] is None else call.out.constant(np.array(op["scales"], np.float32))
     sizes = "" if op["sizes"] is None else call.out.ints(op["sizes"])
-    roi = "" if op["roi"] is None else call.out.constant(np.array(op["roi"], np.float32))
+    if call.out.opset < 18 or op["roi"] is not None:
+        return _resized_whole(call, op, axes)
     left_out = ("sizes", "scales", "roi", "axes")
     attrs = {k: int(v) if isinstance(v, bool) else v for k, v in op.items() if k not in left_out}
     if op["keep_aspect_ratio_policy"] == "stretch":
         del attrs["keep_aspect_ratio_policy"]
-    return call.add("Resize", call.xs[0], roi, scales, sizes, axes=list(axes), **attrs)
+    return call.add("Resize", call.xs[0], "", scales, sizes, axes=list(axes), **attrs)
+
+
+def _resized_whole(call: Call, op: dict[str, Any], axes: Sequence[int]) -> str:
+    """State all axes: older opsets have no others, and of regions ONNX Runtime reads no others."""
+    rank, roi, sizes = call.x.rank, "", ""
+    empty = call.out.constant(np.zeros(0, np.float32))
+    scales = empty if call.out.opset < 13 else ""
+    if op["scales"] is not None:
+        each = np.ones(rank, np.float32)
+        each[list(axes)] = op["scales"]
+        scales = call.out.constant(each)
+    else:
+        sizes = call.out.shape(call.y.shape)
+    if op["roi"] is not None:
+        starts, ends = np.zeros(rank, np.float32), np.ones(rank, np.float32)
+        starts[list(axes)], ends[list(axes)] = np.reshape(op["roi"], (2, -1))
+        roi = call.out.constant(np.concatenate([starts, ends]))
+    elif call.out.opset < 13:
+        roi = empty
+    keys = ("mode", "coordinate_transformation_mode", "cubic_coeff_a", "nearest_mode")
+    attrs = {k: op[k] for k in (*keys, "extrapolation_value")}
+    attrs["exclude_outside"] = int(op["exclude_outside"])
+    return call.add("Resize", call.xs[0], roi, scales, sizes, **attrs)
 
 
 @writes("non_max_suppression")

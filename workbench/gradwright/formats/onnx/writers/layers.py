@@ -9,11 +9,12 @@ import numpy as np
 
 from ....graph import Tensor
 from ....spec import Dim
-from ..by_rule import schema_of, write_by_rule
+from ..by_rule import write_by_rule
 from ..node import op, writes
-from ..output import Call, CannotExport
+from ..output import Call
 from ..spelling import spell
-from .windows import max_pool_places, with_taps
+from ..versions import CannotExport, schema_of
+from .windows import largest_only, max_pool_places, with_taps
 
 
 @writes(
@@ -26,8 +27,41 @@ def pool(call: Call) -> list[str]:
         call = call.with_op(call.op.replace(stride=call.kernel_size))
     if call.op.name == "max_pool_with_argmax" and call.x.shape[:2] != (1, 1):
         return spell(call, max_pool_places)  # ONNX's places count from each channel's start
+    largest = call.op.name.startswith("max")
+    if call.ceil_mode and call.out.opset < 22 and _rounds_beyond(call):
+        if not largest:
+            raise CannotExport
+        return with_taps(call, spell(call, largest_only))
     made = write_by_rule(call)
-    return with_taps(call, made) if call.op.name.startswith("max") else made
+    return with_taps(call, made) if largest else made
+
+
+def _rounds_beyond(call: Call) -> bool:
+    """Tell whether older opsets would add a window that starts behind the image."""
+    windows = call.op.windows(call.x.rank - 2)  # type: ignore[attr-defined]
+    parts = zip(call.x.shape[2:], call.y.shape[2:], windows.reach, windows.stride, strict=True)
+    if isinstance(windows.padding, str):
+        return False
+    return any(
+        isinstance(n, Dim) or m != -(-(n + before + after - r) // s) + 1
+        for (n, m, r, s), (before, after) in zip(parts, windows.padding, strict=True)
+    )
+
+
+@writes("softmax", "log_softmax", "hardmax")
+def along_an_axis(call: Call) -> Any:
+    """Write by rule since opset 13; before, what is from an axis on was one row: the last axis."""
+    if call.out.opset >= 13:
+        return write_by_rule(call)
+    rule, rank = call.op.onnx, call.x.rank
+    axis = call.axis % rank
+    assert rule is not None
+    order = [i for i in range(rank) if i != axis] + [axis]
+    moved = axis != rank - 1
+    x = call.add("Transpose", call.xs[0], perm=order) if moved else call.xs[0]
+    y = call.add(rule.op_type, x, axis=rank - 1)
+    back = [order.index(i) for i in range(rank)]
+    return call.add("Transpose", y, perm=back) if moved else y
 
 
 @writes("linear")
@@ -107,6 +141,9 @@ def batch_norm(call: Call) -> list[str]:
 
 @writes("rnn", "gru", "lstm")
 def recurrent(call: Call) -> list[str]:
+    n = call.op.n_public or 2
+    if any(call.wanted[n:]):  # gates and cells
+        return spell(call, lambda of, *xs: op("recurrent_steps", op=of)(*xs))
     if call.layout:  # ONNX Runtime has no layer that takes the batch first
         return spell(call, _time_first)
     attrs = {k: v for k, v in call.op.attributes().items() if v not in (None, ())}
@@ -125,7 +162,6 @@ def recurrent(call: Call) -> list[str]:
         lengths = call.specs[4]
         assert lengths is not None
         xs[4] = call.cast(xs[4], lengths.dtype, np.dtype("int32"))
-    n = call.op.n_public or 2
     return call.out.add(call.op.name.upper(), xs, n=n, base=call.name, **attrs)
 
 

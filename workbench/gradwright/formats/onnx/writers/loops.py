@@ -9,8 +9,8 @@ import numpy as np
 from ....spec import TensorSpec
 from ....spec.containers import ContainerSpec, SequenceSpec
 from ..dtypes import element_type
-from ..exporter import write_subgraph
 from ..node import writes
+from ..nodes import write_subgraph
 from ..output import Call, Output
 from .control import body_of, own_result
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from ....spec import normalize_axis
 from ..node import writes
-from ..output import Call, CannotExport
+from ..output import Call
+from ..versions import CannotExport
 
 _REDUCTIONS = {"none": "none", "sum": "sum", "mean_by_weight": "mean"}
 _OPERATORS = {

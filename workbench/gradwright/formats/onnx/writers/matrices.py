@@ -13,10 +13,10 @@ import numpy as np
 
 from ....graph import Tensor
 from ....ops.control.scan import scan
-from ....spec import TensorSpec, broadcast, kind
+from ....spec import Dim, TensorSpec, broadcast, kind
 from ..node import cast, op
-from ..output import CannotExport
 from ..spelling import Spelling, spelled
+from ..versions import CannotExport
 from .counts import numbers
 
 
@@ -58,7 +58,8 @@ def _as_columns(a: Tensor, b: Tensor) -> tuple[Any, Any]:
     if b.rank == 1:
         b = op("expand_dims", axis=-1)(b)
     lead = broadcast(a.shape[:-2], b.shape[:-2])
-    return (op("broadcast_to", shape=(*lead, *x.shape[-2:]))(x) for x in (a, b))
+    a, b = (op("broadcast_to", shape=(*lead, *x.shape[-2:]))(x) for x in (a, b))
+    return a, b
 
 
 def _answer(y: Any, b: Tensor) -> Any:
@@ -192,3 +193,84 @@ def matrix_exp(of: Any, x: Tensor) -> Any:
 
     y, _ = scan(step, y, numbers(cast(most, "int64")))
     return cast(y, x.dtype)
+
+
+@spelled("lu")
+def lu(of: Any, x: Tensor) -> Any:
+    """Eliminate below the diagonal, and keep the factors there, and the order of the rows."""
+    m, n = _real(x).shape[-2:]
+    if isinstance(m, Dim) or isinstance(n, Dim) or 0 in x.shape:
+        raise CannotExport
+    k, lead = min(m, n), x.shape[:-2]
+    rows, columns = op("expand_dims", axis=-1)(numbers(m)), numbers(n)
+    start = op("broadcast_to", shape=(*lead, m, 1))(rows)
+
+    def step(held: Any, i: Any) -> Any:
+        packed, order = held
+        size = op("where")(rows >= i, abs(_column(packed, i)), -1.0)
+        best = op("expand_dims", axis=-1)(op("argmax", axis=-2)(size))
+
+        def swapped(t: Any, width: Any) -> Any:
+            wide = op("broadcast_to", shape=(*lead, 1, width))(best)
+            pivot = op("take_along_axis", axis=-2)(t, wide)
+            other = op("where")(rows == best, _row(t, i), t)
+            return op("where")(rows == i, pivot, other)
+
+        turned, order = swapped(packed, n), swapped(order, 1)
+        top = _row(turned, i)
+        factor = _column(turned, i) / _column(top, i)
+        cleared = turned - factor * op("where")(columns > i, top, 0.0)
+        cleared = op("where")(columns == i, factor, cleared)
+        return (op("where")(rows > i, cleared, turned), order), ()
+
+    (packed, order), _ = scan(step, (x, start), numbers(k))
+    one = cast(op("expand_dims", axis=-1)(numbers(m)) == numbers(k), x.dtype)
+    p = cast(rows == op("swapaxes", axis1=-1, axis2=-2)(order), x.dtype)
+    return p, op("tril", k=-1)(packed[..., :k]) + one, op("triu")(packed[..., :k, :])
+
+
+@spelled("qr")
+def qr(of: Any, x: Tensor) -> Any:
+    """Reflect column by column (Householder), with the signs of LAPACK."""
+    m, n = _real(x).shape[-2:]
+    if isinstance(m, Dim) or isinstance(n, Dim) or 0 in x.shape:
+        raise CannotExport
+    rows, turned = op("expand_dims", axis=-1)(numbers(m)), op("swapaxes", axis1=-1, axis2=-2)
+    one = cast(rows == numbers(m), x.dtype)
+    total = op("sum", axis=-2, keepdims=True)
+
+    def step(held: Any, i: Any) -> Any:
+        r, q = held
+        column = op("where")(rows >= i, _column(r, i), 0.0)
+        below = total(op("where")(rows > i, column * column, 0.0))
+        here = total(op("where")(rows == i, column, 0.0))
+        length = op("sqrt")(here * here + below)
+        v = column + op("where")(rows == i, op("where")(here < 0.0, -length, length), 0.0)
+        size = total(v * v)
+        tau = op("where")(below == 0.0, 0.0, 2.0 / op("where")(size == 0.0, 1.0, size))
+        return (r - tau * v @ (turned(v) @ r), q - tau * (q @ v) @ turned(v)), ()
+
+    q0 = op("broadcast_to", shape=(*x.shape[:-2], m, m))(one)
+    (r, q), _ = scan(step, (x, q0), numbers(min(m, n)))
+    k = m if of.mode == "complete" else min(m, n)
+    return q[..., :k], op("triu")(r[..., :k, :])
+
+
+_FEW = 12
+"""Rows up to which traces of powers in float64 keep the digits of float32."""
+
+
+@spelled("adjugate")
+def adjugate(of: Any, x: Tensor) -> Any:
+    """Write a polynomial of small matrices (Faddeev, Leverrier), which may be singular."""
+    n = _real(x).shape[-1]
+    if not isinstance(n, int) or not 0 < n <= _FEW:
+        raise CannotExport
+    wide = cast(x, "float64")
+    one = cast(numbers(n)[:, None] == numbers(n), "float64")
+    power = op("broadcast_to", shape=x.shape)(one)
+    for k in range(1, n):
+        power = wide @ power
+        trace = op("sum", axis=(-2, -1), keepdims=True)(power * one)
+        power = power - one * (trace / k)
+    return cast(power if n % 2 else -power, x.dtype)

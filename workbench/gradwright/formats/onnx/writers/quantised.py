@@ -125,7 +125,7 @@ def dequantize_blockwise(of: Any, code: Tensor, absmax: Tensor) -> Any:
 
 @spelled("kv_cache_quantize")
 def kv_cache_quantize(of: Any, x: Tensor) -> Any:
-    d = x.shape[-1]
+    d: Any = x.shape[-1]
     size = of.block_size or d
     parts = op("reshape", shape=(*x.shape[:-1], d // size, size))(x)
     top = 2 ** (of.bits - 1) - 1
@@ -179,8 +179,8 @@ def _unpacked_awq(q: Tensor) -> Any:
 
 @spelled("awq_matmul")
 def awq_matmul(of: Any, x: Tensor, weight: Tensor, zeros: Tensor, scales: Tensor) -> Any:
-    groups, _n = scales.shape
-    size = weight.shape[0] // groups
+    rows: Any = weight.shape[0]
+    size = rows // scales.shape[0]
     wide = cast(scales, "float32")
     apart = _unpacked_awq(weight) - op("repeat", repeats=size, axis=0)(_unpacked_awq(zeros))
     w = cast(apart, "float32") * op("repeat", repeats=size, axis=0)(wide)

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from ....graph import Tensor
+from ....op import seams
 from ....ops.control.scan import scan
 from ....spec import kind, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
 from ..output import Call
 from ..spelling import spell, spelled
+from .counts import numbers
 
 
 def _to_front(x: Tensor, axis: int) -> Any:
@@ -136,3 +138,54 @@ def segments(of: Any, x: Tensor, ids: Tensor) -> Any:
     way = {"sum": "add", "prod": "mul"}.get(how, how)
     reduced = op(f"scatter_nd_{way}")(empty, op("expand_dims", axis=-1)(at), x)
     return op("strided_slice", index=(("slice", None, -1, None),))(reduced)
+
+
+# -- connectionist temporal classification ---------------------------------------------------------
+
+
+def _log_probability(
+    of: Any, labels: Tensor, x: Tensor, sizes: Tensor, times: Tensor, low: float
+) -> Any:
+    """Sum over paths by recursion, whose states are labels and blanks (Graves et al. 2006)."""
+    sizes, times = cast(sizes, "int64"), cast(times, "int64")
+    b, s = labels.shape
+    inside = numbers(s) < op("expand_dims", axis=-1)(sizes)
+    labels = op("where")(inside, cast(labels, "int64"), of.blank)
+
+    def blanks(*shape: Any) -> Any:
+        return _filled(shape, of.blank, "int64")
+
+    pairs = op("stack", axis=-1)(blanks(b, s), labels)
+    states = op("concat", axis=1)(op("reshape", shape=(b, 2 * s))(pairs), blanks(b, 1))
+    n = 2 * s + 1
+    before = op("concat", axis=1)(blanks(b, 2), states)[:, :n]
+    skips = (states != of.blank) & (states != before)
+    first = op("where")(numbers(n) == 0, _filled((n,), 0, x.dtype), low)
+    start = op("broadcast_to", shape=(b, n))(first)
+
+    def step(held: Any, row: Any) -> Any:
+        wide = op("concat", axis=1)(_filled((b, 2), low, x.dtype), held)
+        one, two = wide[:, 1 : n + 1], op("where")(skips, wide[:, :n], low)
+        both = op("logaddexp")(op("logaddexp")(held, one), two)
+        new = both + op("take_along_axis", axis=1)(row, states)
+        running = op("expand_dims", axis=-1)(row.graph.step < times)
+        return op("where")(running, new, held), ()
+
+    last, _ = scan(step, start, op("transpose", axes=(1, 0, 2))(x))
+    ends = op("expand_dims", axis=-1)(sizes * 2)
+    full = op("take_along_axis", axis=1)(last, ends)[:, 0]
+    short = op("take_along_axis", axis=1)(last, op("maximum")(ends - 1, 0))[:, 0]
+    return op("logaddexp")(full, op("where")(sizes > 0, short, low))
+
+
+@spelled("ctc_of_logs")
+def ctc_of_logs(of: Any, *xs: Tensor) -> Any:
+    return -_log_probability(of, *xs, low=-np.inf)
+
+
+@spelled("ctc_grad")
+def ctc_grad(of: Any, g: Tensor, labels: Tensor, x: Tensor, sizes: Tensor, times: Tensor) -> Any:
+    """Differentiate the recursion; a low number stands for −∞, which has no slope."""
+    loss = -_log_probability(of, labels, x, sizes, times, low=-1e30)
+    (dx,) = seams.gradients([loss], [x], [cast(g, x.dtype)], unreachable="zero")
+    return dx

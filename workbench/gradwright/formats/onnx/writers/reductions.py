@@ -8,7 +8,8 @@ import numpy as np
 
 from ....spec import Dim, kind, normalize_axes
 from ..node import writes
-from ..output import Call, CannotExport
+from ..output import Call
+from ..versions import CannotExport
 
 _REDUCTIONS = {
     "sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "max": "ReduceMax",

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from ....graph import Tensor
-from ..by_rule import schema_of, takes
+from ....ops.core.slicing import ALL
+from ....spec import normalize_axis
+from ..by_rule import takes
 from ..node import op, writes
-from ..output import Call, CannotExport
-from ..spelling import spelled
+from ..output import Call
+from ..spelling import spell, spelled
+from ..versions import CannotExport, schema_of
 from .counts import numbers
 
 
@@ -47,3 +50,39 @@ def overlap_add(of: Any, x: Tensor) -> Any:
     """Add up where frames lie, as the gradient of taking them does."""
     like = op("full", shape=of.infer(x.spec).shape, fill_value=0, dtype=x.dtype)()
     return op("gather_grad", axis=-1)(x, _places(of, *x.shape[-2:]), like)
+
+
+@writes("dft")
+def dft(call: Call) -> list[str]:
+    """Write a DFT since opset 17, and products with cosines and sines before."""
+    if call.out.opset < 17:
+        return spell(call, _dft_of_waves)
+    n, axis = call.dft_length, call.out.constant(np.int64(call.axis % call.x.rank))
+    size = "" if n is None else call.add("Squeeze", call.out.dim(n))
+    flags = {"inverse": int(call.inverse), "onesided": int(call.onesided)}
+    if not takes(schema_of("", "DFT", call.out.opset), 0, call.x):
+        raise CannotExport
+    return [call.add("DFT", call.xs[0], size, axis, **flags)]
+
+
+def _dft_of_waves(of: Any, x: Tensor) -> Any:
+    axis = normalize_axis(of.axis, x.rank)
+    have = x.shape[axis]
+    n = have if of.dft_length is None else of.dft_length
+    if not isinstance(n, int) or not isinstance(have, int):
+        raise CannotExport
+    bins, m = n // 2 + 1 if of.onesided else n, min(n, have)
+    angles = 2 * np.pi * (np.outer(np.arange(m), np.arange(bins)) % n) / n
+    waves = [f(angles).astype(x.dtype) for f in (np.cos, np.sin)]
+    rows = op("strided_slice", index=(*[ALL] * axis, ("slice", None, m, None)))(x)
+    parts = op("unstack", axis=-1)(rows)
+    parts = [*parts] if isinstance(parts, tuple) else [parts]
+    turn = op("swapaxes", axis1=axis, axis2=-1)
+    re, im = (turn(parts[0]), turn(parts[1]) if len(parts) > 1 else None)
+    cos, sin = waves
+    sign = 1.0 if of.inverse else -1.0
+    y_re, y_im = re @ cos, (re @ sin) * sign
+    if im is not None:
+        y_re, y_im = y_re - (im @ sin) * sign, y_im + im @ cos
+    scale = 1 / n if of.inverse else 1.0
+    return op("stack", axis=-1)(turn(y_re) * scale, turn(y_im) * scale)

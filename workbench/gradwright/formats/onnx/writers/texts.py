@@ -8,7 +8,8 @@ import numpy as np
 
 from ....spec import kind
 from ..node import writes
-from ..output import Call, CannotExport, to_tensor
+from ..output import Call, to_tensor
+from ..versions import CannotExport
 
 _SUFFIXES = {"int64": "int64", "float32": "float"}
 """Dtypes of tables that are lists of numbers; others are tensors."""

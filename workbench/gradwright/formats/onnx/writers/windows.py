@@ -20,8 +20,9 @@ from ....ops.core.slicing import ALL
 from ....spec import AnyDim, Dim, kind
 from ..by_rule import padding, write_by_rule
 from ..node import cast, op, writes
-from ..output import Call, CannotExport
+from ..output import Call
 from ..spelling import spell, spelled
+from ..versions import CannotExport
 
 Pads = Sequence[tuple[int, int]]
 
@@ -145,11 +146,16 @@ def _largest(of: Any, x: Tensor) -> tuple[Any, Any, _Seen]:
     views = seen.views(x, low)
     top = op("max", axis=-1, keepdims=True)(views)
     wins = op("equal")(views, top)
-    if all(isinstance(n, int) for n in seen.size):  # padding would win where all is −∞
-        inside = np.arange(seen.windows.n_taps) >= first_inside(seen.windows, seen.size)[..., None]
+    size = [n for n in seen.size if isinstance(n, int)]
+    if len(size) == len(seen.size):  # padding would win where all is −∞
+        inside = np.arange(seen.windows.n_taps) >= first_inside(seen.windows, size)[..., None]
         wins = op("logical_and")(wins, inside)
     tap = op("argmax", axis=-1)(cast(wins, "int32"))
     return op("squeeze", axis=-1)(top), tap, seen
+
+
+def largest_only(of: Any, x: Tensor) -> Any:
+    return _largest(of, x)[0]
 
 
 def _taps(of: Any, x: Tensor) -> Any:
