@@ -54,7 +54,7 @@ def write_nodes(
 ) -> None:
     """Write nodes in order, of which ``results`` leave; ``names`` gets their outputs."""
     nodes = list(nodes)
-    read = {t for node in nodes for t in node.inputs}
+    read = {t for node in nodes for t in _read(node)}
     for node in nodes:
         if all(t in names for t in node.outputs):
             continue
@@ -87,6 +87,12 @@ def write_nodes(
         for y, name in zip(node.outputs, made, strict=False):
             names[y] = name
             out.see(name, y.spec)
+
+
+def _read(node: Node) -> list[Tensor]:
+    """Return the inputs that the writer of a node reads: not what it makes again."""
+    unread = UNREAD[node.op.name](node.op, len(node.inputs)) if node.op.name in UNREAD else ()
+    return [x for i, x in enumerate(node.inputs) if x is not None and i not in unread]
 
 
 def _home(out: Output, node: Node, path: str) -> str:

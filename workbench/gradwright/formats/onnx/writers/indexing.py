@@ -227,6 +227,14 @@ def _resized_whole(call: Call, op: dict[str, Any], axes: Sequence[int]) -> str:
     return call.add("Resize", call.xs[0], roi, scales, sizes, **attrs)
 
 
+@writes("affine_grid")
+def affine_grid(call: Call) -> list[str]:
+    """Write by rule but where an axis of one element lies at 0 here, and at −1 in ONNX."""
+    if call.align_corners and 1 in call.y.shape[1:-1]:
+        raise CannotExport
+    return write_by_rule(call)
+
+
 @writes("non_max_suppression")
 def non_max_suppression(call: Call) -> list[str]:
     """Write by rule; ONNX wants a number where ours keeps all boxes."""

@@ -179,8 +179,8 @@ def _log_probability(
 
 
 @spelled("ctc_of_logs")
-def ctc_of_logs(of: Any, *xs: Tensor) -> Any:
-    return -_log_probability(of, *xs, low=-np.inf)
+def ctc_of_logs(of: Any, labels: Tensor, x: Tensor, sizes: Tensor, times: Tensor) -> Any:
+    return -_log_probability(of, labels, x, sizes, times, low=-np.inf)
 
 
 @spelled("ctc_grad")
