@@ -64,7 +64,6 @@ LONG = {
     "graph/graph.py": 500,  # one class: all that a graph can be told
     "graph/tensor.py": 410,  # one class: all that a tensor can be asked
     "op/op.py": 410,  # one class: all that an op can say
-    "ops/core/comparison.py": 440,
     "ops/core/movement.py": 410,
     "ops/draws/drawing.py": 430,  # a function a distribution, most of it documentation
     "ops/losses/cross_entropy.py": 425,

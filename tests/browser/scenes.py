@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from sklearn.datasets import load_digits
 import gradwright as gw
 import gradwright_widgets as gww
 
-TABS = ("train", "parameters", "step", "tensor", "check", "runs")
+TABS = ("train", "parameters", "step", "tensor", "check", "onnx", "runs")
 PANEL, BENCH = (400, 720), (560, 1000, 1500)
 
 Act = Callable[[Any], object]
@@ -264,6 +265,37 @@ def checks() -> Iterator[Scene]:
     yield Scene("check_watched", watched)
 
 
+def sides() -> Iterator[Scene]:
+    g = nested()
+    feeds = {"x": np.random.default_rng(0).standard_normal((4, 4)).astype("f")}
+    alone = gw.Graph("alone")
+    alone.placeholder("x", (None, 3))
+    yield Scene("compare_empty", gww.RuntimeComparison(alone), PANEL)
+    yield Scene("compare_ready", gww.RuntimeComparison(g, feeds=feeds), PANEL)
+    passed = gww.RuntimeComparison(g, feeds=feeds)
+    passed.compare(wait=True)
+    yield Scene("compare_passed", passed, (*PANEL, 1000))
+    with off(gw.op.find_op("tanh")):
+        bench = gww.Workbench(g, feeds=feeds, tab="onnx", expanded=OPENED)
+        found = bench.compare_onnx(wait=True)
+    wrong = gww.RuntimeComparison(g, comparison=found)
+    yield Scene("compare_wrong", wrong, (*PANEL, 1000))
+    yield Scene("bench_onnx_wrong", bench, BENCH, press("show"))
+    failed = gww.RuntimeComparison(alone, feeds={"x": np.ones((1, 3))})
+    with contextlib.suppress(gw.errors.GradwrightError):
+        failed.compare(wait=True)
+    yield Scene("compare_failed", failed)
+
+
+@contextlib.contextmanager
+def off(op: type[gw.Op]) -> Iterator[None]:
+    """Have an op compute a hundredth too much."""
+    right: Any = op.forward
+    op.forward = lambda self, x: (right(self, x) * 1.01).astype(x.dtype)
+    yield
+    op.forward = right
+
+
 def plots() -> Iterator[Scene]:
     yield Scene("plot_empty", gww.LivePlot())
     trainer, _, _ = trained()
@@ -373,6 +405,7 @@ SCENES = (
     tensors,
     tables,
     checks,
+    sides,
     plots,
     trainers,
     methods,

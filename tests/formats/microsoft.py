@@ -66,9 +66,20 @@ def run_theirs(proto: Any, feeds: Mapping[str, Any]) -> list[Any]:
 
 def run_ours(proto: Any, feeds: Mapping[str, Any]) -> list[Any]:
     """Return what a session computes of the graph that is read."""
-    graph = gw.onnx.load(proto)
+    return _run(gw.onnx.load(proto), [info.name for info in proto.graph.output], feeds)
+
+
+def run_written(proto: Any, feeds: Mapping[str, Any]) -> list[Any]:
+    """Return what a session computes of the graph that is written, as ONNX alone, and read."""
+    graph, names = gw.onnx.load(proto), [info.name for info in proto.graph.output]
+    written = gw.onnx.to_model(graph, names)
+    assert {node.domain for node in written.graph.node} <= {""}
+    return _run(gw.onnx.load(written), names, feeds)
+
+
+def _run(graph: gw.Graph, names: list[str], feeds: Mapping[str, Any]) -> list[Any]:
     with gw.Session(graph) as session:
-        found: list[Any] = session.run([info.name for info in proto.graph.output], dict(feeds))
+        found: list[Any] = session.run(names, dict(feeds))
     return found
 
 
@@ -81,11 +92,12 @@ def check(
     rtol: float = 1e-4,
     atol: float = 1e-5,
     steps: int = 0,
+    written: bool = True,
     **others: Any,
-) -> list[Any]:
+) -> None:
     """Hold a node against ONNX Runtime, with sizes as they are and, if named, with symbols.
 
-    Whole numbers may be ``steps`` apart. Returns what both compute.
+    Whole numbers may be ``steps`` apart. What is read is ``written`` again, too, and compared.
     """
     proto, feeds = node_model(op_type, inputs, attrs or {}, **others)
     theirs = run_theirs(proto, feeds)
@@ -95,10 +107,11 @@ def check(
     for each in protos:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            ours = run_ours(each, feeds)
-        for a, b in zip(ours, theirs, strict=True):
-            compare(a, b, rtol, atol, steps)
-    return ours
+            found = [run_ours(each, feeds)]
+            found += [run_written(each, feeds)] if written else []
+        for ours in found:
+            for a, b in zip(ours, theirs, strict=True):
+                compare(a, b, rtol, atol, steps)
 
 
 def compare(ours: Any, theirs: Any, rtol: float, atol: float, steps: int = 0) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,60 @@ def run(proto: Any, feeds: dict[str, Any], *outputs: str) -> list[Any]:
     with gw.Session(graph) as session:
         found: list[Any] = session.run(list(outputs), feeds)
     return found
+
+
+def by_runtime(proto: Any, feeds: dict[str, Any], *outputs: str) -> list[Any]:
+    """Return what ONNX Runtime computes, whatever the model states of its outputs.
+
+    It refuses an IR that is newer than itself, whatever uses it.
+    """
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    proto = type(proto).FromString(proto.SerializeToString())
+    proto.ir_version = min(proto.ir_version, 10)
+    for info in proto.graph.output:
+        info.ClearField("type")
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    text = {k: np.asarray(v) for k, v in feeds.items()}
+    text = {k: v.astype(object) if v.dtype.kind in "TU" else v for k, v in text.items()}
+    found: list[Any] = session.run(list(outputs), text)
+    return found
+
+
+def agree(proto: Any, feeds: dict[str, Any], *outputs: str, again: bool = True) -> gw.Graph:
+    """Hold a model against ONNX Runtime: as it is read, from an archive, and written again."""
+    expected = by_runtime(proto, feeds, *outputs)
+    graph = gw.onnx.load(proto.SerializeToString())
+    names = [graph[name].name for name in outputs]
+    feeds = {graph[name].name: value for name, value in feeds.items()}
+    same(graph, feeds, names, expected)
+    if again:
+        with tempfile.TemporaryDirectory() as folder:
+            gw.save(graph, Path(folder, "model.gw"))
+            same(gw.load(Path(folder, "model.gw")), feeds, names, expected)
+        written = gw.onnx.to_model(graph, [graph[name] for name in dict.fromkeys(names)])
+        onnx.checker.check_model(written, full_check=True)
+        same_values(by_runtime(written, feeds, *names), expected)
+    return graph
+
+
+def same(graph: gw.Graph, feeds: dict[str, Any], names: list[str], expected: list[Any]) -> None:
+    with gw.Session(graph) as session:
+        same_values(session.run(names, feeds), expected)
+
+
+def same_values(found: list[Any], expected: list[Any]) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        theirs = np.asarray(theirs)
+        assert ours.shape == theirs.shape
+        if theirs.dtype.kind == "O":
+            assert ours.tolist() == theirs.tolist()
+            continue
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5

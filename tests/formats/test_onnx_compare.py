@@ -63,6 +63,15 @@ def control() -> tuple[Any, dict[str, Any]]:
     return g, {"x": normal(4, 3)}
 
 
+def calls() -> tuple[Any, dict[str, Any]]:
+    g = gw.Graph("calls")
+    block = gw.function("block")(lambda x, w: gw.nn.relu(gw.sinh(x @ w) - 0.1))
+    x = g.placeholder("x", ("B", 4))
+    h = block(x, g.variable("w", init=normal(4, 4)))
+    gw.cos(block(h, g.variable("v", init=normal(4, 4) / 4)), name="y")
+    return g, {"x": normal(3, 4)}
+
+
 def as_model(made: tuple[Any, dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
     return gw.onnx.to_model(made[0]), made[1]
 
@@ -183,6 +192,7 @@ MODELS: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     "mlp": mlp,
     "cnn": cnn,
     "control": control,
+    "calls": calls,
     "written mlp": lambda: as_model(mlp()),
     "written cnn": lambda: as_model(cnn()),
     "written control": lambda: as_model(control()),
@@ -228,6 +238,7 @@ MUTANTS = [
     ("cnn", "avg_pool2d", "avg_pool2d"),
     ("control", "exp", "scan:0:exp"),
     ("control", "cos", "cond:else:cos"),
+    ("calls", "sinh", "block::sinh"),
     ("written mlp", "tanh", "hidden/tanh"),
     ("written control", "cos", "cond/cond:else:cond/else_branch/cos"),
     ("branches", "sqrt", "y:else:b_out"),

@@ -66,7 +66,12 @@ THEIRS = {
         *("scatter_mul", "scatter_div", "scatter_nd_mul", "dynamic_stitch"),
     },
     "layers with an empty sequence, or with coupled gates": {"rnn", "gru", "lstm"},
-    "texts that are folded or split": {"string_split", "string_normalizer", "tokenize"},
+    "texts that are folded or split": {
+        "string_split",
+        "string_normalizer",
+        "tokenize",
+        "to_number",
+    },
 }
 """What ONNX Runtime 1.32 has not, or has otherwise -> ops some of whose samples differ by it."""
 

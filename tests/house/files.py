@@ -36,7 +36,8 @@ PAGES = ("GraphView of loops", "TensorView", "Workbench")
 # -- archives: a graph, its lines and its values -------------------------------------------------
 
 
-GAINED = r"(, |(?<=\())(data_format='NC[DHW]*'|weights_format='(OI|IO|CM)[DHW]*')"
+_SET = r"data_format='NC[DHW]*'|weights_format='(OI|IO|CM)[DHW]*'|corner=False|changing=\(\)"
+GAINED = rf"(, |(?<=\())({_SET})"
 """Attributes that ops have gained since files were kept, where nobody has set them."""
 
 

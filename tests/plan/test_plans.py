@@ -190,3 +190,24 @@ def test_reshape_to_a_fed_shape():
             for shape in ((2, 3), (3, 2), (6, 1), (2, 3)):
                 t, d = session.run([total, dx], {"x": np.zeros(6), "s": shape})
                 assert t.tolist() == [2.0 * shape[0]] * shape[1] and d.tolist() == [2.0] * 6
+
+
+def test_a_size_that_only_a_run_tells_without_the_tensor_that_has_it():
+    """What states the size has no input that would be computed before it."""
+    g = gw.Graph()
+    x = g.placeholder("x", ("N",))
+    with g:
+        positive = x[x > 0]
+        n = positive.shape[0]
+        twice = gw.concat([positive, positive])[: n + 1]
+        steps = gw.arange(n * 2)
+        both = gw.broadcast_to(x[0], (n, twice.shape[0]))
+    feeds = {"x": np.float32([1, -1, 2])}
+    for check in (None, "replay"):
+        with gw.Session(g, check=check) as session:
+            for fetches in ([steps], [both], [both, steps], [steps, positive]):
+                found = session.run(fetches, feeds)
+                assert [y.shape for y in found] == [
+                    {steps: (4,), both: (2, 3), positive: (2,)}[t] for t in fetches
+                ]
+            assert session.run(steps, {"x": np.float32([1])}).tolist() == [0, 1]

@@ -366,3 +366,15 @@ def test_long_products_and_many_nodes_are_no_matter() -> None:
     made = gw.recognize(g)
     assert made.counts == {"gelu": 1, "silu": 200}
     assert x.uses
+
+
+def test_weights_that_are_still_ones_are_weights() -> None:
+    def form(x: Tensor) -> Tensor:
+        ones, zeros = (
+            x.graph.constant(np.full(8, v, np.float32), n) for n, v in (("w", 1), ("b", 0))
+        )
+        return centred(x) / deviation(x) * ones + zeros
+
+    g, _ = built(form)
+    check(g, {"x": X}, {"layer_norm": 1}, 1e-5)
+    assert [t.name for t in g["y"].node.inputs if t is not None] == ["x", "w", "b"]

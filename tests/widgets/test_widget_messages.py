@@ -39,7 +39,7 @@ MESSAGES = [
     {"kind": "rate.set", "value": 0.1},
     {"kind": "training.evaluate", "weights": "ema"},
     *({"kind": f"{panel}.sync"} for panel in ("plot", "parameters", "stepper", "tensor", "check")),
-    *({"kind": f"{panel}.sync"} for panel in ("rate", "runs", "watch")),
+    *({"kind": f"{panel}.sync"} for panel in ("rate", "runs", "watch", "compare")),
     {"kind": "why.ask", "name": "hidden/w"},
     {"kind": "why.clear"},
     *({"kind": f"checkpoints.{verb}"} for verb in ("look", "save")),
@@ -68,10 +68,11 @@ MESSAGES = [
     {"kind": "tensor.window", "window": [0, 1, 0, 1, 0, 1, 0, 1], "view": "v", "serial": 1},
     {"kind": "tensor.value", "at": [0, 0, 1, 0, 1], "view": "v"},
     {"kind": "check.stop"},
+    {"kind": "compare.stop"},
     {"kind": "check.map", "name": "hidden/w"},
     {"kind": "check.curve", "index": [0, 0], "name": "hidden/w", "part": "real"},
 ]
-LONG = {"training.start", "training.step", "check.start"}  # they take no facts
+LONG = {"training.start", "training.step", "check.start", "compare.start"}  # they take no facts
 
 
 def variations(message):

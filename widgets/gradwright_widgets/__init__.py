@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .panels.check.panel import GradCheckPanel as GradCheckPanel
+    from .panels.compare.panel import RuntimeComparison as RuntimeComparison
     from .panels.graph.panel import GraphView as GraphView
     from .panels.ops.panel import OpReference as OpReference
     from .panels.parameters.panel import ParameterTable as ParameterTable
@@ -24,6 +25,7 @@ _ROOMS = {
     "OpReference": "panels.ops.panel",
     "ParameterTable": "panels.parameters.panel",
     "RunComparison": "panels.runs.panel",
+    "RuntimeComparison": "panels.compare.panel",
     "StepperPanel": "panels.stepper.panel",
     "TensorView": "panels.tensor.panel",
     "TrainerPanel": "panels.training.panel",

@@ -15,6 +15,7 @@ from .host.panel import Panel
 from .host.part import Part
 from .panels.check.panel import CheckPanel
 from .panels.check.watch import WatchPanel
+from .panels.compare.panel import ComparePanel
 from .panels.graph.panel import GraphPanel
 from .panels.graph.why import WhyPanel
 from .panels.parameters.panel import ParameterPanel
@@ -30,6 +31,7 @@ TABS: dict[str, tuple[type[Panel], ...]] = {
     "step": (StepPanel,),
     "tensor": (TensorPanel,),
     "check": (CheckPanel, WatchPanel),
+    "onnx": (ComparePanel,),
     "runs": (RunsPanel,),
 }
 """The panels behind each tab."""
@@ -56,7 +58,7 @@ class Workbench(Host):
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
         options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
-            one of "train", "parameters", "step", "tensor", "check" and "runs".
+            one of "train", "parameters", "step", "tensor", "check", "onnx" and "runs".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
@@ -117,7 +119,7 @@ class Workbench(Host):
     def to_table(self) -> str:
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""
         panels = (GraphPanel, WhyPanel, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
-        return "".join(self.part(panel).to_table() for panel in panels)
+        return "".join(self.part(panel).to_table() for panel in (*panels, ComparePanel))
 
 
 def _first_rows(rows: Any) -> Any:

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { gridOf, heat, indexOf, placeOf } from "../src/panels/check/heatmap";
 import { CheckStore, placeKey, type NodeRow, type ParameterRow } from "../src/panels/check/store";
-import { errorText, secondsText, waysText, wayText } from "../src/panels/check/words";
+import { errorText } from "../src/core/format";
+import { secondsText, waysText, wayText } from "../src/panels/check/words";
 
 const view = (array: ArrayBufferView): DataView => {
   const shifted = new Uint8Array(array.byteLength + 3); // messages do not keep buffers aligned

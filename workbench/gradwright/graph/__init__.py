@@ -10,7 +10,7 @@ from .graph import Graph
 from .table import member
 from .tensor import Constant, Node, Placeholder, Rng, Source, Tensor, Variable
 from .values import Values, read_only
-from .walk import ancestors, descendants
+from .walk import ancestors, descendants, ordered
 
 seams.builder = expand
 
@@ -35,5 +35,6 @@ __all__ = [
     "expansion",
     "interpret",
     "member",
+    "ordered",
     "read_only",
 ]

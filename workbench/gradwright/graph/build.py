@@ -211,7 +211,8 @@ def check_shapes(ys: Sequence[Array], specs: Sequence[TensorSpec]) -> None:
     """Refuse what a forward gave where ``infer`` said something else; sizes left open are free."""
     if len(ys) != len(specs):
         raise miscounted(len(ys), len(specs))
-    for y, spec in zip(ys, specs, strict=True):
+    for y, stated in zip(ys, specs, strict=True):
+        spec = stated.of_rank(y.ndim)
         if y.shape != spec.shape and (
             y.ndim != spec.rank
             or any(isinstance(d, int) and d != n for d, n in zip(spec.shape, y.shape, strict=True))

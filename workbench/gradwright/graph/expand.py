@@ -16,6 +16,7 @@ from ..op.declare import Frozen
 from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from ..spec.containers import ContainerSpec
+from ..spec.one_of import OneOf
 from .build import build, check_shapes, failed, located, renumbered
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -217,7 +218,7 @@ def _may_widen(op: Op) -> bool:
 
 def stand_in(graph: Graph, name: str, spec: TensorSpec) -> Tensor:
     """Return a placeholder with the spec, known values included."""
-    if isinstance(spec, ContainerSpec):
+    if isinstance(spec, ContainerSpec | OneOf):
         return graph.placeholder(name, spec)
     tensor = graph.placeholder(name, spec.shape, spec.dtype)
     tensor.spec.value = spec.value
@@ -308,7 +309,7 @@ def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:
     """Return the sizes of the symbols that the shapes of given tensors tell."""
     sizes: dict[str, int] = {}
     for t, shape in shapes.items():
-        for d, n in zip(t.shape, shape, strict=True):
+        for d, n in zip(t.spec.of_rank(len(shape)).shape, shape, strict=True):
             if isinstance(d, Dim):
                 sizes.update(d.solve(n))
     return sizes
@@ -320,11 +321,13 @@ def refit(sub: SubGraph, specs: Sequence[TensorSpec]) -> SubGraph:
     Inputs of another rank or kind it refuses when they are inferred, so it stays as it is.
     """
     pairs = [(t.spec, s) for t, s in zip(sub.inputs, specs, strict=True)]
+    pairs = [(a, b) for a, b in pairs if not (isinstance(a, OneOf) or isinstance(b, OneOf))]
     fits = all(kind(a.dtype) == kind(b.dtype) and a.rank == b.rank for a, b in pairs)
     if not fits or all(a.dtype == b.dtype and _covers(a, b) for a, b in pairs):
         return sub
     graph = Graph(sub.graph.name, scratch=True)
-    inputs = [stand_in(graph, t.name, s) for t, s in zip(sub.inputs, specs, strict=True)]
+    fitted = map(_narrowed, specs, (t.spec for t in sub.inputs))
+    inputs = [stand_in(graph, t.name, s) for t, s in zip(sub.inputs, fitted, strict=True)]
     made = SubGraph(inputs, inline(sub, graph, inputs))
     made.sizes = sub.sizes
     return made
@@ -338,12 +341,19 @@ def _covers(stated: TensorSpec, given: TensorSpec) -> bool:
     return same and (stated.value is None or stated.key() == given.key())
 
 
+def _narrowed(given: TensorSpec, stated: TensorSpec) -> TensorSpec:
+    """Return a spec, of those that a tensor may have the one of the rank that is stated."""
+    return given if isinstance(stated, OneOf) else given.of_rank(stated.rank)
+
+
 def infer_nodes(sub: SubGraph, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
     """Return the output specs of a sub-graph on inputs of other specs."""
+    specs = [_narrowed(s, t.spec) for t, s in zip(sub.inputs, specs, strict=True)]
     if all(t.spec == s for t, s in zip(sub.inputs, specs, strict=True)):
         return [t.spec for t in sub.outputs]
     known = dict(zip(sub.inputs, specs, strict=True))
-    sizes = {**sub.sizes, **bind_dims({t: s.shape for t, s in known.items()})}  # type: ignore[misc]
+    shapes = {t: s.shape for t, s in known.items() if not isinstance(s, OneOf)}
+    sizes = {**sub.sizes, **bind_dims(shapes)}  # type: ignore[arg-type]
     for node in sub.nodes:
         if node.outputs[0] in known:
             continue
@@ -366,7 +376,8 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
     Sizes that their ops state are those of the inputs.
     """
     mapping: dict[Tensor, Tensor] = dict(zip(sub.inputs, inputs, strict=True))
-    shapes = {t: x.shape for t, x in mapping.items() if t.spec != x.spec}
+    differing = {t: x for t, x in mapping.items() if t.spec != x.spec}
+    shapes = {t: x.shape for t, x in differing.items() if not isinstance(x.spec, OneOf)}
     sizes = {**sub.sizes, **bind_dims(shapes)}  # type: ignore[arg-type]
     with graph:
         for node in sub.nodes:

@@ -20,6 +20,7 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
+from ..spec.one_of import OneOf
 from ..words import GRAPH
 from ..words.advised import Advised, advised
 from .build import active, check_name, dtype_beside, initial, literal, located, number
@@ -85,7 +86,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
     def placeholder(
         self,
         name: str,
-        shape: Sequence[AnyDim | str | None] | ContainerSpec,
+        shape: Sequence[AnyDim | str | None] | ContainerSpec | OneOf,
         dtype: Any = "float32",
     ) -> Tensor:
         """Declare a value fed at each run; ``None`` is a size known then, ``"B"`` a named one.
@@ -94,7 +95,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         :class:`~gradwright.OptionalSpec` one that may be None.
         """
         check_name(name)
-        if isinstance(shape, ContainerSpec):
+        if isinstance(shape, ContainerSpec | OneOf):
             return self._source(Placeholder(), name, shape)
         dims: list[AnyDim] = []
         for axis, d in enumerate(shape):

@@ -29,6 +29,8 @@ class NodeTable:
         self._scopes: list[str] = []
         self._counters: dict[str, int] = {}
         self._deriving = ""
+        self.known_as: dict[str, Tensor] = {}
+        """What a file that the graph was read from calls tensors; names of the graph go before."""
 
     def settle(self) -> None:
         """Remove what a re-run cell did not build again, once that cell has ended."""
@@ -83,7 +85,14 @@ class NodeTable:
         return isinstance(name, str) and self.get(name) is not None
 
     def get(self, name: str) -> Tensor | None:
-        """Return the tensor called ``name`` (``split:1`` is a second output), or None."""
+        """Return the tensor called ``name`` (``split:1`` is a second output), or None.
+
+        Of a graph read from a file, also by the name that the file has for it.
+        """
+        tensor = self._named(name)
+        return self._as_elsewhere(name) if tensor is None else tensor
+
+    def _named(self, name: str) -> Tensor | None:
         node, index = self._nodes.get(name), 0
         if node is None:
             head, _, tail = name.rpartition(":")
@@ -92,6 +101,11 @@ class NodeTable:
         if node is None or not 0 <= index < len(node.outputs):
             return None
         return node.outputs[index]
+
+    def _as_elsewhere(self, name: str) -> Tensor | None:
+        tensor = self.known_as.get(name)
+        here = tensor is not None and self._nodes.get(tensor.node.name) is tensor.node
+        return tensor if here else None
 
     def __getitem__(self, name: str) -> Tensor:
         tensor = self.get(name)

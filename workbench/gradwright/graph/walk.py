@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from ..spec import Dim
 from .tensor import Node, Placeholder, Tensor
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 
 def ancestors(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> list[Node]:
@@ -33,6 +38,52 @@ def ancestors(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> list[
                     if t is not None and t.node not in done and not (stop and t in stop):
                         stack.append(t.node)
     return order
+
+
+def ordered(
+    tensors: Iterable[Tensor], stop: Collection[Tensor] = (), told: Iterable[str] = ()
+) -> tuple[list[Node], list[Tensor]]:
+    """Return ``ancestors``, each after what tells a size that its op states, and what does.
+
+    ``gw.arange(m.shape[0])`` has no inputs, yet runs after the mask that makes ``m``: how many
+    elements that leaves is a symbol that only a run knows. ``told`` are symbols known by ``stop``
+    or otherwise, as those of placeholders are.
+    """
+    wanted, makers = list(tensors), dict[Tensor, None]()
+    while True:
+        order = ancestors([*makers, *wanted], stop)
+        lacking = _lacking(order, {*told, *(s for t in stop for s in _symbols(t))})
+        found = _makers(order[0].graph, lacking) if lacking else []
+        if makers.keys() >= set(found):
+            return order, list(makers)
+        makers = dict.fromkeys([*found, *makers])  # one may need another one's
+
+
+def _lacking(order: Sequence[Node], told: set[str]) -> set[str]:
+    """Return the symbols that ops state before a node tells them."""
+    lacking: set[str] = set()
+    for node in order:
+        lacking |= node.op.symbols() - told
+        told.update(s for t in node.outputs for s in _symbols(t))
+    return lacking
+
+
+def _makers(graph: Graph, symbols: set[str]) -> list[Tensor]:
+    """Return the tensors of a graph that have these sizes first, but for what is fed."""
+    found: dict[str, Tensor] = {}
+    for node in graph.nodes:
+        if not isinstance(node.op, Placeholder):
+            for t in node.outputs:
+                for d in t.shape:
+                    if isinstance(d, Dim) and str(d) in symbols:
+                        found.setdefault(str(d), t)
+    return list(dict.fromkeys(found.values()))
+
+
+def _symbols(t: Tensor) -> Iterator[str]:
+    for d in t.shape:
+        if isinstance(d, Dim):
+            yield from d.symbols
 
 
 def descendants(nodes: Iterable[Node]) -> list[Node] | None:

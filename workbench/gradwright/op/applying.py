@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from ..errors import DTypeError, GradwrightError, GraphError, ShapeError, raised_at
 from ..spec import TensorSpec, kind
 from ..spec import dtype as as_dtype
+from ..spec.one_of import OneOf, one_of, options
 from . import seams
 from .op import Op
 
@@ -18,6 +21,8 @@ Array = np.ndarray[Any, Any]
 
 def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
     """Run ``op.infer`` and carry known integer values through it."""
+    if any(isinstance(s, OneOf) for s in specs) and not op.takes_ranks:
+        return _of_each_rank(op, specs)
     if any(s is not None and s.by_reference for s in specs) and not op.is_composite():
         _refuse(op, specs)
     found = _inferred(op, specs)
@@ -37,6 +42,29 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
         ):
             spec.value = np.asarray(value)
     return out
+
+
+MAX_RANKS = 256
+"""Combinations of ranks for which an op is inferred; of more, those where open ranks are equal."""
+
+
+def _of_each_rank(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+    """Return what an op makes of tensors whose ranks are not known: of all that it takes."""
+    each = [(None,) if s is None else options(s) for s in specs]
+    combined = itertools.product(*each)
+    if math.prod(map(len, each)) > MAX_RANKS:
+        ranks = sorted({s.rank for s in itertools.chain(*each) if s is not None})
+        combined = iter([[s and s.of_rank(r) for s in specs] for r in ranks])
+    found: list[tuple[TensorSpec, ...]] = []
+    refused: GradwrightError | None = None
+    for given in combined:
+        try:
+            found.append(infer_specs(op, given))
+        except GradwrightError as error:
+            refused = refused or error
+    if refused is not None and not found:
+        raise refused
+    return tuple(map(one_of, zip(*found, strict=True)))
 
 
 def _inferred(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:

@@ -71,6 +71,8 @@ class Op(Frozen):
     """Inputs that are places or counts: a number there keeps its own dtype."""
     needs_values: ClassVar[tuple[int, ...]] = ()
     """Integer inputs whose values decide the output shape."""
+    takes_ranks: ClassVar[bool] = False
+    """Whether ``infer`` takes tensors whose rank is open; it is asked for each rank otherwise."""
     value_rule: ClassVar[bool] = False
     """Whether ``forward`` also works on arrays of dims, so that shape arithmetic is known early."""
     views: ClassVar[bool] = False

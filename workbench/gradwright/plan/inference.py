@@ -11,6 +11,7 @@ from ..graph import Node
 from ..graph.build import located
 from ..op import Op, infer_specs
 from ..spec import Dim, TensorSpec
+from ..spec.one_of import OneOf
 
 
 def specs_of(
@@ -40,7 +41,10 @@ def _inferred(
     except GradwrightError as error:
         raise located(error, node) from None
     for t, spec in zip(node.outputs, outs, strict=True):
-        if spec.dtype != t.dtype or spec.rank != t.rank:
+        if isinstance(spec, OneOf):
+            continue
+        known = t.spec.of_rank(spec.rank)
+        if spec.dtype != known.dtype or spec.rank != known.rank:
             raise DTypeError(
                 f"{t.name!r} is {spec}, not {t.spec}",
                 need="what the graph was built for",
@@ -48,7 +52,7 @@ def _inferred(
                 if type(op) is not type(node.op)
                 else "state the axes, or sizes in the place of symbols, that the rank depends on",
             ).met_at(node.op.name, node.name, node.where or "no line")
-        for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
+        for axis, (stated, size) in enumerate(zip(known.shape, spec.shape, strict=True)):
             expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
             if stated == 1 and size == 0:  # the first element of an axis that has none
                 continue

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import FeedError, GradwrightError
 from ..fuse.overwrite import split_tail
-from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
+from ..graph import Constant, Node, Source, Tensor, Values, Variable, ordered
 from ..graph.build import located
 from ..graph.collecting import without_collecting
 from ..graph.expand import bind_dims
@@ -78,11 +78,11 @@ class Plan:
         self._kept = {*targets, *feeds}
         """What others have: an update that is one of these is copied."""
         self.feeds = list(feeds)
-        self.order = ancestors(wanted, stop=feeds)
+        self.order, tell = ordered(wanted, feeds, sizes)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
         self._last: Segment | None = None
         """The segment that ran last."""
-        self._read = {*wanted, *(t for n in self.order for t in n.inputs if t is not None)}
+        self._read = {*wanted, *tell, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
         self.head = self._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
 

@@ -19,14 +19,15 @@ def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:
     """
     sizes: dict[str, int] = {}
     source: dict[str, str] = {}
+    shapes = {t: t.spec.of_rank(spec.rank).shape for t, spec in feeds.items()}
     for t, spec in feeds.items():
-        if len(spec.shape) != t.rank:
+        if spec.rank != len(shapes[t]):
             raise FeedError(
-                f"{t.name!r} is fed with rank {len(spec.shape)}",
+                f"{t.name!r} is fed with rank {spec.rank}",
                 need=str(t.spec),
                 facts=[f"got {spec}"],
             )
-        for stated, size in zip(t.shape, spec.shape, strict=True):
+        for stated, size in zip(shapes[t], spec.shape, strict=True):
             known = stated.solve(int(size)) if isinstance(stated, Dim) else {}
             for symbol, n in known.items():
                 if sizes.setdefault(symbol, n) != n:
@@ -37,7 +38,7 @@ def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:
                     )
                 source.setdefault(symbol, t.name)
     for t, spec in feeds.items():
-        for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
+        for axis, (stated, size) in enumerate(zip(shapes[t], spec.shape, strict=True)):
             expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
             if isinstance(expected, int) and expected != size:
                 raise FeedError(

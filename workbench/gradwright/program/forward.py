@@ -25,7 +25,7 @@ def results(
         raise miscounted(len(ys), len(instr.outs))
     for o, y in zip(instr.outs, ys, strict=True):
         spec = program.specs[o]
-        if y.dtype != spec.dtype or (y.shape != spec.shape and spec.is_concrete):
+        if y.dtype != spec.dtype or (spec.is_concrete and y.shape != spec.shape):
             raise misshapen(y, spec)
     return ys
 

@@ -29,14 +29,15 @@ def as_feed(t: Tensor, value: Any) -> Array:
         array = np.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise FeedError(f"{label} is fed with no array: {error}", need=str(t.spec)) from None
-    if array.ndim != t.rank:
+    known = t.spec.of_rank(array.ndim)
+    if array.ndim != known.rank:
         raise FeedError(
             f"{label} is fed with rank {array.ndim}",
-            need=f"rank {t.rank}, {t.spec}",
+            need=f"rank {known.rank}, {t.spec}",
             facts=[f"got {array.dtype}{list(array.shape)}"],
         )
     sized = TensorSpec(array.shape, t.dtype)
-    for axis, (stated, size) in enumerate(zip(t.shape, array.shape, strict=True)):
+    for axis, (stated, size) in enumerate(zip(known.shape, array.shape, strict=True)):
         if not isinstance(stated, Dim) and stated != size:
             raise FeedError(
                 f"{label} is fed with size {size} on axis {axis}",

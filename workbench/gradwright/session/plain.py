@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FeedError, LoweringError, ShapeError
-from ..graph import Tensor, Values, ancestors
+from ..graph import Tensor, Values, ordered
 from ..graph.expand import bind_dims, run_node
 from ..program.program import Program
 from ..rewrite import stand_ins
@@ -34,7 +34,7 @@ def run_plainly(
 
     Where a rewrite makes a value stable, so does a plain run: log(sigmoid(−800)) is −800 in both.
     """
-    order = ancestors(targets, stop=env)
+    order, _ = ordered(targets, stop=env)
     stable = stand_ins.values(order, skip_rewrites)
     sizes = bind_dims({t: a.shape for t, a in env.items()})
     read_sources(order, env, values)
@@ -98,7 +98,7 @@ def replayed(
     skip_rewrites: Collection[str],
 ) -> Callable[[Program], Callable[[int, Array], None]]:
     """Return an observer that compares a plan with a plain run on the same values."""
-    read_sources(ancestors(targets, stop=env), env, values)
+    read_sources(ordered(targets, stop=env)[0], env, values)
     reference = dict(env)
     run_plainly(targets, reference, values, training=training, skip_rewrites=skip_rewrites)
     return comparison(reference, training=training)

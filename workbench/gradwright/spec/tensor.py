@@ -254,6 +254,14 @@ class TensorSpec:
         """Whether gradients flow through values of this spec."""
         return is_floating(self.dtype)
 
+    def of_rank(self, rank: int) -> TensorSpec:
+        """Return the spec itself; one of a tensor that may have several ranks has one for each."""
+        return self
+
+    def bare(self) -> TensorSpec:
+        """Return the spec without what is known of its value."""
+        return self.with_shape(self.shape)
+
     def with_shape(self, shape: Sequence[AnyDim]) -> TensorSpec:
         """Return the spec with another shape."""
         return TensorSpec(shape, self.dtype)

@@ -28,6 +28,10 @@ export interface Traits {
   message: string;
   metrics: string[];
   minimap: boolean;
+  onnx_by: "onnxruntime" | "reference";
+  onnx_hint: string;
+  onnx_overlay: boolean;
+  onnx_state: "" | "running" | "done" | "stopped" | "failed";
   overlay: object;
   parameters: object[];
   path_to: string;
@@ -47,7 +51,7 @@ export interface Traits {
   state: "idle" | "running" | "paused" | "stopped" | "finished" | "failed";
   stepping: object;
   stops: string[];
-  tab: "train" | "parameters" | "step" | "tensor" | "check" | "runs";
+  tab: "train" | "parameters" | "step" | "tensor" | "check" | "onnx" | "runs";
   table_closed: string[];
   table_columns: ("shape" | "dtype" | "count" | "mean" | "std" | "norm" | "gradient_norm" | "ratio")[];
   table_filter: string;
@@ -87,6 +91,9 @@ export type Request =
   | "checkpoints.look"
   | "checkpoints.restore"
   | "checkpoints.save"
+  | "compare.start"
+  | "compare.stop"
+  | "compare.sync"
   | "desk.hear"
   | "parameters.freeze"
   | "parameters.sync"
@@ -126,6 +133,7 @@ export type Told =
   | "check.map"
   | "check.rows"
   | "checkpoints.seen"
+  | "compare.rows"
   | "done"
   | "heard"
   | "parameters.statistics"

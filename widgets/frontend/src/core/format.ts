@@ -20,6 +20,12 @@ export function minus(text: string): string {
   return text.replaceAll("-", "−");
 }
 
+/** A relative error: `3e−9`, `0` or, where something is not a number, `NaN`. */
+export function errorText(error: number | null): string {
+  if (error === null) return "NaN";
+  return error === 0 ? "0" : error < 1e-3 ? minus(error.toExponential(0)) : compact(error, 2);
+}
+
 /** Digits in threes: `2,015`. */
 export function grouped(count: number): string {
   return count.toLocaleString("en");

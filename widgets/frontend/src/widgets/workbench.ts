@@ -9,6 +9,7 @@ import { defineWidget } from "../core/shell";
 import { addStyle } from "../core/style";
 import { mountTabs } from "../core/tabs";
 import { checkPanel } from "../panels/check/panel";
+import { comparePanel } from "../panels/compare/panel";
 import { graphPanel } from "../panels/graph/panel";
 import { parametersPanel } from "../panels/parameters/panel";
 import { runsPanel } from "../panels/runs/panel";
@@ -25,6 +26,7 @@ const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown
   { name: "step", title: "Step", panel: stepperPanel },
   { name: "tensor", title: "Tensor", panel: tensorPanel },
   { name: "check", title: "Check", panel: checkPanel },
+  { name: "onnx", title: "ONNX", panel: comparePanel },
   { name: "runs", title: "Runs", panel: runsPanel },
 ];
 

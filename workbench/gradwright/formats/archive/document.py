@@ -31,6 +31,7 @@ from ...graph import Constant, Graph, Node, Placeholder, Rng, SubGraph, Variable
 from ...op import Op
 from ...spec import Dim, TensorSpec, dtype_name
 from ...spec.containers import ANY, OptionalSpec, SequenceSpec
+from ...spec.one_of import OneOf
 from .attributes import encode_op
 
 Array = np.ndarray[Any, Any]
@@ -143,6 +144,8 @@ def _spec_text(spec: TensorSpec) -> str:
         if spec.item_shape is None:
             return f"seq({dtype_name(spec.item_dtype)})"
         return f"seq({_spec_text(TensorSpec(spec.item_shape, spec.item_dtype))})"
+    if isinstance(spec, OneOf):
+        return "|".join(map(_spec_text, spec.options))
     for d in spec.shape:
         if isinstance(d, Dim) and d != ANY and Dim.parse(str(d)) != d:
             raise GraphError(f"the dimension {d} could not be read again")

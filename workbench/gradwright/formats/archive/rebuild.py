@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from ...op import Op, infer_specs
 from ...spec import SMALL, AnyDim, Dim, TensorSpec, differ, dtype, is_floating
 from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
 from ...spec.dims import reserve_symbols
+from ...spec.one_of import OneOf, one_of, options
 from ..checked import expect, expect_fields
 from .attributes import OpReader
 from .document import DOCUMENT, SOURCES, STORED
@@ -79,7 +81,10 @@ def _check_rows(rows: Any, where: str) -> list[Row]:
 
 
 class SpecReader:
-    """Reads ``float32[B, 64]`` and ``seq(float32[?, 3])``; equal texts are parsed once."""
+    """Reads ``float32[B, 64]``, ``seq(float32[?, 3])`` and ``float32[3]|float32[2, 3]``.
+
+    Equal texts are parsed once.
+    """
 
     def __init__(self) -> None:
         self._parsed: dict[str, tuple[np.dtype[Any], tuple[AnyDim, ...]]] = {}
@@ -91,6 +96,14 @@ class SpecReader:
         if bracket and text.endswith(")"):
             with _explained(where):
                 return self._container(outer, inside[:-1], where)
+        first, *others = re.split(r"(?<=\])\|", text)
+        if others:
+            each = [self.read(part, where) for part in (first, *others)]
+            with _explained(where):
+                found = one_of(each)
+            if not isinstance(found, OneOf) or len(found.options) < len(each):
+                raise ArchiveError(f"{text[:60]!r} is not a spec", where=where, need="other ranks")
+            return found
         if text not in self._parsed:
             self._parsed[text] = self._parse(text, where)
             self.symbols.update(*(d.symbols for d in self._parsed[text][1] if isinstance(d, Dim)))
@@ -314,6 +327,9 @@ def _agree(a: TensorSpec, b: TensorSpec) -> bool:
     """Tell whether specs may be the same; symbols made by inference have new names each time."""
     if isinstance(a, ContainerSpec):
         return a == b
+    if isinstance(a, OneOf) or isinstance(b, OneOf):
+        pairs = itertools.zip_longest(options(a), options(b))
+        return all(None not in pair and _agree(*pair) for pair in pairs)
     return (
         a.dtype == b.dtype
         and len(a.shape) == len(b.shape)

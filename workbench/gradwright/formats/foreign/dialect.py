@@ -51,6 +51,7 @@ class Dialect:
         values: Sequence[int] = (),
         outputs: Outputs | None = None,
         takes_dims: bool = False,
+        waits: Callable[..., bool] | None = None,
         attributes: Attributes | None = None,
         by_user: bool = False,
     ) -> Callable[[Read], Read]:
@@ -58,8 +59,9 @@ class Dialect:
 
         It takes the place of one of the same version. ``outputs(node, *specs)`` returns the output
         specs as far as they are known without the values; by default like the first input, with
-        sizes that are not known. With ``takes_dims`` the values may hold symbolic sizes.
-        ``attributes`` are checked before the function is called, and no others are taken.
+        sizes that are not known. With ``takes_dims`` the values may hold symbolic sizes. Where
+        ``waits(node, *specs)`` holds, the node waits for a run to tell sizes. ``attributes`` are
+        checked before the function is called, and no others are taken.
         """
         declared = None if attributes is None else described(attributes)
         if by_user:
@@ -72,7 +74,7 @@ class Dialect:
             site = (code, code.co_firstlineno) if code is not None else user_site()
             made = Reader(
                 read, since, tuple(values), outputs, takes_dims, declared,
-                site=site if by_user else None,
+                site=site if by_user else None, waits=waits,
             )  # fmt: skip
             self._enter(op_types, domain, made, by_user)
             return read

@@ -56,7 +56,8 @@ class Reader:
     """How an operator becomes ops from a version of its domain on.
 
     ``values`` are inputs that ``read`` is given as arrays, for they are attributes of our ops;
-    where they are known only when run, ``outputs`` says what can be said before. ``attributes``
+    where they are known only when run, ``outputs`` says what can be said before. So it does where
+    sizes are open that decide a rank, which ``waits(node, *specs)`` tells. ``attributes``
     are checked if they are declared. ``how`` says what it is, ``site`` where a user has written it.
     """
 
@@ -68,6 +69,7 @@ class Reader:
     attributes: Mapping[str, Attr] | None = None
     how: str = ""
     site: Site | None = None
+    waits: Callable[..., bool] | None = None
 
     def __call__(self, node: Foreign, *xs: Any) -> Any:
         """Return what the node becomes; raises ArchiveError where its attributes do not fit.

@@ -73,18 +73,23 @@ def load(
     model: str | os.PathLike[str] | bytes | ModelProto,
     *,
     trainable: bool = False,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     recognize: bool | Collection[str] = False,
 ) -> Graph:
     """Return an ONNX model as a graph; inputs and outputs keep their names.
 
     ``model`` is a path, the bytes of a file, or a ``ModelProto``. Initializers become constants;
     with ``trainable=True`` the floating ones of rank 1 and more become variables to be trained.
+    ``shapes={"x": ("B", 3, None)}`` states shapes of inputs, where the model leaves sizes or a
+    rank open: sizes, symbols, or None for any size. ``g[...]`` and feeds know each tensor of the
+    model's graph by the model's name too, such as ``/encoder/Add_output_0``.
     With ``recognize=True`` attention, norms, rotary embeddings and activations that the exporter
     wrote out are one op each, or those of some kinds, ``{"attention", "gelu"}``, and what no output
     needs is left out: :func:`gradwright.recognize`, which called by itself also tells what it did.
 
     Raises:
         ArchiveError: the model is damaged, unsafe, or not valid; says which node and why.
+        GraphError: ``shapes`` name what is no input, or contradict the model.
         UnsupportedOpError: operators that are not known, all at once, with how often each occurs.
 
     >>> import gradwright as gw
@@ -98,7 +103,7 @@ def load(
     from .importer import import_model
 
     wanted = kinds() if recognize is True else recognize or ()
-    return import_model(model, trainable, wanted)
+    return import_model(model, trainable, wanted, shapes)
 
 
 def to_model(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,9 +99,12 @@ def _usable(array: Array) -> Array:
     return array if array.flags.aligned else array.copy()
 
 
-def stored_bytes(dims: Iterable[int], d: np.dtype[Any]) -> int:
-    """Return how many bytes a tensor has where it is stored."""
-    return -(-math.prod(dims) * NARROW.get(dtype_name(d), 8 * d.itemsize) // 8)
+def stored_bytes(dims: Sequence[int], d: np.dtype[Any]) -> int:
+    """Return how many bytes a tensor has where it is stored; no file has more than 2^63."""
+    nbytes = -(-math.prod(dims) * NARROW.get(dtype_name(d), 8 * d.itemsize) // 8)
+    if not 0 <= nbytes < 1 << 63:
+        raise ArchiveError("its shape is that of no stored tensor", facts=[str(tuple(dims))[:60]])
+    return nbytes
 
 
 def to_dense(sparse: SparseTensorProto, beside: Beside) -> Array:
@@ -111,7 +114,7 @@ def to_dense(sparse: SparseTensorProto, beside: Beside) -> Array:
     """
     values, indices = to_array(sparse.values, beside), to_array(sparse.indices, beside)
     shape, where = tuple(sparse.dims), f"tensor {sparse.values.name[:60]!r}"
-    nbytes = math.prod(map(abs, shape)) * values.dtype.itemsize
+    nbytes = stored_bytes(shape, values.dtype)
     if nbytes > default_bytes():
         raise MemoryLimitError(
             f"a sparse tensor would have {nbytes:,} bytes", where=where,
@@ -129,3 +132,21 @@ def to_dense(sparse: SparseTensorProto, beside: Beside) -> Array:
     except (ValueError, IndexError, OverflowError, MemoryError) as error:
         raise ArchiveError(f"a sparse tensor does not fit: {error}", where=where) from None
     return dense
+
+
+def constant_array(attributes: Mapping[str, Any]) -> Array:
+    """Return the array of a Constant node, whatever attribute holds it."""
+    if len(attributes) != 1:
+        raise ArchiveError("a Constant has one attribute", need=f"one, got {len(attributes)}")
+    ((key, value),) = attributes.items()
+    dtypes = {
+        "value_float": "float32", "value_floats": "float32", "value_int": "int64",
+        "value_ints": "int64", "value_string": "str", "value_strings": "str",
+    }  # fmt: skip
+    if key == "value":
+        return np.asarray(value)
+    if key == "sparse_value":
+        return np.asarray(value)
+    if key not in dtypes:
+        raise ArchiveError(f"a Constant has no attribute {key[:60]!r}")
+    return np.array(value, as_dtype(dtypes[key]))

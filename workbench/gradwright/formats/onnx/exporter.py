@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import GraphError, UnsupportedOpError
-from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, ancestors, member
+from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, member, ordered
 from ...spec import TensorSpec
 from .functions import Functions
 from .node import CALLED
@@ -51,7 +51,7 @@ def export_graph(
         )
     graph.settle()
     chosen = _chosen(graph, outputs)
-    nodes = ancestors(chosen)
+    nodes, _ = ordered(chosen)
     nodes += _telling_sizes(graph, nodes)
     if opset == "lowest":
         written, problem = _lowest(graph, nodes, chosen, newest), None

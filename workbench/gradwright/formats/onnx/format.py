@@ -125,6 +125,7 @@ def _sparse(proto: Field) -> tuple[str, TensorRange]:
     if parts.keys() != {1, 2}:
         raise ArchiveError("a sparse tensor has no values, or no indices")
     (name, values), (_, indices) = parts[1], parts[2]
+    stored_bytes(shape, values.dtype)
     return name, TensorRange(values.dtype, tuple(shape), values.ranges + indices.ranges, "sparse")
 
 

@@ -42,8 +42,11 @@ class Functions:
         self._called, self._constants, self._outputs = called, constants, set(outputs)
         self._known: dict[bytes, FunctionProto] = {}
         self._taken: collections.Counter[tuple[str, str]] = collections.Counter()
-        for scope in sorted(self._scopes(), key=lambda s: (-s.count("/"), s)):
-            self._gather(scope)
+        scopes = self._scopes()
+        for name, home in self._homes.items():
+            self._homes[name] = _nearest(home, scopes)
+        for scope in sorted(scopes, key=lambda s: (-s.count("/"), s)):
+            self._gather(scope, _nearest(scope.rpartition("/")[0], scopes))
 
     @property
     def made(self) -> list[FunctionProto]:
@@ -58,14 +61,15 @@ class Functions:
             found.update("/".join(parts[:i]) for i in range(1, len(parts) + 1))
         return found if self._called is None else found & self._called.keys()
 
-    def _gather(self, scope: str) -> None:
+    def _gather(self, scope: str, outer: str) -> None:
         """Put a call in the place of a scope's nodes, if one place is enough for them."""
-        homes, outer = self._homes, scope.rpartition("/")[0]
+        homes = self._homes
         inside = [n for n in self.nodes if homes[n.name] == scope]
         chosen = {n.name for n in inside}
         before: list[NodeProto] = []
         after: list[NodeProto] = []
-        tainted, started = {name for n in inside for name in n.output}, False
+        tainted = {name for n in inside for name in n.output}
+        started = False
         for node in self.nodes:
             if node.name in chosen:
                 started = True
@@ -146,6 +150,13 @@ def _body(
     _rename(made.node, own)
     made.output.extend(map(own, outputs))
     return made
+
+
+def _nearest(scope: str, scopes: set[str]) -> str:
+    """Return a scope, or the first around it, that is one of some."""
+    while scope and scope not in scopes:
+        scope = scope.rpartition("/")[0]
+    return scope
 
 
 def _reads_back(node: NodeProto, after: Sequence[NodeProto]) -> bool:

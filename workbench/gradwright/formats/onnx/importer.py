@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,12 @@ from ...errors import ArchiveError, GradwrightError
 from ...graph import Constant, Graph, Tensor, active_graph
 from ...ops.core.identity import Identity
 from ...rewrite.recognition import recognize
-from ...spec import AnyDim, Dim, TensorSpec, is_floating, known_spec
-from ...spec import dtype as as_dtype
-from ...spec.containers import ContainerSpec, OptionalSpec, SequenceSpec
+from ...spec import TensorSpec, is_floating, known_spec
+from ...spec.containers import ContainerSpec
+from ...spec.one_of import OneOf
 from ..foreign import Reader
-from .dtypes import from_element_type, to_array, to_dense
+from .declarations import Shapes, clean_name, distinct, input_specs
+from .dtypes import constant_array, to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
 from .limits import check_limits
@@ -32,11 +32,11 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import CALLED, ONNX, UNFIT, OnnxNode, check_rank
+from .node import CALLED, ONNX, UNFIT, OnnxNode
 from .schemas import check_node
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
+    from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 Array = np.ndarray[Any, Any]
 Value = Any
@@ -47,46 +47,34 @@ def import_model(
     source: Any,
     trainable: bool = False,
     recognized: Collection[str] = (),
-    names: dict[str, Tensor] | None = None,
+    shapes: Shapes | None = None,
 ) -> Graph:
     """Return the graph of a model, in which what is written out of some kinds is one op each.
 
-    ``names`` gets the tensors that the names of the model stand for.
+    Its inputs have the ``shapes`` where these are given.
     """
     proto, beside = read_model(source)
     model = Model(proto, beside)
     check_limits(model)
     model.refuse_unknown()
-    graph = Graph(clean_name(proto.graph.name) or "onnx")
+    graph = Graph(clean_name(proto.graph.name or "onnx"))
     CALLED[graph] = {}
     scope = Scope(model, graph, trainable=trainable)
     with graph:
         scope.enter(proto.graph)
-        outputs = {info.name for info in proto.graph.output}
-        computed = outputs - {i.name for i in proto.graph.input} - scope.values.keys()
-        scope.reserved = set(map(clean_name, computed))
-        for info in proto.graph.input:
-            if info.name not in scope.values:
-                scope.values[info.name] = _placeholder(scope, info)
-        scope.build(proto.graph.node, outputs)
-        results = [scope.name_output(info.name) for info in proto.graph.output]
+        inputs = [info for info in proto.graph.input if info.name not in scope.values]
+        outputs = [info.name for info in proto.graph.output]
+        scope.labels = distinct([*(info.name for info in inputs), *outputs], clean_name)
+        scope.exact = {n for n in _names_of(proto.graph) if n == clean_name(n)}
+        for name, spec in input_specs(inputs, shapes or {}).items():
+            scope.values[name] = _placeholder(graph, scope.labels[name], spec)
+        scope.build(proto.graph.node, set(outputs))
+        results = [scope.name_output(name) for name in outputs]
+    named_there = scope.values.items()
+    graph.known_as = {name: value for name, value in named_there if isinstance(value, Tensor)}
     if recognized:
         recognize(graph, recognized, outputs=[t for t in results if t is not None])
-    if names is not None:
-        names.update({n: v for n, v in scope.values.items() if isinstance(v, Tensor)})
     return graph
-
-
-def clean_name(name: str) -> str:
-    """Return a name that a graph takes: printable, without ``:`` and empty parts.
-
-    >>> from gradwright.formats.onnx.importer import clean_name
-    >>> clean_name("/encoder/layer.0//MatMul:0")
-    'encoder/layer.0/MatMul_0'
-    """
-    text = "".join(c if c.isprintable() else "_" for c in name.replace(":", "_"))
-    text = "/".join(part for part in text.split("/") if part)
-    return "rng_" if text == "rng" else text
 
 
 class Scope:
@@ -104,10 +92,14 @@ class Scope:
         self.model, self.graph, self.parent, self.trainable = model, graph, parent, trainable
         self.versions = model.opsets if versions is None else versions
         self.attributes = {} if attributes is None else attributes
-        self.reserved: set[str] = set()
-        """Names of what the model computes as outputs, which no other node takes."""
+        self.labels: dict[str, str] = {}
+        """Inputs and outputs of the model, and what they are called, as nothing else is."""
+        self.exact: set[str] = set()
+        """Names that stay as they are, before others are cleaned to the same."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.values: dict[str, Value] = {}
+        self.initial: set[str] = set()
+        """Names of initializers; what Constant nodes hold is not among them."""
         if self.depth > MAX_DEPTH:
             raise ArchiveError(f"sub-graphs or functions nest deeper than {MAX_DEPTH}")
 
@@ -115,6 +107,7 @@ class Scope:
 
     def enter(self, proto: GraphProto) -> None:
         """Take the stored tensors of a graph."""
+        self.initial |= {tensor.name for tensor in proto.initializer}
         for tensor in proto.initializer:
             self.define(tensor.name, to_array(tensor, self.model.beside))
         for sparse in proto.sparse_initializer:
@@ -149,7 +142,8 @@ class Scope:
     def _stored(self, name: str, array: Array) -> Tensor:
         with self.graph, self.graph._at_top():
             label = self.free_name(name)
-            if self.trainable and array.ndim and is_floating(array.dtype):
+            is_weight = array.size > 1 or name in self.initial  # one number by itself is none
+            if self.trainable and array.ndim and is_floating(array.dtype) and is_weight:
                 return self.graph.variable(label, init=array)
             tensor = self.graph._source(Constant(), label, known_spec(array))
             self.graph.values.commit({tensor.name: array})  # as it lies, be that in a file
@@ -157,11 +151,11 @@ class Scope:
 
     def free_name(self, name: str) -> str:
         """Return a clean name that nothing in the scope has that is being built."""
-        graph, base = self.graph, clean_name(name) or "value"
+        graph, base = self.graph, clean_name(name)
         inside = len(graph._full_name("x")) - 1
-        free = graph._free_name(base)[inside:]
-        while free in self.reserved:
-            free = graph._free_name(base)[inside:]
+        theirs, exact = self.labels.values(), () if base == name else self.exact
+        while (free := graph._free_name(base)[inside:]) in theirs or free in exact:
+            pass
         return free
 
     # -- nodes -----------------------------------------------------------------------------------
@@ -186,16 +180,19 @@ class Scope:
         attributes = attribute_values(proto, self.attributes, self.model.beside)
         domain = normal_domain(proto.domain)
         if proto.op_type == "Constant" and not domain:
-            self.define(proto.output[0], _constant(attributes))
+            self.define(proto.output[0], constant_array(attributes))
             return
         name = proto.name
+        results = list(proto.output)
+        while results and not results[-1]:  # as if it were not there
+            results.pop()
         node = OnnxNode(
             proto.op_type,
             self.versions.get(domain, 0),
             attributes,
-            tuple(n != "" and n in used for n in proto.output),
+            tuple(n != "" and n in used for n in results),
             domain,
-            name or (proto.output[0] if proto.output else ""),
+            name or next(filter(None, results), ""),
             self,
         )
         reader = ONNX.find_added(node)  # what a user says goes before the model
@@ -219,7 +216,7 @@ class Scope:
         ys = ys if isinstance(ys, (tuple, list)) else (ys,)
         if len(ys) < len(node.wanted) and any(node.wanted[len(ys) :]):
             raise ArchiveError(f"{len(node.wanted)} outputs are read", need=f"{len(ys)} at most")
-        for output, y in zip(proto.output, ys, strict=False):
+        for output, y in zip(results, ys, strict=False):
             if output:
                 self.define(output, y)
 
@@ -229,9 +226,8 @@ class Scope:
         for i in reader.values:
             if i < len(xs) and isinstance(xs[i], Tensor):
                 settled[i] = fold(xs[i], reader.takes_dims)
-                if settled[i] is None:
-                    break
-        else:
+        known = all(s is not None for s, x in zip(settled, xs, strict=True) if x is not None)
+        if known and not self._waits(reader, node, xs):
             return reader(node, *settled)
         late = OnnxOp(
             op_type=node.op_type,
@@ -242,6 +238,19 @@ class Scope:
         )
         tensors = [self.graph.constant(x) if isinstance(x, np.ndarray) else x for x in xs]
         return late(*tensors)
+
+    @staticmethod
+    def _waits(reader: Reader, node: OnnxNode, xs: Sequence[Value]) -> bool:
+        """Tell whether only a run tells the sizes or ranks that say what a node is.
+
+        A node with sub-graphs does not wait: their nodes do.
+        """
+        specs = [x.spec if isinstance(x, Tensor) else x for x in xs]
+        if reader.waits is not None and reader.waits(node, *specs):
+            return True
+        return any(isinstance(s, OneOf) for s in specs) and not any(
+            hasattr(value, "node") for value in node.attributes.values()
+        )
 
     # -- functions and sub-graphs ----------------------------------------------------------------
 
@@ -306,16 +315,16 @@ class Scope:
     def name_output(self, name: str) -> Tensor | None:
         """Give an output of the model its name; returns the tensor that has it."""
         tensor = self.tensor(name)
-        wanted = clean_name(name)
+        wanted = self.labels[name]
         if tensor is None or tensor.name == wanted:
             return tensor
-        if wanted in self.graph:
-            wanted = self.free_name(name)
-        node = tensor.node
-        if node.kind == "array" and tensor.index == 0 and node.name not in self.reserved:
+        node, theirs = tensor.node, self.labels.values()
+        if node.kind == "array" and tensor.index == 0 and node.name not in theirs:
             self.graph.rename(tensor, wanted)
             return tensor
-        return Identity()(tensor, name=wanted)  # type: ignore[no-any-return]
+        made: Tensor = Identity()(tensor, name=wanted)
+        self.values[name] = made
+        return made
 
 
 @contextlib.contextmanager
@@ -331,64 +340,18 @@ def named(graph: Graph, name: str) -> Iterator[None]:
         graph.rename(inside[0].outputs[0], full)
 
 
-def _placeholder(scope: Scope, info: ValueInfoProto) -> Tensor:
+def _placeholder(graph: Graph, label: str, spec: TensorSpec) -> Tensor:
     """Declare an input of the model."""
-    label = scope.free_name(info.name)
-    spec = spec_of_type(info.type, info.name)
-    if isinstance(spec, ContainerSpec):
-        return scope.graph.placeholder(label, spec)
-    return scope.graph.placeholder(label, spec.shape, spec.dtype)
+    if isinstance(spec, ContainerSpec | OneOf):
+        return graph.placeholder(label, spec)
+    return graph.placeholder(label, spec.shape, spec.dtype)
 
 
-def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
-    """Return the spec of a type: a tensor, a sequence of tensors, or an optional of these."""
-    if proto.HasField("sequence_type"):
-        item = proto.sequence_type.elem_type
-        shape = item.tensor_type.shape
-        if not item.tensor_type.HasField("shape") or not shape.dim:  # models state [] for any
-            return SequenceSpec(None, from_element_type(item.tensor_type.elem_type))
-        inner = spec_of_type(item, name)
-        return SequenceSpec(inner.shape, inner.dtype)
-    if proto.HasField("optional_type"):
-        return OptionalSpec(spec_of_type(proto.optional_type.elem_type, name))
-    if not proto.HasField("tensor_type"):
-        raise ArchiveError(f"the input {name[:60]!r} is no tensor", need="tensors and sequences")
-    tensor = proto.tensor_type
-    if not tensor.HasField("shape"):
-        raise ArchiveError(
-            f"the rank of the input {name[:60]!r} is not stated",
-            hint="onnx.shape_inference, or state its shape in the model",
-        )
-    check_rank(len(tensor.shape.dim))
-    dims: list[AnyDim] = []
-    for axis, d in enumerate(tensor.shape.dim):
-        if d.HasField("dim_value"):
-            if d.dim_value < 0:
-                raise ArchiveError(f"the input {name[:60]!r} has the size {d.dim_value}")
-            dims.append(d.dim_value)
-        else:
-            symbol = re.sub(r"\W", "_", d.dim_param, flags=re.ASCII)
-            symbol = symbol if symbol.isidentifier() else f"{name}_{axis}"
-            dims.append(Dim.symbol(re.sub(r"\W", "_", symbol, flags=re.ASCII)))
-    return TensorSpec(dims, from_element_type(tensor.elem_type))
-
-
-def _constant(attributes: Mapping[str, Any]) -> Array:
-    """Return the array of a Constant node, whatever attribute holds it."""
-    if len(attributes) != 1:
-        raise ArchiveError("a Constant has one attribute", need=f"one, got {len(attributes)}")
-    ((key, value),) = attributes.items()
-    dtypes = {
-        "value_float": "float32", "value_floats": "float32", "value_int": "int64",
-        "value_ints": "int64", "value_string": "str", "value_strings": "str",
-    }  # fmt: skip
-    if key == "value":
-        return np.asarray(value)
-    if key == "sparse_value":
-        return np.asarray(value)
-    if key not in dtypes:
-        raise ArchiveError(f"a Constant has no attribute {key[:60]!r}")
-    return np.array(value, as_dtype(dtypes[key]))
+def _names_of(proto: GraphProto) -> set[str]:
+    """Return all names that a graph gives, to tensors and to nodes."""
+    tensors = (*proto.input, *proto.output, *proto.initializer)
+    outputs = (name for node in proto.node for name in node.output)
+    return {*(t.name for t in tensors), *(node.name for node in proto.node), *outputs}
 
 
 def _holder(attribute: AttributeProto) -> NodeProto:

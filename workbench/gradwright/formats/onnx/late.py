@@ -11,6 +11,7 @@ from ...errors import ArchiveError, GradwrightError, ShapeError, UnsupportedOpEr
 from ...graph.expand import expanded_specs, expansion
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
+from ...spec.one_of import OneOf
 from ..foreign import Outputs, Reader
 from .node import ONNX, UNFIT, OnnxNode, known_value, like_first
 
@@ -53,10 +54,13 @@ class OnnxOp(Op):
 
     def _settled(self, xs: Sequence[Any]) -> list[Any] | None:
         """Return the inputs with arrays in place of those that are known, if all are."""
-        out = list(xs)
+        out, waits = list(xs), self.reader.waits
+        specs = [getattr(x, "spec", x) for x in xs]
+        if any(isinstance(s, OneOf) for s in specs) or (waits and waits(self.node, *specs)):
+            return None
         for i in self.reader.values:
             if i < len(xs) and xs[i] is not None:
-                out[i] = known_value(getattr(xs[i], "spec", xs[i]))
+                out[i] = known_value(specs[i])
                 if out[i] is None:
                     return None
         return out

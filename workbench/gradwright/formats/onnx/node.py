@@ -13,6 +13,7 @@ from ...errors import ArchiveError
 from ...op import Op, find_op
 from ...spec import Dim, TensorSpec
 from ...spec import dtype as as_dtype
+from ...spec.one_of import one_of
 from ..foreign import Dialect, Foreign
 from .dtypes import from_element_type
 
@@ -84,6 +85,18 @@ def open_dims(rank: int, dtype: Any) -> TensorSpec:
     """Return a spec of a rank, its sizes known only when run."""
     check_rank(rank)
     return TensorSpec([Dim.fresh("onnx") for _ in range(rank)], dtype)
+
+
+MOST = 8
+"""Axes that a tensor is taken to have at most where nothing tells."""
+
+
+def open_ranks(values: TensorSpec, rank: Callable[[int], int], dtype: Any) -> TensorSpec:
+    """Return a spec of the rank that the number of ``values`` makes: of any where that is open."""
+    if values.is_concrete:
+        return open_dims(rank(values.size), dtype)
+    ranks = {r for n in range(MOST + 1) if 0 <= (r := rank(n)) <= MOST}
+    return one_of([open_dims(r, dtype) for r in sorted(ranks)])
 
 
 def like_first(node: OnnxNode, x: TensorSpec, *others: TensorSpec | None) -> list[TensorSpec]:

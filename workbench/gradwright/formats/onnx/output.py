@@ -16,6 +16,7 @@ import numpy as np
 from ...op import Op
 from ...spec import AnyDim, Dim, TensorSpec, kind, promote_all
 from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
+from ...spec.one_of import OneOf
 from ...spec.rounding import rounded
 from .dtypes import element_type
 from .model import names_read
@@ -132,6 +133,8 @@ class Output:
 
     def see(self, name: str, spec: TensorSpec) -> None:
         """Remember which tensors have sizes that are symbols."""
+        if isinstance(spec, OneOf):
+            return
         for axis, d in enumerate(spec.shape):
             if isinstance(d, Dim) and str(d).isidentifier():
                 self.symbols.setdefault(str(d), (name, axis))
@@ -312,6 +315,8 @@ def type_of(spec: TensorSpec) -> TypeProto:
         dims = None if spec.item_shape is None else [_size(d) for d in spec.item_shape]
         item = helper.make_tensor_type_proto(element_type(spec.item_dtype), dims)
         return helper.make_sequence_type_proto(item)
+    if isinstance(spec, OneOf):
+        return helper.make_tensor_type_proto(element_type(spec.dtype), None)
     dims = [_size(d) for d in spec.shape]
     return helper.make_tensor_type_proto(element_type(spec.dtype), dims)
 

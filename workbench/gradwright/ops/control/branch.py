@@ -19,8 +19,7 @@ from ...graph.build import owner_of
 from ...graph.expand import infer_nodes, refit, stand_in
 from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr, seams
 from ...spec import Dim, TensorSpec
-from ...spec.containers import ContainerSpec
-from ...spec.containers import join as join_containers
+from ...spec.one_of import may_be, one_of
 from .body import Body, flatten, same_structure, scratch
 from .steps import apart
 
@@ -35,6 +34,7 @@ class Cond(Op):
     returns = ("*results",)
     follows_mode = True
     by_reference = "so"
+    takes_ranks = True
     onnx = OnnxRule("If", since=13)
     then_branch: SubGraph = attr(doc="What runs when pred is true.")
     else_branch: SubGraph = attr(doc="What runs when pred is false.")
@@ -46,10 +46,13 @@ class Cond(Op):
                 "pred decides between two branches", need="bool[]", hint="(x > 0).any()"
             )
         for x, stated in zip(xs, self.then_branch.inputs, strict=True):
-            if x.dtype != stated.dtype or x.rank != stated.rank:
+            if not may_be(x, stated.spec):
                 raise DTypeError(f"the branches take {stated.spec}, got {x}", hint="gw.cast")
         found: list[list[TensorSpec] | GradwrightError] = []
-        for branch in (self.then_branch, self.else_branch):
+        branches = self.then_branch, self.else_branch
+        if pred.value is not None and not isinstance(pred.value.item(), Dim):
+            branches = (self.chosen(pred.value),) * 2
+        for branch in branches:
             try:
                 found.append(infer_nodes(branch, xs))
             except GradwrightError as error:
@@ -155,14 +158,11 @@ def taken(pred: Any) -> str:
 
 def _join(a: TensorSpec, b: TensorSpec) -> TensorSpec:
     """Return the spec of a value that is either; sizes that differ are known only at run time."""
-    if isinstance(a, ContainerSpec):
-        return join_containers(a, b)
-    if a.dtype != b.dtype or a.rank != b.rank:
-        raise ShapeError(
-            "branches return different tensors", need="equal rank and dtype", facts=[f"{a} and {b}"]
+    if a.dtype != b.dtype:
+        raise DTypeError(
+            "branches return different tensors", need="equal dtypes", facts=[f"{a} and {b}"]
         )
-    dims = [p if p == q else Dim.fresh("cond") for p, q in zip(a.shape, b.shape, strict=True)]
-    return TensorSpec(dims, a.dtype)
+    return one_of([a.bare(), b.bare()])
 
 
 def _differentiate(
@@ -185,9 +185,9 @@ def cond(
     """Return ``then_fn(*operands)`` if ``pred`` holds when run, else ``else_fn(*operands)``.
 
     ``pred`` is bool[]. Both functions build graph, and may use tensors from outside. They return
-    tensors, or nested lists, tuples and dicts of them, in one structure and of equal rank and
-    dtype; shapes may differ. Only the chosen branch runs, and gradients of every order flow
-    through it.
+    tensors, or nested lists, tuples and dicts of them, in one structure and of equal dtype; shapes
+    may differ, and ranks. Only the chosen branch runs, and gradients of every order flow through
+    it.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

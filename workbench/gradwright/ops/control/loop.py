@@ -71,7 +71,7 @@ class While(LoopOp):
             found = yield [np.array(at), *now, *captured]
             assert found is not None
             go, now = bool(found[0]), list(found[1 : 1 + n])
-            check_carry(names, start, now, at)
+            check_carry(names, start, now, at, self.changing)
             for result, y in zip(results, found[1 + n :], strict=True):
                 result.put(at, y)
             at += 1
@@ -123,6 +123,7 @@ def while_loop(
     init: Any,
     *,
     max_steps: int | None = None,
+    free_shapes: bool = False,
     name: str | None = None,
 ) -> Any:
     """Apply ``body_fn`` as long as ``cond_fn`` holds; returns what ``init`` has become.
@@ -134,7 +135,8 @@ def while_loop(
     run to run without compiling anything anew, and gradients of every order flow through: the
     carries of all steps are kept for them, if any is asked for.
 
-    Raises ShapeError or DTypeError where a step changes what a carry is.
+    Raises DTypeError where a step changes the dtype of a carry, ShapeError where it changes its
+    shape; with ``free_shapes`` it may, and even its rank, through which no gradient flows.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -145,7 +147,7 @@ def while_loop(
     [243.0, 405.0]
     """
     _check_limit(max_steps)
-    traced = Traced("while_loop", init, ())
+    traced = Traced("while_loop", init, (), free_shapes)
 
     def step(body: Body, carry: Any, items: Sequence[Tensor]) -> Any:
         new = body_fn(carry)
@@ -164,13 +166,14 @@ def loop(
     *,
     trip: Any = None,
     go: Any = True,
+    free_shapes: bool = False,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """Apply ``body_fn(step, carry) -> (go, carry, ys)`` as ONNX's Loop does.
 
     Stops when ``go`` is false or after ``trip`` steps, whichever comes first; both may be tensors.
     Returns the last carry and the results of all steps stacked, ``f32[steps, ...]``, a size that is
-    known only when it has run.
+    known only when it has run. With ``free_shapes`` a step may change shapes of carries, and ranks.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -179,7 +182,7 @@ def loop(
     >>> g.output({"n": 4}, powers)[powers.name].tolist()
     [1.0, 2.0, 4.0, 8.0]
     """
-    traced = Traced("loop", init, [trip, go])
+    traced = Traced("loop", init, [trip, go], free_shapes)
 
     def step(body: Body, carry: Any, items: Sequence[Tensor]) -> Any:
         made = body_fn(body.inputs[0], carry)
@@ -200,6 +203,7 @@ def _add(
     op = While(
         body=body.closed(list(body.graph.captures)),
         n_carry=len(traced.carries),
+        changing=traced.changing,
         max_steps=max_steps,
     )
     limit = None if trip is None else traced.tensor(trip)

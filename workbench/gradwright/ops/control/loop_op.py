@@ -17,6 +17,7 @@ from ...op import ZERO, Cotangent, NotDifferentiable, Op, attr, seams
 from ...spec import AnyDim, Dim, TensorSpec, shapes_differ
 from ...spec.containers import ContainerSpec, SequenceSpec
 from ...spec.containers import join as join_containers
+from ...spec.one_of import OneOf, may_be, one_of, options
 from ..core.choice import Where
 from ..core.elementwise import Add
 from ..core.like import ZerosLike
@@ -35,8 +36,10 @@ class LoopOp(Op, abstract=True):
     namespace = "control"
     follows_mode = True
     by_reference = "so"
+    takes_ranks = True
     body: SubGraph = attr(doc="One step: (number, *carries, *items, *captured) -> results.")
     n_carry: int = attr(doc="How many tensors go from step to step.")
+    changing: tuple[int, ...] = attr((), doc="Carries whose shape may change from step to step.")
     listed: tuple[bool, ...] = attr((), doc="Which results are sequences instead of stacked.")
     record: bool = attr(True, doc="Whether the carries of each step are kept for the gradient.")
     training: bool | None = attr(None, doc="Mode of random ops inside; None follows the run.")
@@ -86,8 +89,12 @@ class LoopOp(Op, abstract=True):
     def fitted(self, specs: Sequence[TensorSpec]) -> Op:
         carries, scanned, captured = self.split(specs)
         kept = [
-            join_containers(c, t.spec) if isinstance(c, ContainerSpec) else bare(c)
-            for c, t in zip(carries, self.body.inputs[1:], strict=False)
+            t.spec
+            if j in self.changing
+            else join_containers(c, t.spec)
+            if isinstance(c, ContainerSpec)
+            else c.bare()
+            for j, (c, t) in enumerate(zip(carries, self.body.inputs[1:], strict=False))
         ]
         body = refit(self.body, [NUMBER, *kept, *map(item_of, scanned), *captured])
         return self if body is self.body else self.replace(body=body)
@@ -128,36 +135,40 @@ class LoopOp(Op, abstract=True):
         captured: Sequence[TensorSpec],
     ) -> tuple[list[TensorSpec], list[TensorSpec]]:
         """Return the specs of the carries, and of all results of one step."""
-        now = [bare(c) for c in carries]
+        start = now = [c.bare() for c in carries]
         needed = len(self.body.inputs)
         if 1 + len(now) + len(items) + len(captured) != needed:
             raise ShapeError(f"a step takes {needed - 1} tensors, got {needed - 1}")
         given = [NUMBER, *now, *items, *captured]
         for stated, x in zip(self.body.inputs, given, strict=True):
-            if x.dtype != stated.dtype or x.rank != stated.rank:
+            if not may_be(x, stated.spec):
                 raise DTypeError(f"a step takes {stated.spec} as {stated.name!r}, got {x}")
-        for _ in range(8):  # a sequence may turn out to hold items of several sizes
+        for _ in range(8):  # what changes may take several steps to show all that it becomes
             found = infer_nodes(self.body, [NUMBER, *now, *items, *captured])
             after = found[self.lead : self.lead + self.n_carry]
             settled = [
-                join_containers(a, b) if isinstance(a, ContainerSpec) else a
-                for a, b in zip(now, after, strict=True)
+                join_containers(a, b)
+                if isinstance(a, ContainerSpec)
+                else either(start[j], a, b)
+                if j in self.changing
+                else a
+                for j, (a, b) in enumerate(zip(now, after, strict=True))
             ]
             if settled == now:
                 break
             now = settled
-        for name, a, b in zip(self.carry_names, now, after, strict=True):
+        for j, (name, a, b) in enumerate(zip(self.carry_names, now, after, strict=True)):
             if a.dtype != b.dtype:
                 raise DTypeError(
                     f"the carry {name!r} starts as {a} and is {b} after a step",
                     need="one dtype in all steps",
                     hint="gw.cast what it starts with, or what a step returns",
                 )
-            if shapes_differ(a.shape, b.shape):
+            if j not in self.changing and (not may_be(a, b) or shapes_differ(a.shape, b.shape)):
                 raise ShapeError(
                     f"the carry {name!r} starts as {a} and is {b} after a step",
                     need="one shape in all steps",
-                    hint="pad it to its largest size, or collect pieces in a gw.sequence",
+                    hint="free_shapes=True, or collect pieces in a gw.sequence",
                 )
         return now, found
 
@@ -174,8 +185,12 @@ class LoopOp(Op, abstract=True):
             if isinstance(y, ContainerSpec):
                 raise DTypeError(f"a step returns {y} as a result", need="a tensor, or a carry")
             stacked.append(collected(y, length, self.is_listed(i)))
-        tape = [c for c in carries if self.record and not isinstance(c, ContainerSpec)]
-        return (*carries, *stacked, *(collected(c, length, listed_tape) for c in tape))
+        tape = [
+            collected(c, length, listed_tape or j in self.changing)
+            for j, c in enumerate(carries)
+            if self.record and not isinstance(c, ContainerSpec)
+        ]
+        return (*carries, *stacked, *tape)
 
     # -- gradient --------------------------------------------------------------------------------
 
@@ -259,9 +274,9 @@ def _pulled(
 ) -> Tensor:
     """Return the cotangent of one input of a sub-graph, of whose outputs some have cotangents."""
     scratch = Graph("gradient", scratch=True)
-    own = [stand_in(scratch, f"x{i}", bare(t.spec)) for i, t in enumerate(sub.inputs)]
+    own = [stand_in(scratch, f"x{i}", t.spec.bare()) for i, t in enumerate(sub.inputs)]
     ys = dict(zip(sub.outputs, inline(sub, scratch, own), strict=True))
-    gs = [stand_in(scratch, f"g{i}", bare(t.spec)) for i, t in enumerate(ends)]
+    gs = [stand_in(scratch, f"g{i}", t.spec.bare()) for i, t in enumerate(ends)]
     found = seams.gradients([ys[t] for t in ends], [own[wrt]], gs, unreachable="zero")
     (made,) = inline(SubGraph([*own, *gs], found), graph, [*xs, *ends.values()])
     return made
@@ -274,14 +289,35 @@ def item_of(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(spec.shape[1:], spec.dtype)
 
 
-def bare(spec: TensorSpec) -> TensorSpec:
-    """Return a spec without the value, which changes from step to step."""
-    return spec.with_shape(spec.shape)
+def either(start: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    """Return what a carry is that began as ``start``, if it may be ``a``, and ``b`` after a step.
+
+    Sizes that a step changes are new ones, made once.
+    """
+    if a.dtype != b.dtype:  # which is refused elsewhere
+        return a
+    known = {d for s in options(start) for d in s.shape}
+    own = {d for s in options(a) for d in s.shape if _is_open(d)} - known
+    after = [
+        s.with_shape(
+            [Dim.fresh("either") if _is_open(d) and d not in known | own else d for d in s.shape]
+        )
+        for s in options(b)
+    ]
+    return one_of([a, *after], own)
+
+
+def _is_open(d: AnyDim) -> bool:
+    return isinstance(d, Dim) and d.is_open
 
 
 def collected(spec: TensorSpec, length: AnyDim, listed: bool) -> TensorSpec:
     """Return the spec of one result of all steps."""
+    if isinstance(spec, OneOf):
+        if listed:
+            return SequenceSpec(None, spec.dtype)
+        return one_of([collected(s, length, False) for s in spec.options])
     if listed:  # a size that one step makes up may be another in the next
-        dims = [None if isinstance(d, Dim) and d.is_open else d for d in spec.shape]
+        dims = [None if _is_open(d) else d for d in spec.shape]
         return SequenceSpec(dims, spec.dtype)
     return TensorSpec((length, *spec.shape), spec.dtype)

@@ -26,6 +26,7 @@ def scan(
     length: AnyDim | None = None,
     reverse: bool = False,
     axis: int = 0,
+    free_shapes: bool = False,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """Apply ``fn(carry, x) -> (carry, y)`` along an axis; returns the last carry and all y stacked.
@@ -39,7 +40,8 @@ def scan(
     step. The gradient is a scan the other way: it keeps the carries and results of all steps, and
     computes again what else it needs of a step. So what is dear to compute belongs into y.
 
-    Raises ShapeError or DTypeError where a step changes what the carry is.
+    Raises DTypeError where a step changes the dtype of a carry, ShapeError where it changes its
+    shape; with ``free_shapes`` it may, and even its rank, through which no gradient flows.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -48,7 +50,7 @@ def scan(
     >>> g.output({"x": [1.0, 2.0, 3.0, 4.0]}, sums)[sums.name].tolist()
     [1.0, 3.0, 6.0, 10.0]
     """
-    return _scan(fn, init, xs, length, reverse, axis, False, name)
+    return _scan(fn, init, xs, length, reverse, axis, False, free_shapes, name)
 
 
 @advised
@@ -94,7 +96,7 @@ def map_items(fn: Callable[..., Any], *items: Any, name: str | None = None) -> A
         own = iter(xs)
         return None, fn(*(next(own) if isinstance(x, Tensor) and x in chosen else x for x in items))
 
-    return _scan(step, None, scanned, None, False, 0, True, name)[1]
+    return _scan(step, None, scanned, None, False, 0, True, False, name)[1]
 
 
 def _scan(
@@ -105,11 +107,12 @@ def _scan(
     reverse: bool,
     axis: int,
     listed: bool,
+    free_shapes: bool,
     name: str | None,
 ) -> tuple[Any, Any]:
     given: list[Any] = []
     rebuild_x = flatten(xs, given)
-    traced = Traced("scan", init, given)
+    traced = Traced("scan", init, given, free_shapes)
     with traced.owner:
         scanned = [_to_front(traced.tensor(x), axis) for x in given]
     if length is None and not scanned:
@@ -128,6 +131,7 @@ def _scan(
     op = Scan(
         body=body.closed(list(body.graph.captures)),
         n_carry=n,
+        changing=traced.changing,
         n_xs=len(scanned),
         reverse=reverse,
         length=length,
@@ -148,6 +152,8 @@ def _to_front(t: Tensor, axis: int) -> Tensor:
 
 
 def _from_front(t: Tensor, axis: int) -> Tensor:
+    if not axis:
+        return t
     at = normalize_axis(axis, t.rank)
     order = [*range(1, t.rank)]
     order.insert(at, 0)

@@ -27,11 +27,12 @@ from ...op import (
 )
 from ...spec import AnyDim, Dim, TensorSpec, differ, known_spec
 from ...spec.containers import ContainerSpec, SequenceSpec
+from ...spec.one_of import OneOf
 from ..core.joining import Concat
 from ..core.like import ShapeOf, ZerosLike
 from ..core.movement import ExpandDims
 from ..core.pullback import reached_from
-from .loop_op import LoopOp, Turns, bare, item_of
+from .loop_op import LoopOp, Turns, item_of
 from .steps import Listing, Stack, check_carry, items_of
 
 
@@ -41,7 +42,8 @@ class Scan(LoopOp):
     c₀ = init,  (cₜ₊₁, yₜ) = body(t, cₜ, xₜ, captured)
 
     Inputs are the carries, what is taken item by item, and what the body captures; outputs the last
-    carries and the stacked results. Raises ShapeError where a carry changes its shape.
+    carries and the stacked results. Raises ShapeError where a carry changes its shape that is not
+    among those that may.
     """
 
     returns = ("*results",)
@@ -96,7 +98,9 @@ class Scan(LoopOp):
         ]
         taped = [j for j in range(n) if given[j].dtype.kind != "O"]
         tape = [
-            Listing(self.reverse) if listed else Stack(count, names[j], into=place)
+            Listing(self.reverse)
+            if listed or j in self.changing
+            else Stack(count, names[j], into=place)
             for j, place in zip(taped if self.record else [], ready, strict=False)
         ]
         for i in order:
@@ -105,7 +109,7 @@ class Scan(LoopOp):
             found = yield [np.array(i), *now, *(s[i] for s in sources), *captured]
             assert found is not None
             now = list(found[:n])
-            check_carry(names, start, now, i)
+            check_carry(names, start, now, i, self.changing)
             for log, y in zip(results, found[n:], strict=True):
                 log.put(i, y)
         specs: Sequence[Any] = (None,) * (len(now) + len(results) + len(tape))
@@ -168,6 +172,9 @@ def pull_steps(
     """Return the cotangents of carries, items and captured tensors, which are ``xs``."""
     if any(isinstance(x.spec, ContainerSpec) for x in xs[: op.n_carry]):
         reason = "a carry is a sequence or an optional; stack what is differentiated"
+        return [NotDifferentiable(reason) if w else ZERO for w in wanted]
+    if any(isinstance(t.spec, OneOf) for t in op.body.inputs[1 : 1 + op.n_carry]):
+        reason = "a carry changes its rank; gw.reshape it to one that stays"
         return [NotDifferentiable(reason) if w else ZERO for w in wanted]
     if not op.record:
         reason = "it was made with record=False, so the carries of its steps are not kept"
@@ -239,11 +246,11 @@ class _Pull:
         taped = [j for j in live if self.g_tape[j] is not ZERO]
 
         graph = Graph("gradient", scratch=True)
-        xs = [stand_in(graph, f"x{i}", bare(t.spec)) for i, t in enumerate(body.inputs)]
+        xs = [stand_in(graph, f"x{i}", t.spec.bare()) for i, t in enumerate(body.inputs)]
         number, own = xs[0], xs[1:]
 
         def like(prefix: str, i: int, t: Tensor) -> Tensor:
-            return stand_in(graph, f"{prefix}{i}", bare(t.spec))
+            return stand_in(graph, f"{prefix}{i}", t.spec.bare())
 
         results = inline(body, graph, xs)[op.lead :]
         g_carry = [like("g_carry", j, own[j]) for j in live]
@@ -274,6 +281,7 @@ class _Pull:
             n_carry=len(live) + len(of_captured),
             n_xs=len(scanned),
             reverse=self.reverse,
+            changing=tuple(i for i, j in enumerate(live) if j in op.changing),
             listed=tuple(isinstance(self.xs[i].spec, ContainerSpec) for i in of_items),
             training=op.training,
         )(
@@ -324,5 +332,5 @@ class _Pull:
 def _closed(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> SubGraph:
     """Return a sub-graph of its own whose inputs may be results of ops here."""
     graph = Graph("gradient", scratch=True)
-    own = [stand_in(graph, f"in{i}", bare(t.spec)) for i, t in enumerate(inputs)]
+    own = [stand_in(graph, f"in{i}", t.spec.bare()) for i, t in enumerate(inputs)]
     return SubGraph(own, inline(SubGraph(inputs, outputs), graph, own))

@@ -91,13 +91,17 @@ def apart(ys: Sequence[Array], xs: Sequence[Array | None]) -> tuple[Array, ...]:
 
 
 def check_carry(
-    names: Sequence[str], start: Sequence[Array], now: Sequence[Array], at: int
+    names: Sequence[str],
+    start: Sequence[Array],
+    now: Sequence[Array],
+    at: int,
+    changing: Sequence[int],
 ) -> None:
-    """Refuse a carry that a step has given another shape."""
-    for name, a, b in zip(names, start, now, strict=True):
-        if a.shape != b.shape or a.dtype != b.dtype:
+    """Refuse a carry that a step has given another shape, unless it may change."""
+    for j, (name, a, b) in enumerate(zip(names, start, now, strict=True)):
+        if a.dtype != b.dtype or (a.shape != b.shape and j not in changing):
             raise ShapeError(
                 f"the carry {name!r} is {spec_of(b)} after step {at}",
                 need=f"{spec_of(a)} in all steps, as it starts",
-                hint="pad it to its largest size, or collect pieces in a gw.sequence",
+                hint="free_shapes=True, or collect pieces in a gw.sequence",
             )

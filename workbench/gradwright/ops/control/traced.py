@@ -13,14 +13,14 @@ from ...spec import TensorSpec
 from ...spec.containers import ContainerSpec
 from ...spec.containers import join as join_containers
 from .body import Body, Rebuild, flatten, same_structure
-from .loop_op import NUMBER, bare
+from .loop_op import NUMBER, either
 
 
 class Traced:
     """A step made from a function, traced until its carries are what they stay."""
 
-    def __init__(self, what: str, init: Any, others: Sequence[Any]) -> None:
-        self.what, self.init = what, init
+    def __init__(self, what: str, init: Any, others: Sequence[Any], free_shapes: bool) -> None:
+        self.what, self.init, self.free_shapes = what, init, free_shapes
         leaves: list[Any] = []
         self.rebuild: Rebuild = flatten(init, leaves)
         self.owner = owner_of(what, [*leaves, *others])
@@ -39,7 +39,7 @@ class Traced:
         self, items: Sequence[TensorSpec], step: Callable[[Body, Any, list[Tensor]], Any]
     ) -> tuple[Body, Any]:
         """Build the body; ``step`` returns (what comes first, new carries, results)."""
-        specs = [bare(t.spec) for t in self.carries]
+        start = specs = [t.spec.bare() for t in self.carries]
         for _ in range(8):
             body = Body(self.owner, "body", self.what)
             body.graph.step = body.input("step", NUMBER)
@@ -59,28 +59,33 @@ class Traced:
             body.outputs = [*map(body.take, first), *after, *map(body.take, collected)]
             body.check()
             settled = [
-                _settle(a, t.spec, free)
-                for a, t, free in zip(specs, after, self._numbers, strict=True)
+                self._settled(begin, a, t.spec, free)
+                for begin, a, t, free in zip(start, specs, after, self._numbers, strict=True)
             ]
             if settled == specs:
                 break
             specs = settled
+        self.changing = tuple(
+            j
+            for j, (s, begin) in enumerate(zip(specs, start, strict=True))
+            if not isinstance(s, ContainerSpec) and s != begin.with_dtype(s.dtype)
+        )
         for i, (t, s) in enumerate(zip(self.carries, specs, strict=True)):
             if self._numbers[i] and t.dtype != s.dtype:
                 self.carries[i] = t.astype(s.dtype)
         return body, rebuild
 
+    def _settled(self, start: TensorSpec, a: TensorSpec, b: TensorSpec, free: bool) -> TensorSpec:
+        """Return what a carry is in all steps, if it may be ``a``, and ``b`` after a step."""
+        if isinstance(a, ContainerSpec):
+            return join_containers(a, b)
+        a = a.with_dtype(b.dtype) if free and not b.by_reference else a
+        return either(start, a, b.bare()) if self.free_shapes else a
+
     def add(self, op: Op, inputs: Sequence[Any], body: Body, name: str | None) -> list[Tensor]:
         """Add the loop and return all its outputs."""
         self.owner.add(op, [*inputs, *body.graph.captures], name)
         return list(self.owner.latest.outputs)
-
-
-def _settle(a: TensorSpec, b: TensorSpec, free: bool) -> TensorSpec:
-    """Return what a carry is from the start, if it is ``b`` after a step."""
-    if isinstance(a, ContainerSpec):
-        return join_containers(a, b)
-    return a.with_dtype(b.dtype) if free and not b.by_reference else a
 
 
 def _names(structure: Any, prefix: str) -> list[str]:

@@ -56,8 +56,8 @@ class Pooling(Op, abstract=True):
         windows = self.windows(x.rank - 2)
         n_out = windows.n_out(x.shape[2:])
         if all(isinstance(n, int) for n in x.shape[2:]):
-            for axis, seen in enumerate(windows.seen(x.shape[2:], False), 2):  # type: ignore[arg-type]
-                if seen.min(initial=1) < 1:
+            for axis, is_blind in enumerate(windows.blind(x.shape[2:]), 2):  # type: ignore[arg-type]
+                if is_blind:
                     raise ShapeError(
                         "a window would see padding only",
                         need=f"less padding on axis {axis}, where the image has {x.shape[axis]}",

@@ -77,6 +77,10 @@ def read_padding(padding: Any, n: int) -> Pads | str:
     return tuple((p, p) for p in per_axis(padding, n, "padding", 0))
 
 
+MOST = 1 << 20
+"""Windows before an image that are looked at one by one."""
+
+
 @dataclass(frozen=True)
 class Windows:
     """How windows slide over images of ``len(kernel)`` axes."""
@@ -219,6 +223,21 @@ class Windows:
             columns = workspace(some.shape, x.dtype)
             columns[...] = some
             yield part, columns.reshape(groups, taps, math.prod(some.shape[n + 1 :]))
+
+    def blind(self, size: Sequence[int]) -> list[bool]:
+        """Tell per axis whether a window sees nothing of the image, whose sizes may be anything.
+
+        One that begins in the image sees something, so those before it tell, and the last one.
+        """
+        found = []
+        for i, (n, m) in enumerate(zip(size, self.n_out(size), strict=True)):
+            before, s, d = self.pads(size)[i][0], int(self.stride[i]), int(self.dilation[i])
+            misses = before > (int(self.kernel[i]) - 1) * d or (int(m) - 1) * s - before >= n
+            if not misses and d > n:  # it may step over the whole image
+                starts = np.arange(min(-(-before // s), int(m), MOST)) * s - before
+                misses = bool((starts % d >= n).any())
+            found.append(bool(m) and misses)
+        return found
 
     def seen(self, size: Sequence[int], padding: bool) -> list[Array]:
         """Return per axis how many elements of the image (and its padding) each window sees."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...errors import ShapeError
 from ...op import AFFINE, LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ...spec import AnyDim, Dim, TensorSpec, dtype, shapes_differ
+from ...spec import AnyDim, Dim, TensorSpec, dtype, larger, shapes_differ
 from ...spec.rounding import rounded
 from .reshape import stated_shape
 
@@ -67,6 +68,21 @@ class Full(Op):
         yield ErrorSample((), {"shape": (-1,)}, "is not a shape")
 
 
+MAX_DENOMINATOR = 1024
+"""Of the fractions that a size is computed with: 0.25·B has a size, 0.1·B one that a run tells."""
+
+
+def _steps(start: float | AnyDim, stop: float | AnyDim, step: float) -> AnyDim:
+    """Return how many numbers there are, in exact fractions: ⌈(stop - start)/step⌉."""
+    given = start, stop, step
+    common = math.lcm(*(Fraction(v).denominator for v in given if not isinstance(v, Dim)))
+    if common > MAX_DENOMINATOR:
+        return Dim.fresh("arange")
+    first, last = (v * common if isinstance(v, Dim) else int(v * common) for v in given[:2])
+    span, pace = last - first if step > 0 else first - last, abs(int(step * common))
+    return larger(0, span + (pace - 1)) // pace
+
+
 class Arange(Op):
     """Numbers from ``start`` up to ``stop``, which is left out.
 
@@ -110,11 +126,7 @@ class Arange(Op):
                 raise ShapeError(f"arange: {name}={value} is no number to count with")
         found = self.result()
         if any(isinstance(v, Dim) for v in parts):
-            step = self.step
-            if not isinstance(step, int):
-                raise ShapeError(f"arange to {stop} needs a whole step, got {step}")
-            span = stop - start if step > 0 else start - stop
-            return TensorSpec(((span + (abs(step) - 1)) // abs(step),), found)
+            return TensorSpec((_steps(start, stop, self.step),), found)
         n = max(0, math.ceil((stop - start) / self.step))
         known = self.forward() if n <= SMALL and found.kind in "iu" else None
         return TensorSpec((n,), found, known)

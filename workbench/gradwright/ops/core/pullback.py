@@ -47,6 +47,7 @@ class Pullback(Op):
     """
 
     namespace = "gradient"
+    takes_ranks = True
     op: Op = attr(doc="The composite that is differentiated.")
     n_inputs: int = attr(doc="How many of the inputs belong to it.")
     wrt: tuple[int, ...] = attr(doc="Inputs whose cotangents are wanted.")
@@ -54,7 +55,7 @@ class Pullback(Op):
 
     def infer(self, *args: TensorSpec) -> Any:
         """Each cotangent has its primal's spec."""
-        return tuple(args[i].with_shape(args[i].shape) for i in self.wrt)
+        return tuple(args[i].bare() for i in self.wrt)
 
     def expand(self, *args: Tensor) -> Any:
         """Build the composite's expansion and differentiate it."""

@@ -145,15 +145,26 @@ class _Write(_Scatter):
 
 
 class _Along(_Places):
-    """Places along one axis: the indices have the rank of ``x``, and other axes broadcast."""
+    """Places along one axis: the indices have the rank of ``x``, and other axes broadcast.
+
+    With ``corner`` they do not: indices that are shorter there stand for the first places.
+    """
 
     axis: int = attr(-1, doc="Axis of x that indices count along.")
+    corner: bool = attr(False, doc="Whether shorter indices mean the first places of other axes.")
 
     def taken(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
         check_indices(indices)
         if indices.rank != x.rank:
             raise ShapeError("ranks differ", need=f"indices of rank {x.rank}, got {indices.rank}")
         axis = normalize_axis(self.axis, x.rank)
+        if self.corner:
+            for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True)):
+                if i != axis and isinstance(d, int) and isinstance(n, int) and n > d:
+                    raise ShapeError(
+                        f"indices have {n} places on axis {i}", need=f"{d} at most, as x has"
+                    )
+            return x.with_shape(indices.shape)
         rest = broadcast(
             (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
             (*indices.shape[:axis], 1, *indices.shape[axis + 1 :]),
@@ -161,7 +172,7 @@ class _Along(_Places):
         return x.with_shape((*rest[:axis], indices.shape[axis], *rest[axis + 1 :]))
 
     def coordinates(self, x: Any, indices: Any) -> tuple[Array, ...]:
-        mesh = list(np.ogrid[tuple(slice(n) for n in x.shape)])
+        mesh = list(np.ogrid[tuple(slice(n) for n in (indices if self.corner else x).shape)])
         mesh[self.axis] = indices.astype(np.intp, copy=False)
         return tuple(mesh)
 
@@ -216,11 +227,15 @@ class TakeAlongAxis(_Along, _Take):
         yield Sample((x, np.array([[2, 0, -3, 2]])), {"axis": 0})
         yield Sample((x[:1], np.array([[1], [3]])), {"axis": 1})
         yield Sample((x, np.zeros((3, 0), np.int64)))
+        yield Sample((x, np.array([[0, -1], [3, 3]])), {"corner": True})
+        yield Sample((x, np.array([[2, 0, 0]])), {"axis": 0, "corner": True})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3)), TensorSpec((2,), "int64")), {}, "ranks differ")
         yield ErrorSample((TensorSpec((2, 3)), TensorSpec((3, 1), "int64")), {}, "do not broadcast")
+        long = TensorSpec((2, 3)), TensorSpec((3, 1), "int64")
+        yield ErrorSample(long, {"corner": True}, "3 places on axis 0")
         yield ErrorSample((TensorSpec((2,)), TensorSpec((2,))), {}, "not integers")
 
 

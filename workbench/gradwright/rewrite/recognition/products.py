@@ -85,8 +85,10 @@ def _splits(
     at: Place, value: int, k: int, power: float, depth: int
 ) -> Iterator[tuple[float, Leaves, tuple[Any, ...]]]:
     """Yield the ways to write a value as a number times powers of ``k`` values."""
-    number = at.number(value)
-    if number is not None and kind(at.spec(value).dtype) in "iuf":
+    spec = at.spec(value)
+    is_one = all(d == 1 for d in spec.shape)  # weights that are still all ones are no number
+    number = at.number(value) if is_one and kind(spec.dtype) in "iuf" else None
+    if number is not None:
         if k == 0 and (number or power > 0):
             yield float(number) ** power, [], ()
         return

@@ -2,11 +2,11 @@
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../../core/afm";
 import { button, element, select, textButton } from "../../core/dom";
-import { compact, counted, grouped, minus, shapeText } from "../../core/format";
+import { compact, counted, errorText, grouped, minus, shapeText } from "../../core/format";
 import { curveView, halfWidth, zooms } from "./curves";
 import { heatmap, indexOf, placeOf } from "./heatmap";
 import { placeKey, type CheckStore, type Place } from "./store";
-import { errorText, shownVerdict, verdictMark, waysText, wayText, WORDS } from "./words";
+import { shownVerdict, verdictMark, waysText, wayText, WORDS } from "./words";
 
 const NOTHING = "";
 

@@ -2,17 +2,18 @@
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../../core/afm";
 import { action, checkbox, element, everyFrame, field, select, textButton } from "../../core/dom";
-import { grouped, shapeText } from "../../core/format";
+import { errorText, grouped, shapeText } from "../../core/format";
 import type { Panel } from "../../core/panel";
+import { rowTable } from "../../core/row_table";
 import { addStyle } from "../../core/style";
 import css from "./check.css";
 import { focusOf, mountDetail } from "./detail";
 import { ways } from "./places";
-import { badness, rowTable } from "./rows";
+import { badness, isTrouble } from "./rows";
 import { checkStore, type CheckStore, type Finding, type NodeRow, type ParameterRow } from "./store";
 import { mountWatch } from "./watch";
 import { watchStore, type WatchStore } from "./watch_store";
-import { errorText, secondsText, shownVerdict, SIGNS, verdictMark, waysText } from "./words";
+import { secondsText, shownVerdict, SIGNS, verdictMark, waysText } from "./words";
 
 addStyle(css);
 
@@ -70,14 +71,14 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
     { title: "Checked", style: "gw-cell-number", order: ({ checked }) => checked, cell: (row) => element("span", { title: waysText(row) }, checkedText(row)) },
     { title: "Worst error", style: "gw-cell-number", order: ({ error }) => worse(error), cell: (row) => (row.checked > row.kinks || row.error !== 0 ? errorText(row.error) : "") },
     { title: "Verdict", style: "", order: badness, cell: (row) => mark({ verdict: shownVerdict(row) }, row.kinks > 1 ? `${row.kinks} kinks` : "") },
-  ], 4);
+  ], isTrouble, 4);
   const nodes = rowTable<NodeRow>("Ops", [
     { title: "Node", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, [row.name, row.where, row.reason].filter(Boolean).join("\n"), () => toSelect(row.faults[0]?.address ?? row.name)) },
     { title: "Op", style: "gw-cell-extra", order: ({ op }) => op, cell: ({ op }) => op },
     { title: "Time", style: "gw-cell-number gw-cell-extra", order: ({ seconds }) => seconds, cell: ({ seconds }) => (seconds ? secondsText(seconds) : "") },
     { title: "Worst error", style: "gw-cell-number", order: ({ error }) => worse(error), cell: ({ error }) => errorText(error) },
     { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, row.faults[0]?.turns ? `wrong ${row.faults[0].turns}` : "") },
-  ], 4);
+  ], isTrouble, 4);
 
   const hint = element("pre", { class: "gw-example gw-code" });
   const empty = element(

@@ -1,74 +1,10 @@
-// A table of verdicts that can be sorted by every column and filtered to what is in trouble.
+// How bad a verdict is, and which are trouble.
 
-import { element, textButton } from "../../core/dom";
-import { grouped } from "../../core/format";
 import { VERDICTS, type Verdict } from "./store";
 
-const MOST = 300; // rows drawn at once
-
-export interface Row {
-  name: string;
+interface Judged {
   verdict: Verdict;
 }
 
-export interface Column<R extends Row> {
-  title: string;
-  style: string;
-  cell: (row: R) => Node | string;
-  /** What rows are ordered by; larger is worse, and comes first at the first click. */
-  order: (row: R) => number | string;
-}
-
-const isTrouble = ({ verdict }: Row): boolean => !["ok", "unchecked", "surrogate"].includes(verdict);
-export const badness = ({ verdict }: Row): number => VERDICTS.indexOf(verdict);
-
-export interface RowTable<R extends Row> {
-  root: HTMLElement;
-  show(rows: readonly R[], onlyTrouble: boolean, selected: string): void;
-}
-
-/** Rows in the order of `columns[sorted]`, or as given while nobody has chosen another. */
-export function rowTable<R extends Row>(label: string, columns: readonly Column<R>[], sorted: number): RowTable<R> {
-  let key = sorted;
-  let down = true;
-  let last: Parameters<RowTable<R>["show"]> | undefined;
-  const body = element("tbody");
-  const heads = columns.map(({ title, style }, k) => {
-    const sort = (): void => {
-      down = key === k ? !down : true;
-      key = k;
-      if (last) show(...last);
-    };
-    return element("th", { scope: "col", class: style }, textButton("gw-sort", title, sort));
-  });
-  const note = element("div", { class: "gw-check-note", hidden: true });
-  const table = element("table", { class: "gw-table", "aria-label": label }, element("thead", {}, element("tr", {}, ...heads)), body);
-  const root = element("div", { class: "gw-table-scroll" }, table, note);
-
-  function show(rows: readonly R[], onlyTrouble: boolean, selected: string): void {
-    last = [rows, onlyTrouble, selected];
-    heads.forEach((head, k) => head.setAttribute("aria-sort", k !== key ? "none" : down ? "descending" : "ascending"));
-    const { order } = columns[key];
-    const wanted = (onlyTrouble ? rows.filter(isTrouble) : [...rows]).sort((a, b) => {
-      const [x, y] = [order(a), order(b)];
-      const found = typeof x === "string" ? x.localeCompare(String(y)) : (y as number) - x;
-      return down ? found : -found;
-    });
-    const focused = (body.getRootNode() as ShadowRoot | Document).activeElement;
-    const held = body.contains(focused) ? focused!.closest("tr")!.dataset.name : undefined;
-    body.replaceChildren(...wanted.slice(0, MOST).map((row) => {
-      const cells = columns.map(({ cell, style }) => element("td", { class: style }, cell(row)));
-      const made = element("tr", { "data-name": row.name, "data-verdict": row.verdict }, ...cells);
-      made.classList.toggle("gw-selected", row.name === selected);
-      if (row.name === held) queueMicrotask(() => made.querySelector("button")?.focus());
-      return made;
-    }));
-    const more = wanted.length - MOST;
-    note.textContent =
-      more > 0 ? `${grouped(more)} more; sort or filter to see them`
-      : wanted.length || !rows.length ? ""
-      : "No trouble here.";
-    note.hidden = !note.textContent;
-  }
-  return { root, show };
-}
+export const isTrouble = ({ verdict }: Judged): boolean => !["ok", "unchecked", "surrogate"].includes(verdict);
+export const badness = ({ verdict }: Judged): number => VERDICTS.indexOf(verdict);

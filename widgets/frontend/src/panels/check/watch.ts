@@ -2,11 +2,11 @@
 
 import { commit, isSaved, type Cleanup, type Model } from "../../core/afm";
 import { checkbox, element, field } from "../../core/dom";
-import { compact, counted, grouped } from "../../core/format";
+import { compact, counted, errorText, grouped } from "../../core/format";
 import { ways } from "./places";
 import { mountStrip } from "./strip";
 import type { Look, WatchStore } from "./watch_store";
-import { errorText, SIGNS } from "./words";
+import { SIGNS } from "./words";
 
 const MOST_ALARMS = 3;
 const STATES: Record<string, string> = { idle: "waits for a training", watching: "watching", alarm: "found a wrong gradient" };

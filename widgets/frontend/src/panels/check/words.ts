@@ -1,7 +1,7 @@
 // Verdicts as words, signs and colours; never by colour alone.
 
 import { element } from "../../core/dom";
-import { compact, grouped, minus } from "../../core/format";
+import { compact, grouped } from "../../core/format";
 import { WAYS, type Verdict } from "./store";
 
 export const WORDS: Record<Verdict, string> = {
@@ -39,12 +39,6 @@ export function verdictMark(verdict: Verdict): HTMLElement {
     element("span", { class: "gw-sign", "aria-hidden": "true" }, SIGNS[verdict]),
     WORDS[verdict],
   );
-}
-
-/** A relative error: `3e−9`, `0` or, where something is not a number, `NaN`. */
-export function errorText(error: number | null): string {
-  if (error === null) return "NaN";
-  return error === 0 ? "0" : error < 1e-3 ? minus(error.toExponential(0)) : compact(error, 2);
 }
 
 export function secondsText(seconds: number): string {

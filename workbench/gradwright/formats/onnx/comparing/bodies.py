@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....ops.control.call import Call
 from ....spec import BOXED, spec_of
 from ..model import graphs_of, names_read, normal_domain
 from ..output import to_tensor, value_info
@@ -20,7 +21,7 @@ from ..output import to_tensor, value_info
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-    from .frames import Frame
+    from .frames import Frame, Unit
 
 Array = np.ndarray[Any, Any]
 
@@ -64,6 +65,15 @@ def turns_of(frame: Frame, proto: NodeProto) -> Turns:
     if normal_domain(proto.domain) or proto.op_type not in makers:
         return iter(())
     return makers[proto.op_type](proto, xs)
+
+
+def called(unit: Unit) -> Turns:
+    """Yield what a call of ours was written as, where that is several nodes in its place."""
+    from onnx import GraphProto, ValueInfoProto
+
+    if isinstance(unit.main.op, Call) and len(unit.protos) > 1:
+        outputs = [ValueInfoProto(name=name) for name, _ in unit.outputs]
+        yield Turn(None, GraphProto(node=unit.protos, output=outputs), {})
 
 
 def _attribute(proto: NodeProto, name: str) -> Any:

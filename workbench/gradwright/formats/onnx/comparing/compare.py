@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +17,13 @@ from ....debug.address import BRANCHES, parts, specs_of
 from ....errors import FeedError, GradwrightError, GraphError
 from ....graph import Graph, Node, Tensor
 from ....ops.control.branch import Cond
+from ....ops.control.call import Call
 from ....ops.control.loop_op import LoopOp
 from ....session.feeds import as_feed
 from ....spec import spec_of
 from ..model import read_model
 from ..runtime.opening import need_onnxruntime
-from .bodies import Turn, alone, lifted, turns_of
+from .bodies import Turn, alone, called, lifted, turns_of
 from .frames import Frame, Unit
 from .report import Comparison, NodeComparison
 from .rounding import Judgement, Rounding, relative
@@ -37,6 +40,8 @@ RANDOM = frozenset(
         *("Bernoulli", "Multinomial"),
     }
 )
+HOLDERS = (Cond, LoopOp, Call)
+"""Ops of ours that enclose others, as bodies."""
 DEEPEST = 16
 """Bodies in bodies that are looked into."""
 
@@ -50,6 +55,8 @@ def compare(
     by: By = "onnxruntime",
     providers: Any = None,
     turns: int = 16,
+    progress: Callable[[int, int, str], object] | None = None,
+    should_stop: Event | None = None,
 ) -> Comparison:
     """Run a model here and on ONNX Runtime, and return which node is the first that differs.
 
@@ -69,6 +76,8 @@ def compare(
             slow, and knows every opset.
         providers: of ONNX Runtime, as for ``Runner``.
         turns: of each loop that are looked into; of one that differs all until a node is found.
+        progress: called with nodes done, nodes in all, and the name of the next.
+        should_stop: set from another thread, it ends the comparison with what it has by then.
 
     Raises:
         FeedError: an input is missing or unknown, or does not fit.
@@ -103,7 +112,16 @@ def compare(
     given = _fed(frame, {} if feeds is None else feeds)
     found = Theirs(frame.model, frame.used, by, providers, folder).values(given)
     frame.take({**given, **found})
-    return Comparison(frame.graph, list(walk.rows(frame, 0)), NAMES[by])
+    units, rows = list(frame.units()), list[NodeComparison]()
+    for done, unit in enumerate(units):
+        if should_stop is not None and should_stop.is_set():
+            break
+        if progress is not None:
+            progress(done, len(units), unit.name)
+        rows += walk.of_unit(frame, unit, 0)
+    else:
+        done = len(units)
+    return Comparison(frame.graph, rows, NAMES[by], stopped=done < len(units))
 
 
 def _of_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> Frame:
@@ -122,6 +140,8 @@ def _fed(frame: Frame, feeds: Mapping[Any, Any]) -> dict[str, Array]:
     names = [i.name for i in frame.model.graph.input if i.name not in stored]
     known = {key: n for n in names for key in (frame.tensors[n].name, n)}
     given = {str(getattr(key, "name", key)): value for key, value in feeds.items()}
+    spare = {t.name for t in frame.graph.placeholders} if frame.own else set()
+    given = {key: x for key, x in given.items() if key in known or key not in spare}
     unknown = [key for key in given if key not in known]
     if unknown:
         raise FeedError(
@@ -143,20 +163,18 @@ class _Walk:
     providers: Any
     turns: int
 
-    def rows(self, frame: Frame, depth: int) -> Iterator[NodeComparison]:
-        """Yield what each node of a frame is beside its own, what it encloses before it."""
-        for unit in frame.units():
-            random = frame.draws(unit) or bool(RANDOM.intersection(unit.operators))
-            frame.go_on(unit, random=random)
-            row = self._row(frame, unit, random)
-            inside: list[NodeComparison] = []
-            if depth < DEEPEST and row.verdict not in ("random", "unknown"):
-                inside = self._inside(frame, unit, row, depth)
-            yield from inside
-            wrong = [inner for inner in inside if inner.differs]
-            if row.differs and wrong:
-                row = replace(row, verdict="inside", reason=f"of {wrong[0].name!r}", second="")
-            yield row
+    def of_unit(self, frame: Frame, unit: Unit, depth: int) -> list[NodeComparison]:
+        """Return what a node is beside its own, and before it what it encloses."""
+        random = frame.draws(unit) or bool(RANDOM.intersection(unit.operators))
+        frame.go_on(unit, random=random)
+        row = self._row(frame, unit, random)
+        if depth == DEEPEST or row.verdict in ("random", "unknown"):
+            return [row]
+        inside = self._inside(frame, unit, row, depth)
+        wrong = [inner for inner in inside if inner.differs]
+        if row.differs and wrong:
+            row = replace(row, verdict="inside", reason=f"of {wrong[0].name!r}", second="")
+        return [*inside, row]
 
     def _row(self, frame: Frame, unit: Unit, random: bool) -> NodeComparison:
         node, t = unit.main, unit.outputs[0][1]
@@ -209,8 +227,8 @@ class _Walk:
         """Return what a node encloses; of a loop the first turn that differs, or the worst."""
         held: dict[Any, tuple[Frame, Theirs]] = {}
         found: dict[Any, NodeComparison] = {}
-        for proto in unit.protos:
-            for turn in turns_of(frame, proto):
+        for turns in (called(unit), *(turns_of(frame, proto) for proto in unit.protos)):
+            for turn in turns:
                 late = isinstance(turn.part, int) and turn.part >= self.turns
                 if late and (not row.differs or any(r.differs for r in found.values())):
                     break
@@ -218,7 +236,10 @@ class _Walk:
                     body = turn.ran = self._body(frame, turn, held)
                 except GradwrightError:  # what does not run alone is told as a whole
                     break
-                for inner in self.rows(body, depth + 1):
+                inner_rows = (self.of_unit(body, inner, depth + 1) for inner in body.units())
+                for inner in itertools.chain.from_iterable(inner_rows):
+                    if frame.own and inner.op == "identity" and not inner.differs:
+                        continue  # it was written for ONNX, whose bodies give nothing of others
                     here = placed(frame, unit, turn.part, inner)
                     before = found.get(key := (here.drawn, here.onnx))
                     if before is None or (not before.differs and here.ratio > before.ratio):
@@ -243,7 +264,7 @@ def placed(frame: Frame, unit: Unit, part: int | str | None, row: NodeComparison
     A body was built apart from it, so nodes are known by their names; where none is called so, what
     is lit is the node that encloses it.
     """
-    holder = next((n for n in reversed(unit.nodes) if isinstance(n.op, Cond | LoopOp)), None)
+    holder = next((n for n in reversed(unit.nodes) if isinstance(n.op, HOLDERS)), None)
     turn = "" if part is None else f"{part}"
     drawn = turn if part in BRANCHES else ""
     if holder is None:  # a function, or a branch that is built in place of the node
@@ -259,7 +280,7 @@ def placed(frame: Frame, unit: Unit, part: int | str | None, row: NodeComparison
         fits = [n for n in inside if head == n.name or _ends(head, n.name) or _ends(n.name, head)]
         if not fits:  # alone in its scope there, not here
             kept = [n for n in inside if n.scope == head]
-            fits = [n for n in kept if n.op.name == op or isinstance(n.op, Cond | LoopOp)]
+            fits = [n for n in kept if n.op.name == op or isinstance(n.op, HOLDERS)]
         return max(fits, key=lambda n: (n.name == head, len(n.name)), default=None)
 
     def rest(name: str) -> str:

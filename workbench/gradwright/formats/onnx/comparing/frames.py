@@ -99,9 +99,8 @@ class Frame:
     @classmethod
     def of_model(cls, model: ModelProto, source: Any, beside: Beside = NOWHERE) -> Frame:
         """Return the frame of a model that is read here."""
-        tensors: dict[str, Tensor] = {}
-        graph = import_model(source, names=tensors)
-        return cls(graph, model, tensors, beside=beside)
+        graph = import_model(source)
+        return cls(graph, model, dict(graph.known_as), beside=beside)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -112,7 +111,11 @@ class Frame:
         self.given = {n.outputs[0]: self.graph.values.stored(n) for n in stored}
         for name, value in theirs.items():
             t = self.tensors.get(name)
-            if t is not None and value.ndim == t.rank and value.dtype == t.dtype:
+            if (
+                t is not None
+                and value.ndim == t.spec.of_rank(value.ndim).rank
+                and value.dtype == t.dtype
+            ):
                 self.given.setdefault(t, value)
         plain = {t: a for t, a in self.given.items() if a.dtype != BOXED}
         self.sizes = bind_dims({t: a.shape for t, a in plain.items()})

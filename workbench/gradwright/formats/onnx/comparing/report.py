@@ -64,8 +64,10 @@ class Comparison(Tabular, Sequence[NodeComparison]):
     given, or what the model is read into.
     """
 
-    def __init__(self, graph: Graph, rows: Iterable[NodeComparison], by: str) -> None:
-        self.graph, self.by = graph, by
+    def __init__(
+        self, graph: Graph, rows: Iterable[NodeComparison], by: str, *, stopped: bool = False
+    ) -> None:
+        self.graph, self.by, self.stopped = graph, by, stopped
         self._rows = list(rows)
 
     def __getitem__(self, index: Any) -> Any:
@@ -139,7 +141,8 @@ class Comparison(Tabular, Sequence[NodeComparison]):
             n = sum(row.verdict == "ok" for row in self._rows)
             apart = len(self) - n
             left = f", {apart} not compared" if apart else ""
-            return f"<{head}: {n} nodes agree{left}>"
+            stopped = ", stopped early" if self.stopped else ""
+            return f"<{head}: {n} nodes agree{left}{stopped}>"
         more = f", and {others} more" if others else ""
         return f"<{head}: the first that differs is {first.op} {first.name!r}{more}>"
 

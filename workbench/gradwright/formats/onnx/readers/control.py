@@ -43,7 +43,11 @@ def loop(node: OnnxNode, trip: Any = None, go: Any = None, *carried: Any) -> Any
         return _scalar(going), rest[:n], rest[n:]
 
     last, stacked = loops.loop(
-        step, list(carried), trip=_scalar(trip), go=True if go is None else _scalar(go)
+        step,
+        list(carried),
+        trip=_scalar(trip),
+        go=True if go is None else _scalar(go),
+        free_shapes=True,
     )
     return [*last, *stacked]
 
@@ -96,7 +100,7 @@ def _scanned(node: OnnxNode, carried: Any, scanned: Any) -> tuple[list[Any], lis
         made = scope.subgraph(body, [*carry, *items])
         return made[:n], made[n:]
 
-    last, stacked = scans.scan(step, list(carried), list(scanned))
+    last, stacked = scans.scan(step, list(carried), list(scanned), free_shapes=True)
     return last, stacked
 
 

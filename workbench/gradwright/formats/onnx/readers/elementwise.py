@@ -83,6 +83,8 @@ def cast_like(node: OnnxNode, x: Any, like: Any) -> Any:
 
 
 def _cast(node: OnnxNode, x: Any, dtype: np.dtype[Any]) -> Any:
+    if kind(x.dtype) == "s" and kind(dtype) != "s":
+        return op("to_number", dtype=dtype)(x)
     attrs = {"saturate": node.flag("saturate", True)}
     return op("cast", dtype=dtype, **attrs)(x)
 

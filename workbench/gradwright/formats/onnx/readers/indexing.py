@@ -5,26 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import UnsupportedOpError
-from ....spec import Dim
+from ....spec import Dim, TensorSpec, normalize_axis
+from ....spec.one_of import one_of
 from ..node import OnnxNode, maps, op, reads
 
 maps("Gather", "gather", attributes={"axis": 0})
 
 
+def _along(node: OnnxNode, x: Any, indices: Any) -> dict[str, Any]:
+    """Return the attributes of an op whose indices may be fewer than ``x`` has on other axes."""
+    axis = normalize_axis(node.get("axis", 0), x.rank)
+    pairs = enumerate(zip(x.shape, indices.shape, strict=True))
+    return {"axis": axis, "corner": any(i != axis and a != b for i, (a, b) in pairs)}
+
+
 @reads("GatherElements", since=11)
 def gather_elements(node: OnnxNode, x: Any, indices: Any) -> Any:
-    return op("take_along_axis", axis=node.get("axis", 0))(x, indices)
+    return op("take_along_axis", **_along(node, x, indices))(x, indices)
 
 
-@reads("GatherND", since=11)
+def _is_wide_open(node: OnnxNode, x: TensorSpec, indices: TensorSpec) -> bool:
+    """Tell whether only a run tells how many axes the indices name."""
+    return isinstance(indices.shape[-1], Dim) and x.rank - node.get("batch_dims", 0) > 1
+
+
+def _gathered(node: OnnxNode, x: TensorSpec, indices: TensorSpec) -> list[TensorSpec]:
+    """Return what there is for each number of axes that the indices may name."""
+    named = range(node.get("batch_dims", 0) + 1, x.rank + 1)
+    return [one_of([x.with_shape((*indices.shape[:-1], *x.shape[n:])) for n in named])]
+
+
+@reads("GatherND", since=11, waits=_is_wide_open, outputs=_gathered)
 def gather_nd(node: OnnxNode, x: Any, indices: Any) -> Any:
-    """Gather slices; with batch dims each batch reads from its own.
-
-    The width of the indices decides the rank; one that is not known is taken to name elements.
-    """
+    """Gather slices; with batch dims each batch reads from its own."""
     batch = node.get("batch_dims", 0)
     if isinstance(indices.shape[-1], Dim):
-        indices = op("reshape", shape=(*indices.shape[:-1], x.rank - batch))(indices)
+        indices = op("reshape", shape=(*indices.shape[:-1], 1))(indices)
     if not batch:
         return op("gather_nd")(x, indices)
     columns = []
@@ -45,7 +61,7 @@ def scatter_elements(node: OnnxNode, x: Any, indices: Any, updates: Any) -> Any:
         "none": "scatter_update", "add": "scatter_add", "mul": "scatter_mul",
         "max": "scatter_max", "min": "scatter_min",
     }[node.get("reduction", "none")]  # fmt: skip
-    return op(name, axis=node.get("axis", 0))(x, indices, updates)
+    return op(name, **_along(node, x, indices))(x, indices, updates)
 
 
 @reads("ScatterND", since=11)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....errors import UnsupportedOpError
 from ..folding import fold
 from ..node import OnnxNode, cast, maps, op, reads
 
@@ -58,21 +59,46 @@ maps("MatMul", "matmul")
 
 
 @reads("BatchNormalization", since=7)
+def batch_norm_by_outputs(
+    node: OnnxNode, x: Any, scale: Any, bias: Any, mean: Any, var: Any
+) -> Any:
+    """Train where the node has the outputs that only training makes, read or not."""
+    if not node.flag("spatial", True):
+        raise UnsupportedOpError("BatchNormalization with statistics per pixel (spatial = 0)")
+    return _batch_norm(node, len(node.wanted) > 1, x, scale, bias, mean, var)
+
+
+@reads("BatchNormalization", since=14)
 def batch_norm(node: OnnxNode, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
-    eps = node.get("epsilon", 1e-5)
+    return _batch_norm(node, node.flag("training_mode"), x, scale, bias, mean, var)
+
+
+def _batch_norm(
+    node: OnnxNode, training: bool, x: Any, scale: Any, bias: Any, mean: Any, var: Any
+) -> Any:
+    """Normalise; in training also the next statistics, and those of the batch that y is made by.
+
+    The last output is 1/√(σ² + ε), as in ONNX Runtime; the specification calls it a variance.
+    """
+    eps, momentum = node.get("epsilon", 1e-5), node.get("momentum", 0.9)
     for statistic in (mean, var):
         if statistic.kind == "variable":
             statistic.graph.set_trainable(statistic, False)
     norm = op("batch_norm", eps=eps, training=False)
-    if not node.flag("training_mode"):
+    if not training:
         return norm(x, scale, bias, mean, var)[0]
     axes = (0, *range(2, x.rank))
-    momentum = node.get("momentum", 0.9)
     found, spread = op("mean", axis=axes)(x), op("var", axis=axes)(x)
+    y = norm(x, scale, bias, found, spread)[0]
+    if not any(node.wanted[1:]):
+        return y
+    inverse = op("reciprocal")(op("sqrt")(spread + eps)) if any(node.wanted[3:]) else None
     return (
-        norm(x, scale, bias, found, spread)[0],
+        y,
         mean * momentum + cast(found, mean.dtype) * (1 - momentum),
         var * momentum + cast(spread, var.dtype) * (1 - momentum),
+        found,
+        inverse,
     )
 
 
@@ -95,6 +121,20 @@ def rms_norm(node: OnnxNode, x: Any, scale: Any) -> Any:
     if scale.rank == x.rank - axis % x.rank:
         return op("rms_norm", axis=axis, eps=eps)(x, scale)
     return op("rms_norm", axis=axis, eps=eps)(x) * scale
+
+
+@reads("GroupNormalization", since=18)
+def group_norm_of_groups(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
+    """Normalise groups of channels; up to opset 20 each group has one weight and one bias."""
+    groups = node["num_groups"]
+
+    def of_channels(w: Any) -> Any:
+        if w.shape[0] != groups:
+            return w
+        wide = op("broadcast_to", shape=(groups, x.shape[1] // groups))(w.reshape((groups, 1)))
+        return op("reshape", shape=(x.shape[1],))(wide)
+
+    return group_norm(node, x, of_channels(scale), of_channels(bias))
 
 
 @reads("GroupNormalization", since=21)

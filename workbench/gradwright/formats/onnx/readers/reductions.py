@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from ....spec import TensorSpec, kind
-from ..node import OnnxNode, cast, ints, one, op, open_dims, reads
+from ..node import OnnxNode, cast, ints, one, op, open_dims, open_ranks, reads
 
 
 def reduced(node: OnnxNode, x: TensorSpec, axes: TensorSpec | None = None) -> list[TensorSpec]:
     """Return the result's spec while it is not known which axes go."""
-    kept = x.rank if node.flag("keepdims", True) or axes is None else x.rank - axes.size
-    return [open_dims(kept, x.dtype)]
+    if node.flag("keepdims", True) or axes is None:
+        return [open_dims(x.rank, x.dtype)]
+    every = 0 if node.flag("noop_with_empty_axes") else x.rank
+    return [open_ranks(axes, lambda n: x.rank - (n or every), x.dtype)]
 
 
 def _extreme(name: str, lowest: bool) -> Callable[[Any, Any, bool], Any]:

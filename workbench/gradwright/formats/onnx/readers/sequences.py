@@ -6,8 +6,8 @@ from typing import Any
 
 from ....ops.control.scan import map_items
 from ....spec.containers import OptionalSpec, SequenceSpec
+from ..declarations import spec_of_type
 from ..dtypes import from_element_type
-from ..importer import spec_of_type
 from ..node import OnnxNode, op, reads
 from .control import scope_of
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ....errors import ArchiveError
-from ....spec import TensorSpec, joined, normalize_axis
+from ....spec import Dim, TensorSpec, joined, larger, normalize_axis
+from ....spec.one_of import one_of
 from ...foreign import Chosen, Value, attribute
-from ..node import OnnxNode, cast, ints, maps, one, op, open_dims, reads
+from ..node import OnnxNode, cast, ints, maps, one, op, open_dims, open_ranks, reads
+
+MAX_OPEN = 6
+"""Sizes that are not known of which each may be 1, for which each outcome is told."""
 
 
-def _of_rank(rank: Any) -> Any:
-    return lambda node, x, *rest: [open_dims(rank(node, x, *rest), x.dtype)]
+def _of_rank(rank: Callable[[int, int], int]) -> Any:
+    """Return what tells an output whose rank follows from that of x and the number of values."""
+    return lambda node, x, values: [open_ranks(values, lambda n: rank(x.rank, n), x.dtype)]
 
 
-@reads("Reshape", since=5, values=(1,), takes_dims=True, outputs=_of_rank(lambda n, x, s: s.size))
+@reads("Reshape", since=5, values=(1,), takes_dims=True, outputs=_of_rank(lambda rank, n: n))
 def reshape(node: OnnxNode, x: Any, shape: Any) -> Any:
     dims = ints(shape) or ()
     if not node.flag("allowzero"):
@@ -39,16 +46,38 @@ def flatten(node: OnnxNode, x: Any) -> Any:
 maps("Unsqueeze", "expand_dims", attributes={"axes": tuple[int, ...]}, takes={"axis": "axes"})
 maps(
     "Unsqueeze", "expand_dims", since=13, takes={"axis": Value(1)},
-    outputs=_of_rank(lambda n, x, a: x.rank + a.size),
+    outputs=_of_rank(lambda rank, n: rank + n),
 )  # fmt: skip
 
 
-@reads("Squeeze", since=1)
+def _takes_all(node: OnnxNode, x: TensorSpec, axes: Any = None) -> bool:
+    """Tell whether all axes of size 1 go, and only a run tells which these are."""
+    return axes is None and "axes" not in node.attributes and not x.is_concrete
+
+
+def _squeezed(node: OnnxNode, x: TensorSpec, axes: Any = None) -> list[TensorSpec]:
+    """Return what is left, with each size that is not known or without it."""
+    if axes is not None:
+        return [open_ranks(axes, lambda n: x.rank - n, x.dtype)]
+    rest = [d for d in x.shape if d != 1]
+    open_axes = [i for i, d in enumerate(rest) if isinstance(d, Dim)]
+    if len(open_axes) > MAX_OPEN:
+        ranks = range(len(rest) - len(open_axes), len(rest) + 1)
+        return [one_of([open_dims(rank, x.dtype) for rank in ranks])]
+    found = []
+    for gone in itertools.chain.from_iterable(
+        itertools.combinations(open_axes, n) for n in range(len(open_axes) + 1)
+    ):
+        found.append(TensorSpec([d for i, d in enumerate(rest) if i not in gone], x.dtype))
+    return [one_of(found)]
+
+
+@reads("Squeeze", since=1, waits=_takes_all, outputs=_squeezed)
 def squeeze_attribute(node: OnnxNode, x: Any) -> Any:
     return op("squeeze", axis=node.get("axes"))(x)
 
 
-@reads("Squeeze", since=13, values=(1,), outputs=_of_rank(lambda n, x, a: x.rank - a.size))
+@reads("Squeeze", since=13, values=(1,), waits=_takes_all, outputs=_squeezed)
 def squeeze(node: OnnxNode, x: Any, axes: Any = None) -> Any:
     return op("squeeze", axis=ints(axes))(x)
 
@@ -64,7 +93,7 @@ maps(
     since=8,
     values=(1,),
     takes_dims=True,
-    outputs=_of_rank(lambda n, x, s: max(x.rank, s.size)),
+    outputs=_of_rank(max),
 )
 def expand(node: OnnxNode, x: Any, shape: Any) -> Any:
     want = list(ints(shape) or ())
@@ -117,24 +146,25 @@ def slice_(
 
 
 def _part(d: Any, start: Any, end: Any, step: int) -> slice:
-    """Return a slice that takes what ONNX's does; ends far outside stand for no end."""
+    """Return a slice that takes what ONNX's does; ends far outside stand for no end.
+
+    Backwards, ONNX Runtime takes the largest integers for no end too, and a start before the first
+    element is the first element, where Python would take none.
+    """
     far = 1 << 31
     if step > 0:
-        if isinstance(end, int) and end >= far - 1:
+        start = None if start == 0 else start
+        if end == d or (isinstance(end, int) and end >= far - 1):
             end = None
-        if start == 0:
-            start = None
-        if end is not None and d == end:
-            end = None
-    else:
-        if (isinstance(end, int) and end <= -far) or (
-            isinstance(d, int) and isinstance(end, int) and end < -d
-        ):
-            end = None
-        if isinstance(start, int) and start >= far - 1:
-            start = None
-    if isinstance(d, int) and isinstance(start, int) and start < -d:
-        start = 0 if step > 0 else -d - 1
+        return slice(start, end, step)
+    if isinstance(end, int) and (
+        end in (far - 1, (1 << 63) - 1) or end <= -far or (isinstance(d, int) and end < -d)
+    ):
+        end = None
+    if isinstance(start, int) and start >= far - 1:
+        start = None
+    elif start < 0 if isinstance(start, int) else all(c < 0 for _, c in start.terms):
+        start = larger(0, d + start)
     return slice(start, end, step)
 
 
@@ -187,11 +217,21 @@ def size(node: OnnxNode, x: Any) -> Any:
     return op("size_of")(x)
 
 
-@reads("ConstantOfShape", since=9)
+@reads(
+    "ConstantOfShape",
+    since=9,
+    waits=lambda node, shape: not shape.is_concrete,
+    outputs=lambda node, shape: [open_ranks(shape, lambda n: n, _fill(node).dtype)],
+)
 def constant_of_shape(node: OnnxNode, shape: Any) -> Any:
+    fill = _fill(node)
+    return op("full", fill_value=fill.item(), dtype=fill.dtype)(shape)
+
+
+def _fill(node: OnnxNode) -> np.ndarray[Any, Any]:
+    """Return the number that a tensor is filled with."""
     value = node.get("value")
-    fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return op("full", fill_value=fill.reshape(-1)[0].item(), dtype=fill.dtype)(shape)
+    return np.zeros(1, np.float32) if value is None else np.asarray(value).reshape(-1)[:1]
 
 
 @reads(

@@ -153,7 +153,7 @@ def _written(model: Any, outputs: Sequence[Tensor | str] | None, opset: int, pat
     if sum(model.values.stored(n).nbytes for n in stored) <= MOST_BYTES:
         return export_graph(model, outputs, opset).SerializeToString()
     outside = Outside(True, 1024)
-    write_model(path, export_graph(model, outputs, opset, outside.tensors), outside)
+    write_model(path, export_graph(model, outputs, opset, held=outside.tensors), outside)
     return path
 
 

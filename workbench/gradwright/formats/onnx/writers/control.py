@@ -12,7 +12,7 @@ from ..dtypes import element_type
 from ..node import writes
 from ..nodes import name_output, write_subgraph
 from ..output import Call, Output
-from ..versions import means_the_same, schema_of
+from ..versions import schema_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -75,10 +75,30 @@ def flex_attention(call: Call) -> list[str]:
 def onnx_op(call: Call) -> list[str]:
     """Write an operator that was read from ONNX as it was."""
     then, now = (schema_of(call.domain, call.op_type, v) for v in (call.opset, call.out.opset))
-    if not means_the_same(then, now):
+    n, attrs = len(call.results), dict(call.attributes_)
+    if not _means_the_same(then, now, len(call.xs), attrs):
         raise UnsupportedOpError(
             f"{call.op_type} is another operator in opset {call.out.opset}",
             hint=f"opset={call.opset}",
         )
-    n, attrs = len(call.results), dict(call.attributes_)
     return call.out.add(call.op_type, call.xs, n=n, base=call.name, domain=call.domain, **attrs)
+
+
+def _means_the_same(then: Any, now: Any, n_inputs: int, attrs: dict[str, Any]) -> bool:
+    """Tell whether a later version means the same by what a node has of inputs and attributes.
+
+    What it has not may be new, or gone, where it need not be given and no default differs.
+    """
+    if then.since_version == now.since_version:
+        return True
+    if now.deprecated or not now.min_input <= n_inputs <= now.max_input:
+        return False
+    ports = [[f.name for f in s.inputs][:n_inputs] for s in (then, now)]
+    before, after = (
+        {k: a.default_value.SerializeToString() for k, a in s.attributes.items()}
+        for s in (then, now)
+    )
+    return ports[0] == ports[1] and all(
+        key in after if key in attrs else after.get(key, b"") == default
+        for key, default in before.items()
+    )

@@ -11,8 +11,8 @@ from ....graph import Tensor
 from ....ops.core.slicing import ALL
 from ....spec import AnyDim, Dim, normalize_axis
 from ..node import op, writes
+from ..nodes import spelled
 from ..output import Call, to_tensor
-from ..spelling import spelled
 
 
 @writes("iota_like")
@@ -100,6 +100,8 @@ def gather_nd_grad(of: Any, g: Tensor, indices: Tensor, x: Tensor) -> Any:
 def take_along_axis_grad(of: Any, g: Tensor, indices: Tensor, x: Tensor) -> Any:
     """Add up in zeros as wide as what was taken, then over the axes that were broadcast."""
     axis = normalize_axis(of.axis, x.rank)
+    if of.corner:
+        return op("scatter_add", axis=axis, corner=True)(zeros_of(g, x), indices, g)
     wide = [1 if a == 1 and i != axis else None for i, a in enumerate(x.shape)]
     zeros = zeros_of(g, x)
     if 1 in wide:

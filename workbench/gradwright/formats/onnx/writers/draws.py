@@ -13,8 +13,8 @@ from ....spec import TensorSpec
 from ..by_rule import takes
 from ..dtypes import element_type
 from ..node import op, writes
+from ..nodes import spell
 from ..output import Call
-from ..spelling import spell
 from ..versions import CannotExport, schema_of
 
 FLOAT32 = np.dtype("float32")

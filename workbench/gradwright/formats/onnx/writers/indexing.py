@@ -11,8 +11,8 @@ from ....graph import Tensor
 from ....spec import Dim, TensorSpec, differ, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import op, writes
+from ..nodes import spell
 from ..output import Call
-from ..spelling import spell
 from ..versions import CannotExport
 from .convolutions import along_axes
 
@@ -45,16 +45,21 @@ def embedding(call: Call) -> str:
     return call.add("Gather", call.xs[1], call.cast(call.xs[0], spec.dtype, INT64), axis=0)
 
 
-@writes("take_along_axis")
-def take_along_axis(call: Call) -> str:
+def _broadcasts(call: Call, axis: int) -> bool:
+    """Tell whether indices may broadcast along other axes, as ONNX's do not."""
     x, places = call.x, call.specs[1]
-    axis = normalize_axis(call.axis, x.rank)
     if places is None or places.rank != x.rank:
         raise CannotExport
-    pairs = zip(x.shape, places.shape, strict=True)
-    if any(
-        i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in enumerate(pairs)
-    ):
+    pairs = enumerate(zip(x.shape, places.shape, strict=True))
+    return not call.corner and any(
+        i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in pairs
+    )
+
+
+@writes("take_along_axis")
+def take_along_axis(call: Call) -> str:
+    axis = normalize_axis(call.axis, call.x.rank)
+    if _broadcasts(call, axis):
         return spell(call, _broadcast_taken)[0]
     return call.add("GatherElements", call.xs[0], _places(call), axis=axis)
 
@@ -82,7 +87,7 @@ def scatter(call: Call) -> str:
         raise CannotExport
     if updates.dtype != x.dtype or x.dtype == np.dtype(bool):
         raise CannotExport
-    if _wider(x, updates, axis):
+    if not call.corner and _wider(x, updates, axis):
         return spell(call, _scattered_wide)[0]
     if updates.shape != places.shape:
         return spell(call, _scattered_each)[0]

@@ -11,8 +11,8 @@ from ....graph import Tensor
 from ....spec import Dim
 from ..by_rule import write_by_rule
 from ..node import op, writes
+from ..nodes import spell
 from ..output import Call
-from ..spelling import spell
 from ..versions import CannotExport, schema_of
 from .windows import largest_only, max_pool_places, with_taps
 

@@ -11,7 +11,7 @@ from ....ops.core.special import finfo
 from ....ops.quantised.nf4 import NF4, dynamic_map
 from ....spec import normalize_axis
 from ..node import cast, op
-from ..spelling import spelled
+from ..nodes import spelled
 
 
 def _spread(scale: Tensor, x: Tensor, axis: int) -> Any:

@@ -12,8 +12,8 @@ from ....ops.control.scan import scan
 from ....spec import kind, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from .counts import numbers
 
 

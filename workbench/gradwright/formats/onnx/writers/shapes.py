@@ -10,11 +10,12 @@ import numpy as np
 from ....graph import Tensor
 from ....spec import AnyDim, Dim, normalize_axis
 from ..node import op, writes
+from ..nodes import spell
 from ..output import Call, to_tensor
-from ..spelling import spell
 from ..versions import CannotExport
 
 FAR = (1 << 63) - 1
+INT64 = np.dtype("int64")
 
 
 @writes("reshape")
@@ -156,6 +157,7 @@ def strided_slice(call: Call) -> str:
     """Slice, then drop the axes of places, then add new ones."""
     starts, ends, axes, steps, dropped, added = [], [], [], [], [], []
     axis = out_axis = 0
+    y = call.xs[0]
     for item in call.index:
         if item is None:
             added.append(out_axis)
@@ -170,6 +172,13 @@ def strided_slice(call: Call) -> str:
         else:
             _, start, stop, step = item
             step = 1 if step is None else step
+            if step < 0 and _may_begin_before(start, call.x.shape[axis]):
+                if isinstance(stop, Dim):
+                    raise CannotExport
+                # ONNX would begin with the first element; so first cut off what lies behind.
+                y = call.add("Slice", y, *(call.out.ints([v]) for v in (0, start + 1, axis)))
+                stop = stop if stop is None or stop >= 0 else min(-1, stop - start - 1)
+                start = -1
             if (start, stop, step) != (None, None, 1):
                 starts.append((0 if step > 0 else FAR) if start is None else start)
                 ends.append((FAR if step > 0 else -FAR) if stop is None else stop)
@@ -177,7 +186,6 @@ def strided_slice(call: Call) -> str:
                 steps.append(step)
             out_axis += 1
         axis += 1
-    y = call.xs[0]
     if axes:
         limits = [_vector(call, starts), _vector(call, ends)]
         y = call.add("Slice", y, *limits, call.out.ints(axes), call.out.ints(steps))
@@ -186,6 +194,11 @@ def strided_slice(call: Call) -> str:
     if added:
         y = call.add("Unsqueeze", y, call.out.ints(added))
     return y if y != call.xs[0] else call.add("Identity", y)
+
+
+def _may_begin_before(start: Any, d: Any) -> bool:
+    """Tell whether a start counted from the end may lie before the first element."""
+    return isinstance(start, int) and start < -1 and not (isinstance(d, int) and start >= -d)
 
 
 def _vector(call: Call, values: list[Any]) -> str:
@@ -334,10 +347,16 @@ def constant(call: Call) -> str:
         return call.out.store(np.asarray(call.op.forward()), call.name)
     if call.op.name != "arange":
         raise CannotExport
-    start, stop = call.op.bounds()  # type: ignore[attr-defined]
-    ends = [call.add("Squeeze", call.out.dim(v)) for v in (start, stop)]
-    step = call.out.constant(np.int64(call.step))
-    return call.cast(call.add("Range", *ends, step), np.dtype("int64"), call.y.dtype)
+    given = (*call.op.bounds(), call.step)  # type: ignore[attr-defined]
+    whole = not any(isinstance(v, float) for v in given)
+    d = INT64 if whole else np.dtype("float64" if call.y.dtype.itemsize > 4 else "float32")
+
+    def number(v: Any) -> str:
+        if isinstance(v, Dim):
+            return call.cast(call.add("Squeeze", call.out.dim(v)), INT64, d)
+        return call.out.constant(v, d)
+
+    return call.cast(call.add("Range", *map(number, given)), d, call.y.dtype)
 
 
 @writes("tril", "triu")

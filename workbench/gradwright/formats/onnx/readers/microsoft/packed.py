@@ -17,7 +17,8 @@ Array = np.ndarray[Any, Any]
 def unpacked(node: OnnxNode, data: Any, bits: int, width: Any = None) -> Array:
     """Return numbers of 2, 4 or 8 bits that lie in bytes, the lowest bits first.
 
-    They are of uint2, uint4 or uint8; ``width`` is how many of a row count, all by default.
+    They are of uint4 or uint8 (opsets before 25 have no uint2); ``width`` is how many of a row
+    count, all by default.
     """
     if bits not in (2, 4, 8):
         raise ArchiveError(f"{node.op_type} with {bits} bits is not read", need="2, 4 or 8")
@@ -25,7 +26,7 @@ def unpacked(node: OnnxNode, data: Any, bits: int, width: Any = None) -> Array:
     shifts = np.arange(0, 8, bits).astype(np.uint8)
     parts = (data[..., None] >> shifts) & np.uint8(2**bits - 1)
     rows = parts.reshape(*data.shape[:-1], -1)[..., :width]
-    return np.ascontiguousarray(rows).astype(as_dtype(f"uint{bits}"))
+    return np.ascontiguousarray(rows).astype(as_dtype("uint4" if bits <= 4 else "uint8"))
 
 
 @reads("MatMulNBits", values=(1, 2, 3, 4))

@@ -1,0 +1,1 @@
+"""Our nodes beside those of ONNX Runtime."""
