@@ -36,12 +36,8 @@ NOT_WRITTEN = {
     "draws of no fixed number, or that gradients read again": {
         *("poisson", "fold_in", "random_crop", "random_crop_grad", "xtc_filter"),
     },
-    "samplers, which stand outside of a model": {
-        *("token_sample", "top_k_sample", "top_p_sample", "typical_p_filter"),
-    },
     "places that a few programs of ours work out at once": {
-        *("roi_taps", "ctc_curvature", "ctc_collapse", "ctc_greedy_decoder", "turbo_quantize"),
-        *("update_fp8_scale",),
+        *("roi_taps", "ctc_curvature", "update_fp8_scale"),
     },
     "gradients of sequences": {"add_items", "fill_items", "split_items"},
 }
@@ -228,3 +224,35 @@ def test_gradients_mean_the_same_to_onnx_runtime(part: int) -> None:
             if found not in ("same", "none") and name not in SOME | NONE | NO_GRADIENT:
                 wrong.append(f"{name}: {found}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_drawn_has_the_range_that_was_written() -> None:
+    logits = np.random.default_rng(0).standard_normal((400, 9)).astype("float32")
+    with gw.Graph() as g:
+        x = g.placeholder("x", (400, 9))
+        gw.nn.top_k_sample(x, k=3, name="k")
+        gw.nn.top_p_sample(x, p=0.6, name="p")
+        gw.nn.token_sample(x, temperature=0.0, name="best")
+        gw.random.permutation(50, name="order")
+        gw.random.randint((500,), -3, 4, name="whole")
+        gw.random.binomial((2000,), n=10, p=0.3, name="hits")
+        gw.random.truncated_normal((2000,), mean=1.0, std=2.0, name="cut")
+        gw.random.laplace((4000,), loc=0.5, scale=2.0, name="wide")
+    names = ["k", "p", "best", "order", "whole", "hits", "cut", "wide"]
+    model = gw.onnx.to_model(g, names, opset=DRAWN)
+    theirs = ort.InferenceSession(model.SerializeToString()).run(None, {"x": logits})
+    ours = gw.onnx.load(model).output({"x": logits}, *names).values()
+    rank = np.argsort(np.argsort(-logits, -1), -1)
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    ranked = -np.sort(-p, -1)
+    before = np.take_along_axis(np.cumsum(ranked, -1) - ranked, rank, -1)
+    for k, among, best, order, whole, hits, cut, wide in (theirs, ours):
+        rows = np.arange(400)
+        assert rank[rows, k].max() == 2
+        assert before[rows, among].max() < 0.6
+        np.testing.assert_array_equal(best, logits.argmax(-1))
+        assert sorted(order.tolist()) == list(range(50)) != order.tolist()
+        assert sorted(set(whole.tolist())) == list(range(-3, 4))
+        assert abs(hits.mean() - 3) < 0.1 and abs(hits.std() - 2.1**0.5) < 0.1
+        assert -3 <= cut.min() < -2.5 and 4.5 < cut.max() <= 5 and abs(cut.mean() - 1) < 0.15
+        assert abs(np.median(wide) - 0.5) < 0.2 and abs(np.abs(wide - 0.5).mean() - 2) < 0.15
