@@ -36,6 +36,11 @@ class Comparison:
         return apart / max(abs(self.analytic), abs(self.numeric)) if apart else 0.0
 
     @property
+    def is_between(self) -> bool:
+        """Whether the analytic value lies between the slopes on both sides, at the best step."""
+        return self.slope is not None and self.slope.admits(self.analytic, self.tolerance)
+
+    @property
     def score(self) -> float:
         """Return the difference in units of the tolerance; infinite where it is unknown."""
         apart = abs(self.analytic - self.numeric)

@@ -222,7 +222,7 @@ class LocalCheck:
             return self._slope(alone, self.gs, exact), self.gs
         smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
         found = self._slope(alone, smooth, _along(v, self.pull(smooth)[i]))
-        if found.verdict == "fail":
+        if found.verdict == "fail" and not found.is_between:  # as beside kinks at all distances
             return found, smooth
         kinks = [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)]
         return self._between(alone, kinks, _along(v, self.pull(kinks)[i])), kinks

@@ -328,6 +328,8 @@ def kinked(
             noise = max(noise, 10 * np.max(apart[np.isfinite(apart)], initial=0.0))
         found: Array = (gaps[1] > 0.3 * gaps[0]) & (gaps[1] > noise / NARROW)
         torn |= found & (gaps[1] > _JUMP * gaps[0])
+        if finer:  # which also see a kink that has a larger one a little away
+            found |= (gaps[2] > 0.3 * gaps[1]) & (gaps[2] > noise / FINEST[0])
         for h, far, near in zip(FINEST, gaps[1:], gaps[2:], strict=False):
             hidden = far * 0.3 <= noise / h
             found &= (near > 0.3 * far) | hidden

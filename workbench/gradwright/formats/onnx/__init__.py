@@ -179,7 +179,7 @@ def save(
     [0.0, 2.0]
     """
     _need_onnx()
-    from .saving import Outside, write_model
+    from .external.saving import Outside, write_model
 
     outside = Outside(external, threshold)
     model = _exported(graph, outputs, opset, outside.tensors, functions=functions)

@@ -12,7 +12,7 @@ from ..registry import Format, Range, TensorRange
 from ..report import ModelInfo
 from ..source import Source, naming
 from .dtypes import NARROW, from_element_type, stored_bytes
-from .external import place
+from .external.reading import place
 from .headers.census import Census, called
 from .headers.outline import memory
 from .headers.wire import BYTES, VARINT, Field, Pages, fields
