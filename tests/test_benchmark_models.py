@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from tests.benchmarks import check_models, checking
+from tests.benchmarks import check_models, checking, onnx_models
+from tests.benchmarks import onnx as onnx_race
 from tests.benchmarks.engine import report
 from tests.benchmarks.engine.allocations import count_allocations
 from tests.benchmarks.engine.models import MODELS
@@ -163,3 +164,12 @@ def test_fast_and_slow_checks_say_the_same_and_name_the_wrong_op(name: str) -> N
         )
         assert checking.differing(fast, slow) == 0
         assert [n.name for n in fast.blame] == [n.name for n in slow.blame] == blamed
+
+
+@pytest.mark.parametrize("name", onnx_models.WRITTEN)
+def test_what_is_raced_on_onnx_runtime_computes_the_same(name):
+    pytest.importorskip("onnxruntime", reason="no onnxruntime: pip install -e '.[onnxruntime]'")
+    sides = onnx_race.rivals(gw.onnx.to_model(onnx_models.WRITTEN[name]()), threads=1)
+    assert list(sides) == [onnx_race.OURS, onnx_race.THEIRS]
+    (theirs,) = sides[onnx_race.THEIRS]().values()
+    assert sides[onnx_race.OURS]().shape == theirs.shape
