@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, GraphError
-from gradwright.formats.onnx import saving
+from gradwright.formats.onnx.external import saving
 from gradwright.spec import dtype as as_dtype
 from tests.formats.onnx_models import FLOAT, TensorProto, helper, model, onnx
 

@@ -172,9 +172,9 @@ def stored(kind: str) -> dict[str, Any]:
     return held | weights | {"yes": np.array(True)}
 
 
-def written(kind: str) -> Any:
+def written(kind: str, parts: tuple[int, str, str] | None = None) -> Any:
     """Return the model."""
-    opset, head, layer = PARTS[kind]
+    opset, head, layer = parts or PARTS[kind]
     names = ["x", *(f"x{n}" for n in range(1, LAYERS)), "y"]
     body = head.replace("{{", "{").replace("}}", "}") + "".join(
         layer.format(i=f"l{n}", x=names[n], y=names[n + 1]) for n in range(LAYERS)
@@ -239,6 +239,17 @@ def test_gradients_are_the_same(kind: str) -> None:
         found.append(list(g.output(FEEDS, *slopes).values()))
     for before, after in zip(*found, strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5 * np.abs(before).max())
+
+
+@pytest.mark.parametrize("opset", [11, 12])
+def test_softmax_of_older_opsets(opset: int) -> None:
+    """Before opset 13 a softmax joined all axes from its own on, of which the last is alone."""
+    head = OLD_HEAD.replace("(maskf, a12)", "<axes = [1, 2]> (maskf)")
+    layer = OLD_LAYER.replace("Softmax <axis = -1>", "Softmax <axis = 3>")
+    proto = written("old", (opset, head, layer))
+    g = gw.onnx.load(proto)
+    assert gw.recognize(g, outputs=["y"]).counts == FOUND["old"]
+    np.testing.assert_allclose(g.output(FEEDS, "y")["y"], theirs(proto), rtol=1e-5, atol=1e-5)
 
 
 def test_kinds_are_chosen_where_a_model_is_read() -> None:

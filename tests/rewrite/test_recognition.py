@@ -156,6 +156,10 @@ WRONG: dict[str, tuple[Form, str]] = {
         ),
         "it is over axes (1, 2), not along one",
     ),
+    "a length of nothing": (
+        lambda x: x / gw.maximum(length(x) ** 0.5, 0.0),
+        "what has no length would be NaN, not 0",
+    ),
     "another sigmoid": (lambda x: x * gw.nn.sigmoid(x * 1.7), "1.7 where 1.702 is meant"),
 }
 
@@ -312,6 +316,10 @@ def test_kinds_are_chosen() -> None:
     ):
         g, _ = built(both)
         assert gw.recognize(g, **options).counts == counts  # type: ignore[arg-type]
+    g, _ = built(lambda x: gate(x * gw.nn.sigmoid(x)) + gate(x))
+    made = gw.recognize(g, skip=[g["y"].node.inputs[1].name])
+    assert made.counts == {"silu": 1, "gelu": 1}
+    assert made.missed[0].why == "it is left out"
     g, _ = built(both)
     with pytest.raises(GraphError, match=r"nothing called 'glu' is looked for[\s\S]*'gelu'"):
         gw.recognize(g, {"glu"})

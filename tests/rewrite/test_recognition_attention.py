@@ -210,6 +210,9 @@ NOT_CAUSAL: dict[str, Callable[[Tensor, Graph], Tensor]] = {
         gw.arange(1, s.shape[2] + 1), gw.arange(s.shape[2])[:, None]
     ),
     "another triangle": lambda s, g: g.constant(np.tri(T, k=1, dtype=bool)),
+    "a triangle that is spread": lambda s, g: gw.logical_and(
+        g.constant(np.ones((T, T), bool)), g.constant(np.tri(1, dtype=bool))
+    ),
     "a triangle of one": lambda s, g: g.constant(np.tri(1, dtype=bool)),
     "positions of samples": lambda s, g: gw.less_equal(
         gw.arange(s.shape[2])[None, :], gw.arange(s.shape[0])[:, None]
@@ -309,7 +312,10 @@ def test_heads_that_share_keys(g: Graph, kind: str, softcap: bool) -> None:
         made = check(g, given, {})
         assert made.missed[0].why == "a cap of the scores beside a mask that may hide all keys"
         return
+    lost = given | ({"pad": LOST} if kind else {})
+    before = g.output(lost, "y")["y"]
     check(g, given, {"attention": 1}, 1e-5)
+    np.testing.assert_allclose(g.output(lost, "y")["y"], before, rtol=1e-5, atol=1e-6)
     op: Any = g["y"].op
     if kind == "chosen, −∞":  # where no key is seen there is NaN, which grouped heads do not give
         assert op.name == "scaled_dot_product_attention"
@@ -327,6 +333,37 @@ def test_halves_are_widened_for_the_softmax(g: Graph) -> None:
     before = g.output(halves, "y")["y"]
     assert gw.recognize(g).counts == {"attention": 1}
     np.testing.assert_allclose(g.output(halves, "y")["y"], before, rtol=4e-3, atol=4e-3)
+
+
+EINSUMS = {
+    "heads before positions": ("bhtd,bhsd->bhts", "bhts,bhsd->bhtd"),
+    "values first": ("bhtd,bhsd->bhts", "bhsd,bhts->bthd"),
+    "as Keras": ("aecd,abcd->acbe", "acbe,aecd->abcd"),
+    "dots": ("...td,...sd->...ts", "...ts,...sd->...td"),
+}
+
+
+@pytest.mark.parametrize("name", EINSUMS)
+def test_products_by_labels(name: str) -> None:
+    g = Graph()
+    first, second = EINSUMS[name]
+    q, k, v = (g.placeholder(n, (B, T, T, D)) for n in "qkv")
+    pair = (k, q) if name == "as Keras" else (q, k)
+    weights = gw.nn.softmax(gw.einsum(first, *pair) * SCALE)
+    both = (v, weights) if name == "values first" else (weights, v)
+    gw.einsum(second, *both, name="y")
+    given = {n: DRAW.standard_normal((B, T, T, D)).astype(np.float32) for n in "qkv"}
+    check(g, given, {"attention": 1})
+
+
+@pytest.mark.parametrize("first", ["bhtd,bhsd->bhst", "bhtd,hbsd->bhts", "bhtd,bhsd->bhtd"])
+def test_other_products_by_labels_stay(first: str) -> None:
+    g = Graph()
+    q, k, v = (g.placeholder(n, (T, T, T, T)) for n in "qkv")
+    gw.einsum("bhts,bhsd->bhtd", gw.nn.softmax(gw.einsum(first, q, k)), v, name="y")
+    given = {n: DRAW.standard_normal((T, T, T, T)).astype(np.float32) for n in "qkv"}
+    found = 0 if first == "bhtd,bhsd->bhtd" else 1  # of others the axes are turned
+    check(g, given, {"attention": 1} if found else {}, 1e-5)
 
 
 def test_attention_of_any_rank() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..spec import Dim
@@ -50,22 +50,14 @@ def ordered(
     or otherwise, as those of placeholders are.
     """
     wanted, makers = list(tensors), dict[Tensor, None]()
+    known = {*told, *(s for t in stop for d in t.shape if isinstance(d, Dim) for s in d.symbols)}
     while True:
         order = ancestors([*makers, *wanted], stop)
-        lacking = _lacking(order, {*told, *(s for t in stop for s in _symbols(t))})
-        found = _makers(order[0].graph, lacking) if lacking else []
+        stated = set().union(*(node.op.symbols() for node in order)) - known
+        found = _makers(order[0].graph, stated) if stated else []
         if makers.keys() >= set(found):
             return order, list(makers)
         makers = dict.fromkeys([*found, *makers])  # one may need another one's
-
-
-def _lacking(order: Sequence[Node], told: set[str]) -> set[str]:
-    """Return the symbols that ops state before a node tells them."""
-    lacking: set[str] = set()
-    for node in order:
-        lacking |= node.op.symbols() - told
-        told.update(s for t in node.outputs for s in _symbols(t))
-    return lacking
 
 
 def _makers(graph: Graph, symbols: set[str]) -> list[Tensor]:
@@ -78,12 +70,6 @@ def _makers(graph: Graph, symbols: set[str]) -> list[Tensor]:
                     if isinstance(d, Dim) and str(d) in symbols:
                         found.setdefault(str(d), t)
     return list(dict.fromkeys(found.values()))
-
-
-def _symbols(t: Tensor) -> Iterator[str]:
-    for d in t.shape:
-        if isinstance(d, Dim):
-            yield from d.symbols
 
 
 def descendants(nodes: Iterable[Node]) -> list[Node] | None:

@@ -90,7 +90,7 @@ class Dialect:
         since: int = 1,
         attributes: Attributes | None = None,
         takes: Mapping[str, Source] | None = None,
-        inputs: Sequence[int | str] | None = None,
+        inputs: Sequence[int | str | None] | None = None,
         leaves: Sequence[str] = (),
         needs: Conditions | None = None,
         gives: Conditions | None = None,

@@ -98,14 +98,15 @@ class Rule:
     """An operator as an op: ``takes`` says where the attributes of ours come from.
 
     ``op`` is the name of an op, or ``Chosen`` among several. ``inputs`` are those of the op in
-    order: numbers of theirs, and attributes of theirs that are inputs of ours; by default all that
-    are no values. ``leaves`` are attributes that mean nothing to the op.
+    order: numbers of theirs, attributes of theirs that are inputs of ours, and None for one that is
+    left out; by default all of theirs that are no values. ``leaves`` are attributes that mean
+    nothing to the op.
     """
 
     op: str | Chosen
     attributes: Mapping[str, Attr] = field(default_factory=dict)
     takes: Mapping[str, Source] = field(default_factory=dict)
-    inputs: Sequence[int | str] | None = None
+    inputs: Sequence[int | str | None] | None = None
     leaves: Sequence[str] = ()
     needs: Conditions = field(default_factory=dict)
     gives: Conditions = field(default_factory=dict)
@@ -192,7 +193,7 @@ class Rule:
                 value = node.get(source)
                 found.append(None if value is None else _constant(value, xs))
             else:
-                found.append(xs[source] if source < len(xs) else None)
+                found.append(None if source is None or source >= len(xs) else xs[source])
         while found and found[-1] is None:
             found.pop()
         return found

@@ -179,7 +179,7 @@ def save(
     [0.0, 2.0]
     """
     _need_onnx()
-    from .saving import Outside, write_model
+    from .external.saving import Outside, write_model
 
     outside = Outside(external, threshold)
     model = _exported(graph, outputs, opset, outside.tensors, functions=functions)
@@ -253,7 +253,7 @@ def maps(
     since: int = 1,
     attributes: Attributes | None = None,
     takes: Mapping[str, Source] | None = None,
-    inputs: Sequence[int | str] | None = None,
+    inputs: Sequence[int | str | None] | None = None,
     leaves: Sequence[str] = (),
     needs: Conditions | None = None,
     gives: Conditions | None = None,
@@ -266,9 +266,9 @@ def maps(
     the same name; ``takes`` says where others of the op come from: ``"theirs"`` by another name,
     ``Value(1)`` from an input, ``Chosen("mode", {"avg": "mean"})`` by what a value stands for,
     ``Item("pads", 0)``, ``Fixed(3)``, or a tuple of these. ``inputs`` are the op's inputs in order,
-    numbers of theirs or names of attributes that are inputs here; ``leaves`` are attributes without
-    a meaning for the op. ``needs`` holds of each node, ``gives`` of what it becomes:
-    ``{"a batch": lambda node, x: x.rank == 4}``.
+    numbers of theirs, names of attributes that are inputs here, None for none; ``leaves`` are
+    attributes without a meaning for the op. ``needs`` holds of each node, ``gives`` of what it
+    becomes: ``{"a batch": lambda node, x: x.rank == 4}``.
 
     It goes before all else, as a reader does, and is taken back by :func:`forget`.
 

@@ -12,7 +12,7 @@ from ...errors import ArchiveError, DTypeError, MemoryLimitError
 from ...shared import default_bytes
 from ...spec import dtype as as_dtype
 from ...spec import dtype_name
-from .external import Beside
+from .external.reading import Beside
 
 if TYPE_CHECKING:
     from onnx import SparseTensorProto, TensorProto

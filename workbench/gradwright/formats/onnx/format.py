@@ -13,7 +13,7 @@ from ..report import ModelInfo
 from ..source import Source, naming
 from .census import Census, called
 from .dtypes import NARROW, from_element_type, stored_bytes
-from .external import place
+from .external.reading import place
 from .outline import memory
 from .wire import BYTES, VARINT, Field, Pages, fields
 

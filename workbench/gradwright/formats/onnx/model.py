@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ArchiveError, UnsupportedOpError
 from ..registry import mistaken
 from .dtypes import to_array, to_dense
-from .external import Beside
+from .external.reading import Beside
 from .node import ONNX, OnnxNode
 
 if TYPE_CHECKING:

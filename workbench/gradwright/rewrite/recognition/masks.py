@@ -73,9 +73,12 @@ def is_causal(at: View, value: int | None, hidden: bool = False) -> bool:
             case "logical_not":
                 value, hidden = ins[0], not hidden
             case "logical_and" if not hidden and any(at.number(i) == np.True_ for i in ins):
-                value = ins[1] if at.number(ins[0]) == np.True_ else ins[0]
+                other = ins[1] if at.number(ins[0]) == np.True_ else ins[0]
+                if not _keeps_corner(step.node.outputs[0].spec, at.spec(other), op):
+                    return False
+                value = other
             case "expand_dims" | "broadcast_to" | "reshape" | "strided_slice" | "cast":
-                if not _keeps_corner(at, step.node.outputs[0].spec, ins[0], op):
+                if not _keeps_corner(step.node.outputs[0].spec, at.spec(ins[0]), op):
                     return False
                 value = ins[0]
             case "less_equal" | "greater":
@@ -104,9 +107,8 @@ def _is_triangle(at: View, value: int, hidden: bool) -> bool:
     return bool(array.size) and bool((array.astype(bool) == wanted).all()) and array.min() >= 0
 
 
-def _keeps_corner(at: View, spec: TensorSpec, source: int | None, op: object) -> bool:
+def _keeps_corner(spec: TensorSpec, inner: TensorSpec, op: object) -> bool:
     """Tell whether the last two axes stay, or are cut from their start on."""
-    inner = at.spec(source)
     if inner.rank < 2:
         return False
     if isinstance(op, StridedSlice):

@@ -128,7 +128,9 @@ pattern(
 
 
 def one(at: View, b: Binds) -> str:
-    """Say what is wrong where something is done along several axes at once."""
+    """Say what is wrong where something is done along several axes at once, or divides by zero."""
+    if not b.get("eps", 1.0) > 0:
+        return "what has no length would be NaN, not 0"
     return "" if len(b["axes"]) == 1 else f"it is over axes {b['axes']}, not along one"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...errors import GradwrightError, GraphError
-from ...graph import Edit, Graph, Node, Placeholder, Tensor, Variable, ancestors, member
+from ...graph import Constant, Edit, Graph, Node, Source, Tensor, ancestors, member
 from ...op import Op
 from ...spec import Dim, shapes_differ
 from ...words.spelling import meant
@@ -110,11 +110,14 @@ def recognize(
     """Put one op in the place of what the graph has written out, as exporters do, and tell which.
 
     Found are attention (with masks, caps, and keys shared by heads), rotary embeddings, RMS and
-    layer norms, softmax, and activations such as gelu; ``only`` and ``skip`` choose kinds. What is
-    replaced is the same function: constants, axes and masks are compared. Numbers differ by
-    rounding; of halves, which the ops compute in float32, by theirs. Where a tensor inside of a
-    form is read elsewhere, the form stays. The result of a form keeps its name, the tensors inside
-    of it are gone. Bodies of loops and branches are left as they are.
+    layer norms, softmax, and activations such as gelu. ``only`` and ``skip`` choose kinds; ``skip``
+    also takes names of nodes, whose forms stay as they are.
+
+    What is put in place is the same function, of values and of gradients: constants, axes, masks,
+    and what a query gets that sees no key are compared. Numbers differ by rounding; in halves,
+    which the ops compute in float32, by theirs. A form stays where a tensor inside of it is read
+    elsewhere. The result keeps its name, and the tensors inside of it are gone. Bodies of loops and
+    branches are left as they are.
 
     ``outputs`` are what is wanted of the graph, by default all that nothing reads. If they are
     given, what they do not need goes first, such as sizes that an exporter computed.
@@ -132,28 +135,29 @@ def recognize(
     kind      where  is now               nodes
     rms_norm  y      rms_norm(eps=1e-06)  6
     """
-    chosen = [p for p in PATTERNS if p.kind in _wanted(only, skip)]
     graph.settle()
     wanted = [member(graph, t) for t in outputs or ()]
+    chosen = _wanted(graph, only, skip)
     before = _size(graph)
     with graph.edit() as edit:
-        work = _Work(graph, edit, wanted)
+        work = _Work(graph, edit, wanted, skip)
         for pattern in chosen:
             work.search(pattern)
         work.arrange()
     return Recognition(work.matches(), work.missed(), (before, _size(graph)))
 
 
-def _wanted(only: Collection[str] | None, skip: Collection[str]) -> set[str]:
+def _wanted(graph: Graph, only: Collection[str] | None, skip: Collection[str]) -> list[Pattern]:
     known = kinds()
-    for name in (*(only or ()), *skip):
+    for name in (*(only or ()), *(n for n in skip if n not in graph)):
         if name not in known:
             close = meant(name, known)
             hint = f"did you mean {close!r}?" if close else ""
             raise GraphError(
                 f"nothing called {name!r} is looked for", need=", ".join(known), hint=hint
             )
-    return {k for k in known if (only is None or k in only) and k not in skip}
+    allowed = {k for k in known if (only is None or k in only) and k not in skip}
+    return [p for p in PATTERNS if p.kind in allowed]
 
 
 def _size(graph: Graph) -> int:
@@ -163,8 +167,10 @@ def _size(graph: Graph) -> int:
 class _Work:
     """One recognition under way: the graph, its edit, and what was found so far."""
 
-    def __init__(self, graph: Graph, edit: Edit, outputs: Sequence[Tensor]) -> None:
-        self.graph, self.edit = graph, edit
+    def __init__(
+        self, graph: Graph, edit: Edit, outputs: Sequence[Tensor], skip: Collection[str]
+    ) -> None:
+        self.graph, self.edit, self.skip = graph, edit, skip
         self.at = View(graph, outputs)
         self.found: dict[str, tuple[str, list[str]]] = {}
         """By name of a node that was put in place: its kind, and the nodes that it was."""
@@ -187,7 +193,7 @@ class _Work:
         found = list(pattern.find(self.at, node))
         why = [(f.root, f.wrong) for f in found if f.wrong]
         for f in sorted((f for f in found if not f.wrong), key=lambda f: -len(f.taken)):
-            refused = self._outside(f) or self._put(pattern, f)
+            refused = self._kept(f) or self._put(pattern, f)
             if not refused:
                 return
             why.append((f.root, refused))
@@ -195,7 +201,10 @@ class _Work:
             missed = Missed(pattern.kind, root.name, reason)
             self.near.setdefault((pattern.kind, root.name), (node, missed))
 
-    def _outside(self, found: Found) -> str:
+    def _kept(self, found: Found) -> str:
+        """Say why a form stays: it is to, or something in it is needed elsewhere."""
+        if found.root.name in self.skip:
+            return "it is left out"
         held = self.at.outside(found.taken, found.root.node)
         return f"{held[0].name!r}, inside of it, {held[1]}" if held else ""
 
@@ -204,7 +213,7 @@ class _Work:
         graph, root, old = self.graph, found.root, found.root.node
         latest = len(graph._nodes)
         try:
-            with graph._at_top():
+            with graph._at_top(), graph.scope(old.scope) if old.scope else graph:
                 new = found.make()
             refused = _other(root, new)
         except GradwrightError as error:
@@ -233,7 +242,7 @@ class _Work:
             if self.graph._nodes.get(node.name) is not node:
                 continue
             is_read = any(t.uses or t in self.at.kept for t in node.outputs)
-            if is_read or isinstance(node.op, Placeholder | Variable):
+            if is_read or (isinstance(node.op, Source) and not isinstance(node.op, Constant)):
                 continue
             self.edit.remove(node.outputs[0])
             nodes += [t.node for t in node.inputs if t is not None]

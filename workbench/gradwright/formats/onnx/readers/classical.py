@@ -12,6 +12,7 @@ import numpy as np
 from ....errors import ArchiveError
 from ....ops.control import loop as loops
 from ....spec.rounding import rounded
+from ...foreign import attribute
 from ..node import OnnxNode, op, reads
 
 Array = np.ndarray[Any, Any]
@@ -84,10 +85,13 @@ def scaler(node: OnnxNode, x: Any) -> Any:
     return (x - offset) * scale
 
 
-@reads("Normalizer", since=1, domain=ML)
+@reads(
+    "Normalizer", since=1, domain=ML,
+    attributes={"norm": attribute(str, "MAX", choices=("MAX", "L1", "L2"))},
+)  # fmt: skip
 def normalizer(node: OnnxNode, x: Any) -> Any:
     x = op("cast", dtype="float32")(x)
-    norm = node.get("norm", "MAX")
+    norm = node["norm"]
     if norm == "MAX":
         size = op("max", axis=-1, keepdims=True)(op("abs")(x))
     elif norm == "L1":

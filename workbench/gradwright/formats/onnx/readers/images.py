@@ -19,12 +19,16 @@ def geometry(node: OnnxNode, n: int) -> dict[str, Any]:
     }
 
 
+_AUTO = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
+
+
 def padding(node: OnnxNode, n: int) -> Any:
     """Return the padding per axis; ONNX lists all befores, then all afters."""
     auto = node.get("auto_pad", "NOTSET")
-    names = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
-    if auto in names:
-        return names[auto]
+    if auto in _AUTO:
+        return _AUTO[auto]
+    if auto != "NOTSET":
+        raise ArchiveError(f"auto_pad is {auto!r}", need=f"NOTSET, {', '.join(_AUTO)}")
     pads = tuple(node.get("pads", (0,) * 2 * n))
     if len(pads) != 2 * n:
         raise ArchiveError(f"{len(pads)} numbers of padding", need=f"{2 * n}")

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..node import OnnxNode, op, reads
+from ...foreign import Chosen, Fixed, Rule, attribute
+from ...foreign.attributes import described
+from ..node import OnnxNode, maps, op, reads
 
-_REDUCTIONS = {"none": "none", "sum": "sum", "mean": "mean_by_weight"}
+_LOSS: dict[str, Any] = {"ignore_index": attribute(int, None), "reduction": "mean"}
+_TAKES = {
+    "axis": Fixed(1),
+    "reduction": Chosen("reduction", {"none": "none", "sum": "sum", "mean": "mean_by_weight"}),
+}
+_INPUTS = (1, 0, None, 2)  # class numbers first, no weights of items, and those of classes
+
+maps(
+    "NegativeLogLikelihoodLoss", "nll", since=12, attributes=_LOSS, takes=_TAKES, inputs=_INPUTS,
+)  # fmt: skip
+_ENTROPY = Rule("sparse_softmax_cross_entropy", described(_LOSS), _TAKES, _INPUTS)
 
 
-def _loss(name: str, node: OnnxNode, x: Any, labels: Any, weights: Any) -> Any:
-    """Return a loss of class numbers, in which the classes may have weights."""
-    attrs = {"axis": 1, "ignore_index": node.get("ignore_index")}
-    reduction = _REDUCTIONS[node.get("reduction", "mean")]
-    return op(name, **attrs, reduction=reduction)(labels, x, None, weights)
-
-
-@reads("NegativeLogLikelihoodLoss", since=12)
-def negative_log_likelihood(node: OnnxNode, x: Any, target: Any, weight: Any = None) -> Any:
-    return _loss("nll", node, x, target, weight)
-
-
-@reads("SoftmaxCrossEntropyLoss", since=12)
-def softmax_cross_entropy(node: OnnxNode, scores: Any, labels: Any, weights: Any = None) -> Any:
-    loss = _loss("sparse_softmax_cross_entropy", node, scores, labels, weights)
+@reads("SoftmaxCrossEntropyLoss", since=12, attributes=_LOSS)
+def softmax_cross_entropy(node: OnnxNode, scores: Any, *labels_and_weights: Any) -> Any:
+    loss = _ENTROPY(node, scores, *labels_and_weights)
     return (loss, op("log_softmax", axis=1)(scores)) if len(node.wanted) > 1 else loss

@@ -15,6 +15,8 @@ from ..node import OnnxNode, cast, maps, op, reads
 def _over_rows(name: str, node: OnnxNode, x: Any) -> Any:
     """Apply along all axes from one on at once, as before opset 13."""
     axis = node.get("axis", 1) % max(x.rank, 1)
+    if axis == x.rank - 1:  # rows are rows already
+        return op(name, axis=-1)(x)
     flat = op("reshape", shape=(math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))(x)
     return op("reshape_like")(op(name, axis=1)(flat), x)
 

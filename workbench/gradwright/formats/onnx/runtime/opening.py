@@ -147,7 +147,7 @@ def _written(model: Any, outputs: Sequence[Tensor | str] | None, opset: int, pat
         return path
     from .. import writers  # noqa: F401 - enters them
     from ..exporter import export_graph
-    from ..saving import Outside, write_model
+    from ..external.saving import Outside, write_model
 
     stored = (n for n in model.nodes if n.kind in ("variable", "constant"))
     if sum(model.values.stored(n).nbytes for n in stored) <= MOST_BYTES:

@@ -14,7 +14,7 @@ from .....graph import Graph, Node, Rng, Source, Tensor, ancestors
 from .....graph.expand import bind_dims, run_nodes
 from .....spec import BOXED
 from ...dtypes import to_array
-from ...external import Beside
+from ...external.reading import Beside
 from ...importer import import_model
 from ...model import NOWHERE, Model, names_read
 from .rounding import Rounding

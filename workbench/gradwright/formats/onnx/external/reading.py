@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ArchiveError
-from ...files.plain import opened
-from ..registry import Range
+from ....errors import ArchiveError
+from ....files.plain import opened
+from ...registry import Range
 
 Array = np.ndarray[Any, Any]
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ...errors import ArchiveError, GraphError
-from ...files.whole import replacing
-from ...spec import dtype_name, known_spec
-from ..source import File
-from .dtypes import NARROW, element_type, stored_bytes
-from .format import tensors
-from .output import to_tensor
+from ....errors import ArchiveError, GraphError
+from ....files.whole import replacing
+from ....spec import dtype_name, known_spec
+from ...source import File
+from ..dtypes import NARROW, element_type, stored_bytes
+from ..format import tensors
+from ..output import to_tensor
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
