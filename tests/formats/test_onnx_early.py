@@ -145,6 +145,18 @@ def test_split_by_an_input() -> None:
     assert (a.shape, b.shape) == ((2, 1), (2, 2))
 
 
+def test_batch_norm_that_trains_returns_the_next_statistics() -> None:
+    """Of the batch, mixed with the old ones."""
+    outputs = ["y", "mean", "var"]
+    node = helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], outputs, momentum=0.75)
+    stored = {"s": ONES, "b": 0 * ONES, "m": MEAN, "v": VAR}
+    proto = model([node], {"x": IMAGE.shape}, outputs, stored=stored, opset=6)
+    y, mean, var = run(proto, {"x": IMAGE}, *outputs)
+    np.testing.assert_allclose(y, OF_BATCH, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(mean, 0.75 * MEAN + 0.25 * IMAGE.mean((0, 2, 3)), rtol=1e-5)
+    np.testing.assert_allclose(var, 0.75 * VAR + 0.25 * IMAGE.var((0, 2, 3)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 def test_recurrent_layers_are_those_of_opset_7(kind: str) -> None:
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]

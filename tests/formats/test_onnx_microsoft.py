@@ -191,3 +191,24 @@ def test_arrays(op_type: str, inputs: Any, attrs: Any, stored: Any) -> None:
     """Where attributes are fed there is nothing to write."""
     fed = op_type in ("Pad", "Range") and not stored
     check(op_type, inputs, attrs, stored=stored, written=not fed)
+
+
+HALF, HALVES = X.astype("f2"), [v.astype("f2") for v in (SKIP, SCALE, SHIFT, BIAS)]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "domain"),
+    [
+        ("SkipLayerNormalization", [HALF, *HALVES], "com.microsoft"),
+        ("SkipSimplifiedLayerNormalization", [HALF, *HALVES[:2]], "com.microsoft"),
+        ("SimplifiedLayerNormalization", [HALF, HALVES[1]], ""),
+        ("LayerNormalization", [HALF, *HALVES[1:3]], ""),
+        ("FastGelu", [HALF, HALVES[3]], "com.microsoft"),
+        ("BiasGelu", [HALF, HALVES[3]], "com.microsoft"),
+        ("QuickGelu", [HALF], "com.microsoft"),
+        ("FusedMatMul", [HALF, f32(8, 4).astype("f2")], "com.microsoft"),
+    ],
+)
+def test_halves(op_type: str, inputs: Any, domain: str) -> None:
+    """To two of their last places: some kernels there round between their steps."""
+    check(op_type, inputs, {}, domain=domain, opset=14, rtol=2**-9, atol=2**-9)

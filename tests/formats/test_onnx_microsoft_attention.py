@@ -281,6 +281,17 @@ def test_queries_keys_and_values_in_one() -> None:
     check_grouped(inputs, ROTARY)
 
 
+def test_halves() -> None:
+    inputs = [x.astype("f2") if getattr(x, "dtype", None) == np.float32 else x
+              for x in grouped(3, 4, 9, [7], sink=f32(HEADS), **TABLES)]  # fmt: skip
+    attrs = {**GROUPED, **ROTARY, "softcap": 4.0}
+    proto, feeds = node_model("GroupQueryAttention", inputs, attrs, n=3, stored=(6,))
+    ours, theirs = run_ours(proto, feeds), run_theirs(proto, feeds)
+    assert all(a.dtype == b.dtype == np.float16 for a, b in zip(ours, theirs, strict=True))
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=2**-9, atol=2**-9)
+    np.testing.assert_allclose(ours[1][:, :, :7], theirs[1][:, :, :7], rtol=2**-9, atol=2**-9)
+
+
 def test_without_a_cache() -> None:
     inputs = grouped(4, 0, 0, [4, 4], **TABLES)
     inputs[3:5] = [None, None]
