@@ -316,6 +316,8 @@ def test_what_describes_no_attribute_is_refused() -> None:
         ("Gemm", ["x", "x"], {"transb": 1}),
         ("BitShift", ["i", "i"], {"direction": "UP"}),
         ("Cast", ["x"], {}),
+        ("ScatterElements", ["x", "m", "x"], {"reduction": "most"}),
+        ("ScatterND", ["x", "m", "x"], {"reduction": "most"}),
         ("NegativeLogLikelihoodLoss", ["x", "l"], {"reduction": "most"}),
         ("SoftmaxCrossEntropyLoss", ["x", "l"], {"reduction": "most"}),
         ("AveragePool", ["p"], {"kernel_shape": [2, 2], "auto_pad": "FULL"}),
@@ -324,6 +326,7 @@ def test_what_describes_no_attribute_is_refused() -> None:
 def test_attributes_of_onnx_itself_are_checked(op_type: str, inputs: Any, given: Any) -> None:
     node = helper.make_node(op_type, inputs, ["y"], name="n", **given)
     stored = {"i": np.uint64([0, 1]), "s": np.ones(3, np.float32)}
+    stored |= {"m": np.zeros((2, 3), np.int64)}
     stored |= {"l": np.int64([0, 1]), "p": np.ones((1, 1, 4, 4), np.float32)}
     with pytest.raises(GradwrightError, match=r"attribute|'UP'|auto_pad") as caught:
         gw.onnx.load(model([node], {"x": [2, 3]}, ["y"], stored=stored))

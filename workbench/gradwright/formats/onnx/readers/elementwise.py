@@ -20,9 +20,8 @@ def fold(node: OnnxNode, *xs: Any) -> Any:
     return functools.reduce(op({"Max": "maximum", "Min": "minimum"}[node.op_type]), xs)
 
 
-@reads("Sum", "Mean", since=6)
-def merged(node: OnnxNode, *xs: Any) -> Any:
-    return op({"Sum": "add_n", "Mean": "merge_avg"}[node.op_type])(*xs)
+maps("Sum", "add_n", since=6)
+maps("Mean", "merge_avg", since=6)
 
 
 @reads("Div", since=7)
@@ -89,9 +88,7 @@ def _cast(node: OnnxNode, x: Any, dtype: np.dtype[Any]) -> Any:
     return op("cast", dtype=dtype, **attrs)(x)
 
 
-@reads("PRelu", since=7)
-def prelu(node: OnnxNode, x: Any, slope: Any) -> Any:
-    return op("prelu")(x, slope)
+maps("PRelu", "prelu", since=7)
 
 
 @reads("IsInf", since=10)

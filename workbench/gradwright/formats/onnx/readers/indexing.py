@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....errors import UnsupportedOpError
 from ....spec import Dim, TensorSpec, normalize_axis
 from ....spec.one_of import one_of
+from ...foreign import Chosen
 from ..node import OnnxNode, maps, op, reads
 
 maps("Gather", "gather", attributes={"axis": 0})
@@ -54,26 +54,24 @@ def gather_nd(node: OnnxNode, x: Any, indices: Any) -> Any:
     return op("gather_nd")(x, op("concat", axis=-1)(*columns, op("cast", dtype="int64")(indices)))
 
 
+_ELEMENTS = {
+    "none": "scatter_update", "add": "scatter_add", "mul": "scatter_mul",
+    "max": "scatter_max", "min": "scatter_min",
+}  # fmt: skip
+
+
 @reads("Scatter", since=9)
 @reads("ScatterElements", since=11)
 def scatter_elements(node: OnnxNode, x: Any, indices: Any, updates: Any) -> Any:
-    name = {
-        "none": "scatter_update", "add": "scatter_add", "mul": "scatter_mul",
-        "max": "scatter_max", "min": "scatter_min",
-    }[node.get("reduction", "none")]  # fmt: skip
+    name = Chosen("reduction", _ELEMENTS).of(node.get("reduction", "none"))
     return op(name, **_along(node, x, indices))(x, indices, updates)
 
 
-@reads("ScatterND", since=11)
-def scatter_nd(node: OnnxNode, x: Any, indices: Any, updates: Any) -> Any:
-    reduction = node.get("reduction", "none")
-    names = {
-        "none": "scatter_nd_update", "add": "scatter_nd_add", "mul": "scatter_nd_mul",
-        "max": "scatter_nd_max", "min": "scatter_nd_min",
-    }  # fmt: skip
-    if reduction not in names:
-        raise UnsupportedOpError(f"ScatterND with reduction {reduction!r}")
-    return op(names[reduction])(x, indices, updates)
+_SLICES = {
+    "none": "scatter_nd_update", "add": "scatter_nd_add", "mul": "scatter_nd_mul",
+    "max": "scatter_nd_max", "min": "scatter_nd_min",
+}  # fmt: skip
+maps("ScatterND", Chosen("reduction", _SLICES), since=11, attributes={"reduction": "none"})
 
 
 @reads("Unique", since=11)

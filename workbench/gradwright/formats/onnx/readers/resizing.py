@@ -56,11 +56,10 @@ _MODES = {
     "cubic": "cubic", "bicubic": "cubic",
 }  # fmt: skip
 """Modes of GridSample, which had other names before opset 20, and ours."""
-GRID_SAMPLE: dict[str, Any] = {
-    "attributes": {"mode": "linear", "padding_mode": "zeros", "align_corners": False},
-    "takes": {"mode": Chosen("mode", _MODES)},
-}
-maps("GridSample", "grid_sample", since=16, **GRID_SAMPLE)
+maps(
+    "GridSample", "grid_sample", since=16, takes={"mode": Chosen("mode", _MODES)},
+    attributes={"mode": "linear", "padding_mode": "zeros", "align_corners": False},
+)  # fmt: skip
 
 
 def _grid(node: OnnxNode, theta: TensorSpec, size: TensorSpec) -> list[TensorSpec]:

@@ -212,9 +212,7 @@ def shape(node: OnnxNode, x: Any) -> Any:
     return op("strided_slice", index=(slice(start, end),))(found)
 
 
-@reads("Size", since=1)
-def size(node: OnnxNode, x: Any) -> Any:
-    return op("size_of")(x)
+maps("Size", "size_of")
 
 
 @reads(
@@ -253,9 +251,10 @@ def range_(node: OnnxNode, start: Any, limit: Any, delta: Any) -> Any:
 maps("EyeLike", "eye_like", since=9, attributes={"k": 0, "dtype": attribute(np.dtype, None)})
 
 
-@reads("Trilu", since=14, values=(1,))
-def trilu(node: OnnxNode, x: Any, k: Any = None) -> Any:
-    return op("triu" if node.flag("upper", True) else "tril", k=0 if k is None else one(k))(x)
+maps(
+    "Trilu", Chosen("upper", {True: "triu", False: "tril"}), since=14,
+    attributes={"upper": True}, takes={"k": Value(1)},
+)  # fmt: skip
 
 
 @reads(

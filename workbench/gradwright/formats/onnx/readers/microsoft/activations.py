@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...node import OnnxNode, op
-from .contrib import reads
+from ...node import OnnxNode, maps, op
+from .contrib import DOMAIN, reads
 
-
-@reads("Gelu")
-def gelu(node: OnnxNode, x: Any) -> Any:
-    return op("gelu")(x)
+maps("Gelu", "gelu", domain=DOMAIN)
+maps("QuickGelu", "swish", domain=DOMAIN, attributes={"alpha": 1.702})
 
 
 @reads("BiasGelu")
@@ -26,11 +24,6 @@ def fast_gelu(node: OnnxNode, x: Any, *others: Any) -> Any:
     for bias in others:
         x = x if bias is None else x + bias
     return op("gelu", approximate="tanh")(x)
-
-
-@reads("QuickGelu")
-def quick_gelu(node: OnnxNode, x: Any) -> Any:
-    return op("swish", alpha=node.get("alpha", 1.702))(x)
 
 
 @reads("BiasSplitGelu")

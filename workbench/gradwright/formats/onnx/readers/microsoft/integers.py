@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .....errors import ArchiveError
-from ...node import OnnxNode, cast, op
+from ...node import OnnxNode, cast, maps, op
 from ..images import average_pool, max_pool
 from ..quantised import dequantize_linear, qlinear_conv, quantize_linear
-from .contrib import reads
+from .contrib import DOMAIN, reads
 from .norms import embed_layer_norm
 from .products import channels_first, channels_last
 
@@ -109,9 +109,7 @@ def qlinear_conv_last(node: OnnxNode, x: Any, *others: Any) -> Any:
     return channels_last(qlinear_conv(node, channels_first(x), *others))
 
 
-@reads("MatMulInteger16")
-def matmul_integer_16(node: OnnxNode, a: Any, b: Any) -> Any:
-    return op("matmul_integer")(a, b)
+maps("MatMulInteger16", "matmul_integer", domain=DOMAIN)
 
 
 # -- from code to code ---------------------------------------------------------------------------

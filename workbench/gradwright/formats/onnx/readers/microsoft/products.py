@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...node import OnnxNode, op
+from ...node import OnnxNode, maps, op
 from ..images import conv, conv_transpose
 from ..neural import gemm
-from .contrib import activated, reads
+from .contrib import DOMAIN, activated, reads
 
 
 @reads("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation")
@@ -75,9 +75,7 @@ def conv_transpose_dynamic(
     return conv_transpose(node, x, weight, bias)
 
 
-@reads("Inverse")
-def inverse(node: OnnxNode, x: Any) -> Any:
-    return op("inv")(x)
+maps("Inverse", "inv", domain=DOMAIN)
 
 
 @reads("CDist")
