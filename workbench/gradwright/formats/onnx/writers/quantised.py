@@ -13,7 +13,7 @@ from ....ops.core.special import finfo
 from ....ops.quantised.nf4 import NF4, dynamic_map
 from ....spec import normalize_axis
 from ..node import cast, op
-from ..nodes import spelled
+from ..nodes import Spelling, spelled
 from ..versions import CannotExport
 
 
@@ -190,7 +190,7 @@ def awq_matmul(of: Any, x: Tensor, weight: Tensor, zeros: Tensor, scales: Tensor
     return x @ cast(w, x.dtype)
 
 
-_PRODUCTS = {
+_PRODUCTS: dict[str, Spelling] = {
     "quantized_matmul": quantized_matmul,
     "nf4_matmul": nf4_matmul,
     "awq_matmul": awq_matmul,
