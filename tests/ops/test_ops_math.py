@@ -289,3 +289,14 @@ def test_slopes_of_complex_functions_are_torchs(torch, rng):
         out.backward(torch.tensor(seed))
         assert np.allclose(run(y, x=a), out.detach().numpy())
         assert np.allclose(run(dx, x=a), t.grad.numpy()), ours
+
+
+def test_shifts_of_the_widest_integers_keep_all_bits() -> None:
+    """No number goes through floats, whose 53 bits would not hold it."""
+    top = int(np.iinfo(np.uint64).max)
+    g = gw.Graph()
+    x = g.placeholder("x", (2,), "uint64")
+    right, left = gw.bitwise.right_shift(x, 1), gw.bitwise.left_shift(x, 1)
+    found = gw.Session(g).run([right, left], {"x": np.array([top, top - 1], np.uint64)})
+    assert found[0].tolist() == [top >> 1, (top - 1) >> 1]
+    assert found[1].tolist() == [top - 1, top - 3]
