@@ -198,7 +198,9 @@ class Frame:
         """
         xs = [self.given[t] if t in self.given else self.ours[t] for t in unit.inputs]
         ys = self._run(unit, xs)
-        return Rounding(lambda moved: self._run(unit, moved), xs, ys, unit.operators)
+        deciding = {n.inputs[i] for n in unit.nodes for i in n.op.needs_values if i < len(n.inputs)}
+        fixed = [i for i, t in enumerate(unit.inputs) if t in deciding]
+        return Rounding(lambda moved: self._run(unit, moved), xs, ys, unit.operators, fixed)
 
     def _run(self, unit: Unit, xs: Sequence[Array]) -> list[Array]:
         given = dict(zip(unit.inputs, xs, strict=True))
