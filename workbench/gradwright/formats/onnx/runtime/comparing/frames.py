@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 Array = np.ndarray[Any, Any]
+SHOWN = 3
+"""Ops that are named of a node that is many."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,12 @@ class Unit:
 
     @property
     def ops(self) -> str:
-        """The ops that it is made of."""
+        """The ops that it is made of, the first of many."""
+        if not self.name.endswith("/"):
+            return self.main.op.name
         ops = list(dict.fromkeys(node.op.name for node in self.computing))
-        return " + ".join(ops) if self.name.endswith("/") else self.main.op.name
+        left = len(ops) - SHOWN
+        return " + ".join(ops if left <= 1 else [*ops[:SHOWN], f"{left} more"])
 
     @property
     def operators(self) -> tuple[str, ...]:
