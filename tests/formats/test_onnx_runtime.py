@@ -384,5 +384,9 @@ def test_a_graph_beyond_what_a_protobuf_holds(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(opening, "MOST_BYTES", 1000)
     g = gw.Graph()
     gw.add(g.placeholder("x", (4096,)), g.constant(np.arange(4096.0, dtype="f")), name="y")
-    with gw.onnx.Runner(g) as runner:
-        assert runner.run("y", {"x": np.ones(4096)})[-1] == 4096.0
+    proto = gw.onnx.to_model(g)
+    before = proto.SerializeToString()
+    for source in (g, proto):
+        with gw.onnx.Runner(source) as runner:
+            assert runner.run("y", {"x": np.ones(4096)})[-1] == 4096.0
+    assert proto.SerializeToString() == before

@@ -143,7 +143,9 @@ def _written(model: Any, outputs: Sequence[Tensor | str] | None, opset: int, pat
     if not isinstance(model, Graph):
         from onnx import save_model
 
-        save_model(model, path, save_as_external_data=True, location="model.onnx.data")
+        moved = type(model)()  # what is saved so has lost its data
+        moved.CopyFrom(model)
+        save_model(moved, path, save_as_external_data=True, location="model.onnx.data")
         return path
     from .. import writers  # noqa: F401 - enters them
     from ..exporter import export_graph

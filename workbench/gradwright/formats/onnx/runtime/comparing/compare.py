@@ -181,7 +181,7 @@ class _Walk:
         told = NodeComparison(
             unit.name, unit.ops, f"{' + '.join(unit.operators)} {unit.outputs[0][0]!r}",
             str(spec_of(frame.given[t]) if t in frame.given else t.spec), math.nan, math.nan, 0.0,
-            "unknown", f"{NAMES[self.by]} tells no value", where=node.where if frame.own else "",
+            "unknown", f"{NAMES[self.by]} gives no tensor", where=node.where if frame.own else "",
             drawn=tuple(n.name for n in unit.computing) or (node.name,),
         )  # fmt: skip
         if random:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 Array = np.ndarray[Any, Any]
+SHOWN = 3
+"""Ops that are named of a node that is many."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,12 @@ class Unit:
 
     @property
     def ops(self) -> str:
-        """The ops that it is made of."""
+        """The ops that it is made of, the first of many."""
+        if not self.name.endswith("/"):
+            return self.main.op.name
         ops = list(dict.fromkeys(node.op.name for node in self.computing))
-        return " + ".join(ops) if self.name.endswith("/") else self.main.op.name
+        left = len(ops) - SHOWN
+        return " + ".join(ops if left <= 1 else [*ops[:SHOWN], f"{left} more"])
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -198,7 +203,9 @@ class Frame:
         """
         xs = [self.given[t] if t in self.given else self.ours[t] for t in unit.inputs]
         ys = self._run(unit, xs)
-        return Rounding(lambda moved: self._run(unit, moved), xs, ys, unit.operators)
+        deciding = {n.inputs[i] for n in unit.nodes for i in n.op.needs_values if i < len(n.inputs)}
+        fixed = [i for i, t in enumerate(unit.inputs) if t in deciding]
+        return Rounding(lambda moved: self._run(unit, moved), xs, ys, unit.operators, fixed)
 
     def _run(self, unit: Unit, xs: Sequence[Array]) -> list[Array]:
         given = dict(zip(unit.inputs, xs, strict=True))

@@ -6,21 +6,22 @@ inputs of the node: its op is run again on inputs that are off by some roundings
     |y − y'| ≤ SAFETY · √terms · (ε·(|y'| + floor) + spread),
 
 where ``spread`` is how far an element moved per rounding, ``terms`` how many products or summands
-an element is made of, ε the rounding of the narrowest float that is involved, and ``floor`` what
-some functions are computed to: parts of 1, or of the whole result, and not of the element.
+an element is made of, ε the rounding of the results' dtype, and ``floor`` what some functions are
+computed to: parts of 1, or of the whole result, and not of the element.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from ml_dtypes import finfo
 
+from .....errors import GradwrightError
 from .....spec import BOXED, dtype_name, is_floating
 from .....spec.containers import contents
 
@@ -72,6 +73,7 @@ class Rounding:
         inputs: the inputs.
         results: the results for these.
         operators: the operators of ONNX that it is.
+        fixed: which inputs decide what the node is, such as its scales, and are never off.
     """
 
     def __init__(
@@ -80,12 +82,14 @@ class Rounding:
         inputs: Sequence[Array],
         results: Sequence[Array],
         operators: Sequence[str] = (),
+        fixed: Collection[int] = (),
     ) -> None:
         self._run, self._inputs, self._results = run, list(inputs), list(results)
         self._of_one = bool(APPROXIMATE.intersection(operators))
         self._of_whole = bool(WHOLE.intersection(operators))
-        floats = [a.dtype for a in (*inputs, *results) if is_floating(a.dtype)]
-        self._eps = max(map(rounding, floats), default=0.0)
+        self._fixed = fixed
+        made, given = ([a.dtype for a in x if is_floating(a.dtype)] for x in (results, inputs))
+        self._eps = max(map(rounding, made or given), default=0.0)
         self._half = self._eps > HALF
         self._safety = SAFETY_OF_HALVES if self._half else SAFETY
 
@@ -148,9 +152,12 @@ class Rounding:
         rng, spreads = np.random.default_rng(0), [np.zeros(y.shape) for y in self._results]
         exact = [not is_floating(y.dtype) for y in self._results]
         for trial in range(TRIALS):
-            moved = [self._moved(x, off, trial, rng) for x in self._inputs]
-            with np.errstate(all="ignore"):
+            inputs = enumerate(self._inputs)
+            moved = [x if i in self._fixed else self._moved(x, off, trial, rng) for i, x in inputs]
+            try:
                 ys = self._run(moved)
+            except GradwrightError:  # what is off is outside of what the node takes
+                continue
             for k, (y, spread) in enumerate(zip(ys, spreads, strict=True)):
                 if y.dtype == BOXED or y.dtype.kind == "T" or y.shape != spread.shape:
                     continue
@@ -159,8 +166,11 @@ class Rounding:
         return spreads
 
     def _moved(self, x: Array, off: float, trial: int, rng: np.random.Generator) -> Array:
-        """Return an input whose floats are off: all away from 0, then at random."""
-        if x.dtype == BOXED or not is_floating(x.dtype):
+        """Return an input whose floats are off: all away from 0, then at random.
+
+        Floats that are narrower than the results are exact: being off would be more than rounding.
+        """
+        if not is_floating(x.dtype) or rounding(x.dtype) > self._eps:
             return x
         signs = 1.0 if not trial else rng.choice([-1.0, 1.0], x.shape)
         with np.errstate(all="ignore"):
