@@ -302,3 +302,16 @@ def test_a_loop_that_starts_from_a_number_is_checked() -> None:
     )
     report = gw.gradient_check(g, root, {"a": 2.0}, wrt=[a])
     assert report.passed and not report.blame
+
+
+def test_a_loop_may_read_a_sequence_from_outside():
+    g = gw.Graph()
+    w = g.variable("w", init=[0.3, -0.2, 0.5])
+    items = gw.sequence.construct(g.constant([1.0, 2.0, 3.0]), g.constant([4.0, 5.0, 6.0]))
+
+    def turn(c, i):
+        item = gw.stop_gradient(gw.sequence.at(items, i))
+        return c + gw.sum(gw.sin(item * w)), c
+
+    total, _ = gw.scan(turn, g.constant(0.0), g.constant([0, 1]))
+    assert gw.gradient_check(g, total).passed

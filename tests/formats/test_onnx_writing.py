@@ -215,3 +215,21 @@ def test_operators_with_late_values_are_saved_replayed_and_written_again(tmp_pat
     graph = gw.onnx.load(model([older], {"x": [1, 2], "s": [2]}, ["y"], opset=9))
     with pytest.raises(UnsupportedOpError, match="another operator in opset 19"):
         gw.onnx.to_model(graph, opset=19)
+
+
+def test_inputs_and_outputs_have_the_names_that_they_came_with() -> None:
+    names = {"x": "serving:0", "y": "/y:0", "z": "y", "t": '{"1": "a"}'}
+    nodes = [
+        helper.make_node("Relu", [names["x"]], [names["y"]]),
+        helper.make_node("Neg", [names["y"]], [names["z"]]),
+        helper.make_node("Exp", [names["z"]], [names["t"]]),
+    ]
+    ends = {k: helper.make_tensor_value_info(name, 1, ["n"]) for k, name in names.items()}
+    proto = helper.make_graph(nodes, "g", [ends["x"]], [ends[k] for k in "yzt"])
+    graph = gw.onnx.load(helper.make_model(proto, opset_imports=[helper.make_opsetid("", 20)]))
+    wanted = [names[k] for k in "yzt"]
+    written = gw.onnx.to_model(graph, wanted)
+    assert [i.name for i in written.graph.input] == [names["x"]]
+    assert [o.name for o in written.graph.output] == wanted
+    graph.rename(graph["/y:0"], "mine")
+    assert [o.name for o in gw.onnx.to_model(graph, ["mine", "y"]).graph.output] == ["mine", "y"]

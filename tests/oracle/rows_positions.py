@@ -254,9 +254,9 @@ TURBO = normal(2, 4, 3, 8), CODES[0], NORMS[0], CODES[1], NORMS[1], TURN
 def turbo(
     t: Any, q: Any, kc: Any, kn: Any, vc: Any, vn: Any, turn: Any, is_causal: bool = False
 ) -> Any:
-    from gradwright.ops.attention.turbo import _levels  # themselves held by turbo_quantize
+    from gradwright.ops.attention.turbo import levels  # themselves held by turbo_quantize
 
-    level = t.tensor(_levels(4), dtype=q.dtype) / math.sqrt(q.shape[3])
+    level = t.tensor(levels(4), dtype=q.dtype) / math.sqrt(q.shape[3])
     k, v = ((level[c.long()] * n[..., None]) @ turn for c, n in ((kc, kn), (vc, vn)))
     return attend(t, q, k, v, seen_by(t, q.shape[2], k.shape[2], latest(q, k), causal=is_causal))
 

@@ -367,7 +367,7 @@ def test_other_products_by_labels_stay(first: str) -> None:
 
 
 def test_attention_of_any_rank() -> None:
-    for shape in ((T, D), (B, T, D), (2, 2, 3, T, D)):
+    for shape in ((T, D), (B, T, D), (2, 2, 3, T, D), (B, T, 0)):
         g = Graph()
         q, k, v = (g.placeholder(n, shape) for n in "qkv")
         gw.matmul(gw.nn.softmax((q @ k.mT) * 0.2), v, name="y")

@@ -32,6 +32,7 @@ from ..ops.control.branch import Cond
 from ..ops.core.identity import Identity, StopGradient
 from ..session import as_feed
 from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec, spec_of
+from ..spec.containers import OptionalSpec, SequenceSpec
 from .arguments import placeholder_named
 from .surrogates import declared, holds_surrogate
 
@@ -60,12 +61,21 @@ def widened(value: Any) -> Any:
     return value
 
 
+def _wide_spec(spec: TensorSpec) -> TensorSpec:
+    """Return a spec with every floating dtype in it made wide, those of items, too."""
+    if isinstance(spec, SequenceSpec):
+        return SequenceSpec(spec.item_shape, wide(spec.item_dtype))
+    if isinstance(spec, OptionalSpec):
+        return OptionalSpec(_wide_spec(spec.element))
+    return spec.with_dtype(wide(spec.dtype))
+
+
 def _widened_graph(sub: SubGraph) -> SubGraph:
     graph = Graph("float64", scratch=True)
     copies: dict[Tensor, Tensor] = {}
     for i, t in enumerate(sub.inputs):
         name = t.node.name if graph.get(t.node.name) is None else f"input_{i}"
-        copies[t] = stand_in(graph, name, t.spec.with_dtype(wide(t.dtype)))
+        copies[t] = stand_in(graph, name, _wide_spec(t.spec))
     for node in sub.nodes:
         if node.outputs[0] in copies:
             continue
@@ -227,7 +237,7 @@ class Calls:
         sub = inside(op, arrays)
         chosen = isinstance(op, Cond)
         self.decisive += [
-            i for n, i in enumerate(ins) if n in op.needs_values or (chosen and not n)
+            i for n, i in enumerate(ins) if i and (n in op.needs_values or (chosen and not n))
         ]
         if sub is None or (op.is_composite() and type(op).forward is not Op.forward):
             outs = [self.new(y) for y in run_forward(op, arrays)]

@@ -13,7 +13,7 @@ import traitlets
 import gradwright as gw
 from gradwright import Graph
 from gradwright.errors import GradwrightError, GraphError
-from gradwright.formats.onnx.comparing.report import Comparison, NodeComparison
+from gradwright.formats.onnx.runtime.comparing.report import Comparison, NodeComparison
 
 from ...host.desk import GraphDesk, feeds_text
 from ...host.host import Host

@@ -20,9 +20,9 @@ from ...ops import missing
 from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
-from .comparing.compare import compare
 from .late import OnnxOp
 from .node import ONNX
+from .runtime.comparing.compare import compare
 from .runtime.runner import Runner
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from ...errors import GraphError, UnsupportedOpError
 from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, member, ordered
 from ...spec import TensorSpec
+from ...spec.one_of import sizes_in
+from .declarations import clean_name, distinct
 from .functions import Functions
 from .node import CALLED
 from .nodes import name_output, store, write_nodes
@@ -81,9 +83,11 @@ class Written:
         out = self.out = Output(opset)
         inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
         names: dict[Tensor, str] = {}
-        for t in dict.fromkeys([*(n.outputs[0] for n in inputs), *chosen]):
+        ends = dict.fromkeys([*(n.outputs[0] for n in inputs), *chosen])
+        named = {t: t.name for t in ends} | _elsewhere(graph, ends)
+        for t, name in named.items():
             stored = isinstance(t.node.op, Constant | Variable)  # a result that nothing computes
-            names[t] = store(out, t.node, t.name) if stored else out.fresh(t.name)
+            names[t] = store(out, t.node, name) if stored else out.fresh(name)
         wanted = {t: name for t, name in names.items() if t.node.kind == "array"}
         known = {t: name for t, name in names.items() if t not in wanted}
         for t, name in known.items():
@@ -99,7 +103,7 @@ class Written:
         self.outputs: list[tuple[str, TensorSpec]] = []
         called: dict[str, str] = {}
         for t in chosen:
-            name, own = known[t], wanted.get(t, t.name)
+            name, own = known[t], wanted.get(t, named[t])
             if name in called:  # several may turn out to be one tensor
                 name = out.add("Identity", [called[name]])[0]
             called[known[t]] = name_output(out, name, own)
@@ -162,6 +166,13 @@ def _version() -> str:
         return ""
 
 
+def _elsewhere(graph: Graph, tensors: Container[Tensor]) -> dict[Tensor, str]:
+    """Return what tensors are called in the model that they came from, if nobody renamed them."""
+    known = {name: t for name, t in graph.known_as.items() if t in tensors}
+    labels = distinct(known, clean_name)
+    return {t: name for name, t in known.items() if labels[name] == t.name}
+
+
 def _lowest(graph: Graph, nodes: Sequence[Node], chosen: Sequence[Tensor], newest: int) -> Written:
     """Return what is written in the first opset that opens no more ops than the newest does."""
     best = Written(graph, nodes, chosen, newest)
@@ -195,10 +206,11 @@ def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor
 def _telling_sizes(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return the placeholders that only tell sizes which ops state, such as of a random tensor."""
     stated = {symbol for n in nodes for symbol in n.op.symbols()}
-    stated -= {str(d) for n in nodes if isinstance(n.op, Placeholder) for d in n.outputs[0].shape}
+    fed = [n.outputs[0].spec for n in nodes if isinstance(n.op, Placeholder)]
+    stated -= {str(d) for spec in fed for d in sizes_in(spec)}
     found = []
     for t in graph.placeholders:
-        told = stated & set(map(str, t.shape))
+        told = stated & set(map(str, sizes_in(t.spec)))
         if told and t.node not in nodes:
             found.append(t.node)
             stated -= told

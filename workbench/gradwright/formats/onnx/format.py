@@ -11,11 +11,11 @@ from ...spec import TensorSpec, dtype_name
 from ..registry import Format, Range, TensorRange
 from ..report import ModelInfo
 from ..source import Source, naming
-from .census import Census, called
 from .dtypes import NARROW, from_element_type, stored_bytes
 from .external.reading import place
-from .outline import memory
-from .wire import BYTES, VARINT, Field, Pages, fields
+from .headers.census import Census, called
+from .headers.outline import memory
+from .headers.wire import BYTES, VARINT, Field, Pages, fields
 
 IR_VERSION, PRODUCER, PRODUCER_VERSION = 1, 2, 3  # fields of ModelProto
 GRAPH, OPSET, FUNCTION = 7, 8, 25

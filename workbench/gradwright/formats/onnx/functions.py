@@ -7,8 +7,9 @@ the group and back in. Inner groups come first, so that functions call each othe
 from __future__ import annotations
 
 import collections
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,8 +42,11 @@ class Functions:
         self._called, self._constants, self._outputs = called, constants, set(outputs)
         self._known: dict[bytes, FunctionProto] = {}
         self._taken: collections.Counter[tuple[str, str]] = collections.Counter()
-        for scope in sorted(self._scopes(), key=lambda s: (-s.count("/"), s)):
-            self._gather(scope)
+        scopes = self._scopes()
+        for name, home in self._homes.items():
+            self._homes[name] = _nearest(home, scopes)
+        for scope in sorted(scopes, key=lambda s: (-s.count("/"), s)):
+            self._gather(scope, _nearest(scope.rpartition("/")[0], scopes))
 
     @property
     def made(self) -> list[FunctionProto]:
@@ -57,9 +61,9 @@ class Functions:
             found.update("/".join(parts[:i]) for i in range(1, len(parts) + 1))
         return found if self._called is None else found & self._called.keys()
 
-    def _gather(self, scope: str) -> None:
+    def _gather(self, scope: str, outer: str) -> None:
         """Put a call in the place of a scope's nodes, if one place is enough for them."""
-        homes, outer = self._homes, scope.rpartition("/")[0]
+        homes = self._homes
         inside = [n for n in self.nodes if homes[n.name] == scope]
         chosen = {n.name for n in inside}
         before: list[NodeProto] = []
@@ -69,8 +73,7 @@ class Functions:
         for node in self.nodes:
             if node.name in chosen:
                 started = True
-                if not tainted.isdisjoint(_names(node)) and self._reads_back(node, after):
-                    before = []
+                if _reads_back(node, after):
                     break
             elif started and not tainted.isdisjoint(_names(node)):
                 tainted.update(node.output)
@@ -85,12 +88,6 @@ class Functions:
                 return
         for node in inside:
             homes[node.name] = outer
-
-    @staticmethod
-    def _reads_back(node: NodeProto, after: Sequence[NodeProto]) -> bool:
-        """Tell whether a node reads what nodes outside have made of its group."""
-        names = _names(node)
-        return any(not names.isdisjoint(other.output) for other in after)
 
     def _call(self, scope: str, inside: Sequence[NodeProto]) -> NodeProto:
         from onnx import helper
@@ -114,28 +111,58 @@ class Functions:
         self, scope: str, nodes: Sequence[NodeProto], inputs: Sequence[str], outputs: Sequence[str]
     ) -> FunctionProto:
         """Return the function of some nodes: one that is there already, if it is the same."""
-        from onnx import FunctionProto
-
-        made = FunctionProto()
-        for node in nodes:
-            made.node.add().CopyFrom(node)
-        names: dict[str, str] = {"": ""}
-        for prefix, given in (("x", inputs), ("y", outputs)):
-            for i, name in enumerate(given):
-                names.setdefault(name, f"{prefix}{i}" if len(given) > 1 else prefix)
-        _rename(made.node, names)
-        made.input.extend(names[n] for n in inputs)
-        made.output.extend(names[n] for n in outputs)
         domain, name = (self._called or {}).get(scope, (DOMAIN, _title(scope)))
-        made.domain = domain
-        key = domain.encode() + name.encode() + made.SerializeToString(deterministic=True)
-        held = self._known.get(key)
+        key = _body(nodes, inputs, outputs, lambda _, number: f"t{number}")
+        content = f"{domain} {name} ".encode() + key.SerializeToString(deterministic=True)
+        held = self._known.get(content)
         if held is None:
             number = self._taken[domain, name]
             self._taken[domain, name] += 1
-            made.name = f"{name}_{number}" if number else name
-            held = self._known[key] = made
+            held = _body(nodes, inputs, outputs, lambda name, _: _within(scope, name))
+            held.domain, held.name = domain, f"{name}_{number}" if number else name
+            self._known[content] = held
         return held
+
+
+def _body(
+    nodes: Sequence[NodeProto],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    call: Callable[[str, int], str],
+) -> FunctionProto:
+    """Return nodes as a function that has no name yet; ``call(name, number)`` names tensors."""
+    from onnx import FunctionProto
+
+    made, names, taken = FunctionProto(), {"": ""}, {""}
+
+    def own(name: str) -> str:
+        if name not in names:
+            wanted = call(name, len(names))
+            free = (f"{wanted}_{i}" for i in itertools.count(1))
+            names[name] = wanted if wanted not in taken else next(n for n in free if n not in taken)
+            taken.add(names[name])
+        return names[name]
+
+    made.input.extend(map(own, inputs))
+    for node in nodes:
+        made.node.add().CopyFrom(node)
+        made.node[-1].name = call(node.name, 0)
+    _rename(made.node, own)
+    made.output.extend(map(own, outputs))
+    return made
+
+
+def _nearest(scope: str, scopes: set[str]) -> str:
+    """Return a scope, or the first around it, that is one of some."""
+    while scope and scope not in scopes:
+        scope = scope.rpartition("/")[0]
+    return scope
+
+
+def _reads_back(node: NodeProto, after: Sequence[NodeProto]) -> bool:
+    """Tell whether a node reads what nodes outside have made of its group."""
+    names = _names(node)
+    return any(not names.isdisjoint(other.output) for other in after)
 
 
 def _names(node: NodeProto) -> set[str]:
@@ -160,22 +187,24 @@ def _constant(name: str, array: Array) -> NodeProto:
     return helper.make_node("Constant", [], [name], value=to_tensor(array, "value"))
 
 
-def _rename(nodes: Iterable[Any], names: dict[str, str]) -> None:
-    """Number all names in the order in which they occur, those of sub-graphs, too."""
-
-    def own(name: str) -> str:
-        return names.setdefault(name, f"t{len(names)}")
-
+def _rename(nodes: Iterable[Any], own: Callable[[str], str]) -> None:
+    """Give names to all tensors in the order in which they occur, those of sub-graphs, too."""
     for node in nodes:
-        node.name = ""
         for field in (node.input, node.output):
-            for i, name in enumerate(field):
-                field[i] = own(name)
+            field[:] = list(map(own, field))
         for graph in graphs_of(node):
             graph.name = "body"
             for info in (*graph.input, *graph.output):
                 info.name = own(info.name)
-            _rename(graph.node, names)
+            for inner in graph.node:
+                inner.name = ""
+            _rename(graph.node, own)
+
+
+def _within(scope: str, name: str) -> str:
+    """Return what a tensor is called in a scope; one from outside by the end of its name."""
+    inner = name.removeprefix(f"{scope}/")
+    return inner if inner != name else name.rpartition("/")[2]
 
 
 def _title(scope: str) -> str:

@@ -22,7 +22,7 @@ BITS = (1, 2, 3, 4)
 
 
 @functools.cache
-def _levels(bits: int) -> tuple[float, ...]:
+def levels(bits: int) -> tuple[float, ...]:
     """Return the numbers that stand for a standard normal with least squared error (Max 1960).
 
     Lloyd's steps: each level is the mean of what is nearest to it, until nothing moves.
@@ -70,7 +70,7 @@ class TurboQuantize(Op):
         wide = widened(x)
         norm = np.sqrt(np.square(wide).sum(-1))
         unit = wide / np.where(norm == 0, 1, norm)[..., None]
-        level = np.array(_levels(self.bits))
+        level = np.array(levels(self.bits))
         turned = unit @ widened(rotation).T * np.sqrt(x.shape[-1])
         codes = np.searchsorted((level[1:] + level[:-1]) / 2, turned)
         return codes.astype(np.int8), norm.astype(x.dtype)
@@ -160,7 +160,7 @@ class TurboQuantAttention(Op):
         length, d = nonpad_kv_seqlen, int(query.shape[3])
         if length is None:
             length = query.graph.constant(np.int64(int(key_codes.shape[2])))
-        level = np.array(_levels(self.bits)) / np.sqrt(max(d, 1))
+        level = np.array(levels(self.bits)) / np.sqrt(max(d, 1))
 
         def vectors(codes: Any, norms: Any) -> Any:
             table = query.graph.constant(level.astype(norms.dtype))

@@ -83,7 +83,9 @@ class Plan:
         mask = None if is_free else self._seen() if self._chooses() else self._added()
         given = () if mask is None else (mask,)
         width, unseen = query.shape[-1], self._unseen()
-        usual = isinstance(width, int) and agrees(scores.scale, width**-0.5, query.spec)
+        usual = (
+            isinstance(width, int) and width > 0 and agrees(scores.scale, width**-0.5, query.spec)
+        )
         scale = None if usual else scores.scale
         k, v = ungrouped(at, key), ungrouped(at, value)
         needed = scores.softcap or self._needs_heads()

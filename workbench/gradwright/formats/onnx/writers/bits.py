@@ -10,8 +10,8 @@ from ....graph import Tensor
 from ....spec import kind, promote
 from ..by_rule import takes, write_by_rule
 from ..node import cast, op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from ..versions import schema_of
 
 

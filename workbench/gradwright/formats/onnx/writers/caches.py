@@ -13,8 +13,8 @@ from ....ops.attention.weights import scale_of
 from ....spec import Dim, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from ..versions import CannotExport
 from .counts import numbers, size_of
 from .layers import per_batch

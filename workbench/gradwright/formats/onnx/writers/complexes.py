@@ -10,7 +10,7 @@ from typing import Any
 from ....graph import Tensor
 from ....spec import kind, normalize_axis
 from ..node import cast, op
-from ..spelling import Parts, paired, spelled
+from ..nodes import Parts, paired, spelled
 
 _LINEAR = (
     *("add", "sub", "neg", "add_n", "identity", "stop_gradient", "copy", "sum", "mean", "cumsum"),

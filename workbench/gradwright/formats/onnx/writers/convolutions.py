@@ -13,8 +13,8 @@ from ....ops.convolutions.windows import per_axis
 from ....spec import AnyDim, Dim
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from ..versions import CannotExport
 from .windows import edged, pads_of
 

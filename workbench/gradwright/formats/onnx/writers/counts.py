@@ -11,8 +11,8 @@ from ....ops.core.slicing import ALL
 from ....spec import AnyDim, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from ..versions import CannotExport
 
 

@@ -11,8 +11,8 @@ from ....graph import Tensor
 from ....ops.core.slicing import ALL
 from ....spec import AnyDim, Dim, normalize_axis
 from ..node import op, writes
+from ..nodes import spelled
 from ..output import Call, to_tensor
-from ..spelling import spelled
 
 
 @writes("iota_like")

@@ -13,8 +13,8 @@ from ....spec import TensorSpec
 from ..by_rule import takes
 from ..dtypes import element_type
 from ..node import op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell
 from ..versions import CannotExport, schema_of
 
 FLOAT32 = np.dtype("float32")
@@ -197,3 +197,62 @@ def truncated_normal(call: Call) -> list[str]:
 
     flat = TensorSpec(call.y.shape, "float32")
     return spell(dataclasses.replace(call, xs=[u], specs=[flat]), build)
+
+
+# -- tokens ----------------------------------------------------------------------------------------
+
+
+def _among_top_k(p: Tensor, k: int) -> Any:
+    size = p.shape[-1]
+    values, _ = op("top_k", k=min(k, size) if isinstance(size, int) else k)(p)
+    return p >= values[..., -1:]
+
+
+def _among_top_p(p: Tensor, mass: float) -> Any:
+    """Keep the largest until those before one have the mass."""
+    order = op("argsort", axis=-1, descending=True)(p)
+    ranked = op("take_along_axis", axis=-1)(p, order)
+    kept = op("cumsum", axis=-1)(ranked) - ranked < mass
+    first = op("cast", dtype="bool")(
+        op("one_hot", depth=p.shape[-1])(op("zeros_like")(order[..., 0]))
+    )
+    kept = op("cast", dtype="int32")(kept | first)
+    zeros = op("zeros_like")(kept)
+    return op("scatter_update", axis=-1)(zeros, order, kept) > 0
+
+
+@spelled("token_sample", "top_k_sample", "top_p_sample")
+def token_sample(of: Any, rng: Tensor, logits: Tensor) -> Any:
+    """Filter, then draw one of what is left."""
+    if of.temperature == 0:
+        return op("argmax", axis=-1)(logits)
+    wide = logits / of.temperature
+    p, held = op("softmax", axis=-1)(wide), of.attributes()
+    k, mass = held.get("top_k") or held.get("k"), held.get("top_p", held.get("p", 1.0))
+    seen = None if not k else _among_top_k(p, k)
+    if mass < 1:
+        left = p if seen is None else op("where")(seen, p, 0.0)
+        left = left / op("sum", axis=-1, keepdims=True)(left)
+        among = _among_top_p(left, mass)
+        seen = among if seen is None else seen & among
+    if held.get("min_p", 0.0) > 0:
+        likely = p >= op("max", axis=-1, keepdims=True)(p) * held["min_p"]
+        seen = likely if seen is None else seen & likely
+    kept = wide if seen is None else op("where")(seen, wide, -np.inf)
+    return op("categorical", replacement=False)(rng, kept)
+
+
+@spelled("typical_p_filter")
+def typical_p_filter(of: Any, logits: Tensor) -> Any:
+    """Keep what surprises as much as is expected, up to the mass (Meister et al. 2023)."""
+    p = op("softmax", axis=-1)(logits)
+    possible = p > 0.0
+    surprise = -op("log")(op("where")(possible, p, 1.0))
+    away = abs(surprise - op("sum", axis=-1, keepdims=True)(p * surprise))
+    away = op("where")(possible, away, np.inf)
+    order = op("argsort", axis=-1)(away)
+    total = op("cumsum", axis=-1)(op("take_along_axis", axis=-1)(p, order))
+    below = op("cast", dtype="int64")(total < of.p)
+    last = op("minimum")(op("sum", axis=-1, keepdims=True)(below), p.shape[-1] - 1)
+    take = op("take_along_axis", axis=-1)
+    return op("where")(away <= take(away, take(order, last)), logits, -np.inf)

@@ -14,7 +14,7 @@ from ....ops.control.loop import while_loop
 from ....ops.core.special import finfo
 from ....spec import kind
 from ..node import cast, op
-from ..spelling import spelled
+from ..nodes import spelled
 from ..versions import CannotExport
 
 

@@ -11,8 +11,8 @@ from ....graph import Tensor
 from ....spec import Dim, TensorSpec, differ, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import op, writes
+from ..nodes import spell
 from ..output import Call
-from ..spelling import spell
 from ..versions import CannotExport
 from .convolutions import along_axes
 
@@ -230,6 +230,14 @@ def _resized_whole(call: Call, op: dict[str, Any], axes: Sequence[int]) -> str:
     attrs = {k: op[k] for k in (*keys, "extrapolation_value")}
     attrs["exclude_outside"] = int(op["exclude_outside"])
     return call.add("Resize", call.xs[0], roi, scales, sizes, **attrs)
+
+
+@writes("affine_grid")
+def affine_grid(call: Call) -> list[str]:
+    """Write by rule but where an axis of one element lies at 0 here, and at −1 in ONNX."""
+    if call.align_corners and 1 in call.y.shape[1:-1]:
+        raise CannotExport
+    return write_by_rule(call)
 
 
 @writes("non_max_suppression")

@@ -11,8 +11,8 @@ from ....graph import Tensor
 from ....spec import Dim
 from ..by_rule import write_by_rule
 from ..node import op, writes
+from ..nodes import spell
 from ..output import Call
-from ..spelling import spell
 from ..versions import CannotExport, schema_of
 from .windows import largest_only, max_pool_places, with_taps
 
@@ -142,7 +142,7 @@ def batch_norm(call: Call) -> list[str]:
 @writes("rnn", "gru", "lstm")
 def recurrent(call: Call) -> list[str]:
     n = call.op.n_public or 2
-    if any(call.wanted[n:]):  # gates and cells
+    if any(call.wanted[n:]):  # ONNX hands on no gates and no cells
         return spell(call, lambda of, *xs: op("recurrent_steps", op=of)(*xs))
     if call.layout:  # ONNX Runtime has no layer that takes the batch first
         return spell(call, _time_first)
@@ -185,7 +185,19 @@ def attention(call: Call) -> list[str]:
     """Write by rule; one number of keys for all of the batch is repeated."""
     if len(call.xs) > 6 and call.xs[6] and any(call.wanted[1:3]):
         raise CannotExport  # ONNX hands on no cache whose used part is stated
-    return write_by_rule(per_batch(call, 6))
+    return write_by_rule(_per_query(per_batch(call, 6)))
+
+
+def _per_query(call: Call) -> Call:
+    """Return the call with one mask for all queries repeated, as ONNX Runtime wants it."""
+    mask = call.specs[3] if len(call.specs) > 3 else None
+    queries = call.x.shape[1 if call.x.rank == 3 else 2]
+    if mask is None or mask.rank < 2 or mask.shape[-2] != 1 or queries == 1:
+        return call
+    xs, specs = list(call.xs), list(call.specs)
+    shape = (*mask.shape[:-2], queries, mask.shape[-1])
+    xs[3], specs[3] = call.add("Expand", xs[3], call.out.shape(shape)), mask.with_shape(shape)
+    return dataclasses.replace(call, xs=xs, specs=specs)
 
 
 def per_batch(call: Call, i: int) -> Call:

@@ -15,7 +15,7 @@ from ....graph import Tensor
 from ....ops.control.scan import scan
 from ....spec import Dim, TensorSpec, broadcast, kind
 from ..node import cast, op
-from ..spelling import Spelling, spelled
+from ..nodes import Spelling, spelled
 from ..versions import CannotExport
 from .counts import numbers
 

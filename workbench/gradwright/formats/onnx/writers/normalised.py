@@ -11,7 +11,7 @@ from ....op import find_op
 from ....ops.core.pullback import Pullback
 from ....spec import promote
 from ..node import cast, op
-from ..spelling import spelled
+from ..nodes import spelled
 
 
 def _axes(of: Any, x: Tensor) -> tuple[int, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ....graph import Tensor
+from ....op import seams
+from ....ops.attention.turbo import levels
 from ....ops.core.special import finfo
 from ....ops.quantised.nf4 import NF4, dynamic_map
 from ....spec import normalize_axis
 from ..node import cast, op
-from ..spelling import spelled
+from ..nodes import spelled
+from ..versions import CannotExport
 
 
 def _spread(scale: Tensor, x: Tensor, axis: int) -> Any:
@@ -185,3 +189,31 @@ def awq_matmul(of: Any, x: Tensor, weight: Tensor, zeros: Tensor, scales: Tensor
     apart = _unpacked_awq(weight) - op("repeat", repeats=size, axis=0)(_unpacked_awq(zeros))
     w = cast(apart, "float32") * op("repeat", repeats=size, axis=0)(wide)
     return x @ cast(w, x.dtype)
+
+
+_PRODUCTS: dict[str, Callable[..., Tensor]] = {
+    "quantized_matmul": quantized_matmul,
+    "nf4_matmul": nf4_matmul,
+    "awq_matmul": awq_matmul,
+}
+
+
+@spelled("packed_matmul_grad")
+def packed_matmul_grad(of: Any, g: Tensor, x: Tensor, *packed: Tensor | None) -> Any:
+    """Differentiate the product."""
+    build = _PRODUCTS.get(of.op.name)
+    if build is None:
+        raise CannotExport
+    (dx,) = seams.gradients([build(of.op, x, *packed)], [x], [g], unreachable="zero")
+    return dx
+
+
+@spelled("turbo_quantize")
+def turbo_quantize(of: Any, x: Tensor, rotation: Tensor) -> Any:
+    norm = op("sqrt")(op("sum", axis=-1)(x * x))
+    unit = x / op("expand_dims", axis=-1)(op("where")(norm == 0.0, 1.0, norm))
+    root = op("sqrt")(cast(op("full", shape=(), fill_value=x.shape[-1], dtype="int64")(), x.dtype))
+    turned = unit @ op("swapaxes", axis1=0, axis2=1)(cast(rotation, x.dtype)) * root
+    level = np.array(levels(of.bits))
+    middle = ((level[1:] + level[:-1]) / 2).astype(x.dtype)
+    return cast(op("searchsorted")(middle, turned), "int8"), norm

@@ -12,8 +12,8 @@ from ....ops.control.scan import scan
 from ....spec import kind, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from .counts import numbers
 
 
@@ -179,8 +179,8 @@ def _log_probability(
 
 
 @spelled("ctc_of_logs")
-def ctc_of_logs(of: Any, *xs: Tensor) -> Any:
-    return -_log_probability(of, *xs, low=-np.inf)
+def ctc_of_logs(of: Any, labels: Tensor, x: Tensor, sizes: Tensor, times: Tensor) -> Any:
+    return -_log_probability(of, labels, x, sizes, times, low=-np.inf)
 
 
 @spelled("ctc_grad")
@@ -189,3 +189,21 @@ def ctc_grad(of: Any, g: Tensor, labels: Tensor, x: Tensor, sizes: Tensor, times
     loss = -_log_probability(of, labels, x, sizes, times, low=-1e30)
     (dx,) = seams.gradients([loss], [x], [cast(g, x.dtype)], unreachable="zero")
     return dx
+
+
+@spelled("ctc_collapse")
+def ctc_collapse(of: Any, path: Tensor, lengths: Tensor | None = None) -> Any:
+    """Give each label the place that it has among those that stay."""
+    rows = cast(op("transpose", axes=(1, 0))(path), "int64")
+    b, t = rows.shape
+    kept = rows != of.blank
+    if of.merge_repeated:
+        first = _filled((b, 1), -1, "int64")
+        kept = kept & (rows != op("concat", axis=1)(first, rows[:, :-1]))
+    if lengths is not None:
+        kept = kept & (numbers(t) < op("expand_dims", axis=-1)(cast(lengths, "int64")))
+    count = cast(kept, "int64")
+    place = op("where")(kept, op("cumsum", axis=1)(count) - 1, t)  # what goes, goes to one more
+    none = _filled((b, t + 1), -1, "int64")
+    labels = op("scatter_update", axis=1)(none, place, rows)
+    return labels[:, :t], op("sum", axis=1)(count)

@@ -10,8 +10,8 @@ import numpy as np
 from ....graph import Tensor
 from ....spec import AnyDim, Dim, normalize_axis
 from ..node import op, writes
+from ..nodes import spell
 from ..output import Call, to_tensor
-from ..spelling import spell
 from ..versions import CannotExport
 
 FAR = (1 << 63) - 1

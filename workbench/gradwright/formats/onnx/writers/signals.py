@@ -11,8 +11,8 @@ from ....ops.core.slicing import ALL
 from ....spec import normalize_axis
 from ..by_rule import takes
 from ..node import op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from ..versions import CannotExport, schema_of
 from .counts import numbers
 

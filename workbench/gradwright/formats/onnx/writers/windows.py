@@ -20,8 +20,8 @@ from ....ops.core.slicing import ALL
 from ....spec import AnyDim, Dim, kind
 from ..by_rule import padding, write_by_rule
 from ..node import cast, op, writes
+from ..nodes import spell, spelled
 from ..output import Call
-from ..spelling import spell, spelled
 from ..versions import CannotExport
 
 Pads = Sequence[tuple[int, int]]

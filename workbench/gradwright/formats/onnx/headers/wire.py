@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...errors import ArchiveError
-from ..source import Source
+from ....errors import ArchiveError
+from ...source import Source
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 PAGE = 1024

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....errors import GradwrightError
-from ....graph import Graph, Node, Rng, Source, Tensor, ancestors
-from ....graph.expand import bind_dims, run_nodes
-from ....spec import BOXED
-from ..dtypes import to_array
-from ..external.reading import Beside
-from ..importer import import_model
-from ..model import NOWHERE, Model, names_read
+from .....errors import GradwrightError
+from .....graph import Graph, Node, Rng, Source, Tensor, ancestors
+from .....graph.expand import bind_dims, run_nodes
+from .....spec import BOXED
+from ...dtypes import to_array
+from ...external.reading import Beside
+from ...importer import import_model
+from ...model import NOWHERE, Model, names_read
 from .rounding import Rounding
 
 if TYPE_CHECKING:

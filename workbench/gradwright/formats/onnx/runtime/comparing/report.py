@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ....errors import GraphError
-from ....graph import Graph
-from ....words.tables import Table, Tabular
+from .....errors import GraphError
+from .....graph import Graph
+from .....words.tables import Table, Tabular
 
 Verdict = Literal["ok", "differs", "fails", "inside", "random", "unknown"]
 SHOWN = 20

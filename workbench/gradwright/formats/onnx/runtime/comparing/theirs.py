@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ....errors import GradwrightError, GraphError
-from ....graph import coerce
-from ....spec import BOXED, TensorSpec
-from ....spec import dtype as as_dtype
-from ....spec.containers import SequenceSpec, box_sequence, to_python
-from ..runtime.opening import need_onnxruntime
-from ..runtime.runner import Runner
+from .....errors import GradwrightError, GraphError
+from .....graph import coerce
+from .....spec import BOXED, TensorSpec
+from .....spec import dtype as as_dtype
+from .....spec.containers import SequenceSpec, box_sequence, to_python
+from ..opening import need_onnxruntime
+from ..runner import Runner
 
 if TYPE_CHECKING:
     from onnx import ModelProto

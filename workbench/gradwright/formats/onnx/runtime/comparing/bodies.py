@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....ops.control.call import Call
-from ....spec import BOXED, spec_of
-from ..model import graphs_of, names_read, normal_domain
-from ..output import to_tensor, value_info
+from .....ops.control.call import Call
+from .....spec import BOXED, spec_of
+from ...model import graphs_of, names_read, normal_domain
+from ...output import to_tensor, value_info
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import ArchiveError
-from ...graph import Graph, Source, Tensor
-from ...spec import AnyDim, Dim
-from .. import source as files
-from ..memory import Memory, Use, check_sizes, estimated
-from ..report import ModelInfo
-from .dtypes import element_type
+from ....errors import ArchiveError
+from ....graph import Graph, Source, Tensor
+from ....spec import AnyDim, Dim
+from ... import source as files
+from ...memory import Memory, Use, check_sizes, estimated
+from ...report import ModelInfo
+from ..dtypes import element_type
 from .wire import Field, Pages, fields
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def memory(source: files.Source, info: ModelInfo, sizes: Mapping[str, int]) -> M
             where=source.name,
             facts=[f"{name}: {why}" for name, why in info.unknown_ops.items()],
         )
-    from .importer import import_model
+    from ..importer import import_model
 
     proto = outline(source, info)
     graph = import_model(proto)

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from ...errors import ArchiveError
-from ...spec import TensorSpec
-from ..report import Finding
-from .dtypes import ELEMENT_TYPES, from_element_type
-from .model import MAX_DEPTH, is_known, label, normal_domain
+from ....errors import ArchiveError
+from ....spec import TensorSpec
+from ...report import Finding
+from ..dtypes import ELEMENT_TYPES, from_element_type
+from ..model import MAX_DEPTH, is_known, label, normal_domain
 from .wire import Field
 
 NODE, INPUT, OUTPUT = 1, 11, 12  # of GraphProto

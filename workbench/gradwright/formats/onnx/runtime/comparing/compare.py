@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....debug.address import BRANCHES, parts, specs_of
-from ....errors import FeedError, GradwrightError, GraphError
-from ....graph import Graph, Node, Tensor
-from ....ops.control.branch import Cond
-from ....ops.control.call import Call
-from ....ops.control.loop_op import LoopOp
-from ....session.feeds import as_feed
-from ....spec import spec_of
-from ..model import read_model
-from ..runtime.opening import need_onnxruntime
+from .....debug.address import BRANCHES, parts, specs_of
+from .....errors import FeedError, GradwrightError, GraphError
+from .....graph import Graph, Node, Tensor
+from .....ops.control.branch import Cond
+from .....ops.control.call import Call
+from .....ops.control.loop_op import LoopOp
+from .....session.feeds import as_feed
+from .....spec import spec_of
+from ...model import read_model
+from ..opening import need_onnxruntime
 from .bodies import Turn, alone, called, lifted, turns_of
 from .frames import Frame, Unit
 from .report import Comparison, NodeComparison
@@ -125,8 +125,8 @@ def compare(
 
 
 def _of_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> Frame:
-    from .. import writers  # noqa: F401 - enters them
-    from ..exporter import export_graph
+    from ... import writers  # noqa: F401 - enters them
+    from ...exporter import export_graph
 
     called: dict[Tensor, str] = {}
     proto = export_graph(graph, outputs, opset, names_of=called)

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from ....spec import BOXED, dtype_name, is_floating
-from ....spec.containers import contents
+from .....spec import BOXED, dtype_name, is_floating
+from .....spec.containers import contents
 
 Array = np.ndarray[Any, Any]
 SAFETY, SAFETY_OF_HALVES = 8.0, 2.0
