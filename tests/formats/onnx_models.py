@@ -89,7 +89,9 @@ def agree(proto: Any, feeds: dict[str, Any], *outputs: str, again: bool = True) 
         written = gw.onnx.to_model(graph, [graph[name] for name in dict.fromkeys(names)])
         if not any(isinstance(graph[name].spec, OneOf) for name in [*names, *feeds]):
             onnx.checker.check_model(written, full_check=True)  # it wants a rank of each
-        same_values(by_runtime(written, feeds, *names), expected)
+        theirs = {i.name: feeds[graph[i.name].name] for i in written.graph.input}
+        results = dict(zip(dict.fromkeys(names), written.graph.output, strict=True))
+        same_values(by_runtime(written, theirs, *(results[n].name for n in names)), expected)
     return graph
 
 

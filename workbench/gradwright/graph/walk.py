@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..spec import Dim
+from ..spec.one_of import sizes_in
 from .tensor import Node, Placeholder, Tensor
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def ordered(
     or otherwise, as those of placeholders are.
     """
     wanted, makers = list(tensors), dict[Tensor, None]()
-    known = {*told, *(s for t in stop for d in t.shape if isinstance(d, Dim) for s in d.symbols)}
+    sizes = (d for t in stop for d in sizes_in(t.spec) if isinstance(d, Dim))
+    known = {*told, *(s for d in sizes for s in d.symbols)}
     while True:
         order = ancestors([*makers, *wanted], stop)
         stated = set().union(*(node.op.symbols() for node in order)) - known
@@ -66,7 +68,7 @@ def _makers(graph: Graph, symbols: set[str]) -> list[Tensor]:
     for node in graph.nodes:
         if not isinstance(node.op, Placeholder):
             for t in node.outputs:
-                for d in t.shape:
+                for d in sizes_in(t.spec):
                     if isinstance(d, Dim) and str(d) in symbols:
                         found.setdefault(str(d), t)
     return list(dict.fromkeys(found.values()))
