@@ -26,14 +26,9 @@ ROOT = Path(__file__).parents[2]
 
 EXPECTED = {
     "test_image_decoder_*": "decoding JPEG, PNG and the like needs an image library",
-    "test_bernoulli*": "the numbers expected are those of numpy's random generator",
-    "test_training_dropout_default": "the mask expected is that of numpy's random generator",
-    "test_training_dropout_default_mask": "the mask expected is that of numpy's random generator",
-    "test_training_dropout": "the mask expected is that of numpy's random generator",
-    "test_training_dropout_mask": "the mask expected is that of numpy's random generator",
     "test_attention_4d_causal_fp16_expanded": "two of 192 elements differ in float16's last place, "
     "to which every step of the softmax is rounded there, and the end here",
-    "test_loop16_seq_none": "a sequence there holds items of ranks 0 and 1",
+    "test_loop16_seq_none": "a carry there starts as an optional, and is a sequence after a step",
 }
 """Pattern of a case -> why it does not pass; all others have to."""
 NOT_WRITTEN = {
@@ -73,7 +68,7 @@ OPENED = {
 }
 """Operator that is read as several ops, or another one, and written as these -> what they are."""
 SEVERAL = {
-    ":CastLike": "cast, to the dtype of another tensor",
+    ":CastLike": "a Cast to a dtype that is known; as itself where a rank is not",
     ":CenterCropPad": "a slice and a pad",
     ":RandomNormalLike": "normal, of the shape of another tensor",
     ":RandomUniformLike": "uniform, of the shape of another tensor",
@@ -115,11 +110,13 @@ def test_what_passes_is_not_excused(outcomes: dict[str, Any]) -> None:
     assert not unused, f"no case is called {unused}"
 
 
-@pytest.mark.parametrize(("expanded", "size"), [(False, 1404), (True, 480)])
-def test_most_of_each_set_passes(outcomes: dict[str, Any], expanded: bool, size: int) -> None:
+@pytest.mark.parametrize(("expanded", "size", "failed"), [(False, 1404, 10), (True, 480, 1)])
+def test_all_but_few_of_each_set_pass(
+    outcomes: dict[str, Any], expanded: bool, size: int, failed: int
+) -> None:
     errors = [found["error"] for n, found in outcomes.items() if is_expanded(n) == expanded]
     assert len(errors) == size
-    assert errors.count("") >= 0.97 * size
+    assert len(errors) - errors.count("") <= failed
 
 
 def test_what_is_read_is_written_and_means_the_same(outcomes: dict[str, Any]) -> None:

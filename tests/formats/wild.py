@@ -228,12 +228,9 @@ def feed(info: Any, size: int, first: int, stated: Any, draw: np.random.Generato
     d = from_element_type(tensor.elem_type)
     if stated is not None and not isinstance(stated, tuple):
         return np.asarray(stated, d)
-    dims = [
-        dim.dim_value if dim.dim_value > 0 else first if axis == 0 else size
-        for axis, dim in enumerate(tensor.shape.dim)
-    ]
-    is_fixed = all(dim.dim_value > 0 for dim in tensor.shape.dim)
-    shape = dims if stated is None or is_fixed else stated
+    open_dims = stated or [first][: len(tensor.shape.dim)] + [size] * (len(tensor.shape.dim) - 1)
+    sizes = zip(tensor.shape.dim, open_dims, strict=True)
+    shape = [dim.dim_value if dim.dim_value > 0 else n for dim, n in sizes]
     if d.kind == "f":
         return draw.normal(0.0, 0.3, shape).astype(d)
     if d.kind == "T":

@@ -157,8 +157,9 @@ def test_specs_of_containers():
         join(SequenceSpec(None), q) == q and str(join(q, SequenceSpec((2, 4)))) == "seq(f32[?, ?])"
     )
     assert q.differentiable and not OptionalSpec(TensorSpec((), "int64")).differentiable
+    assert join(q, SequenceSpec((3,))) == SequenceSpec(None)  # items of several ranks
     with pytest.raises(ShapeError, match="one place"):
-        join(q, SequenceSpec((3,)))
+        join(q, SequenceSpec((3,), "int64"))
     with pytest.raises(ShapeError, match="nothing is known"):
         _ = SequenceSpec(None).item
     with pytest.raises(DTypeError, match="cannot hold"):

@@ -357,9 +357,8 @@ def test_listeners_see_lists():
     [
         (lambda x, q: seq.at(x, 0), "at takes a sequence"),
         (lambda x, q: seq.insert(q, x.astype("int64")), "puts i64"),
-        (lambda x, q: seq.insert(q, x[0]), "one place"),
         (lambda x, q: seq.at(q, 1.5), "a whole number"),
-        (lambda x, q: seq.construct(x, x.sum()), "one place"),
+        (lambda x, q: seq.construct(x, x > 0), "items of one sequence"),
         (lambda x, q: seq.concat_from_sequence(q, axis=2), "out of range"),
         (lambda x, q: x + q, "takes a tensor"),
     ],
@@ -401,3 +400,15 @@ def test_results_share_nothing_with_feeds_or_each_other():
     assert not fed[0].any() and not a[1].any()
     with pytest.raises(DTypeError):
         seq.construct(q, q)
+
+
+def test_items_may_differ_in_rank():
+    g = gw.Graph()
+    x, q = g.placeholder("x", (2, 2)), g.placeholder("q", SequenceSpec((2, None)))
+    grown, made = seq.insert(q, x.sum()), seq.construct(x, x[0])
+    assert str(grown.spec) == str(made.spec) == "seq(f32)"
+    rows = np.ones((2, 2), np.float32)
+    a, b = g.output({"x": rows, "q": [rows[:, :1]]}, grown, made).values()
+    assert [item.shape for item in a + b] == [(2, 1), (), (2, 2), (2,)]
+    with pytest.raises(GradwrightError, match="nothing is known of the items"):
+        seq.at(made, 0)

@@ -118,7 +118,9 @@ def check(
     assert made is not None
     assert made.counts == counts, str(made)
     for before, after in zip(*found, strict=True):
-        np.testing.assert_allclose(after, before, rtol=rtol, atol=rtol * np.abs(before).max(initial=0))
+        np.testing.assert_allclose(
+            after, before, rtol=rtol, atol=rtol * np.abs(before).max(initial=0)
+        )
     return made
 
 

@@ -28,7 +28,7 @@ def holds_surrogate(op: Op) -> bool:
         for node in sub.nodes:
             if node.op.has_surrogate():
                 return True
-            with contextlib.suppress(ShapeError):  # what it opens to depends on a turn's values
+            with contextlib.suppress(ShapeError):  # only a run tells what it is made of
                 subs += parts(node.op, specs_of(node)).values()
     return False
 

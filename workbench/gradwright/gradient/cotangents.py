@@ -14,6 +14,7 @@ from ..ops.core.movement import Cast
 from ..ops.core.pullback import Pullback
 from ..spec import is_floating, kind
 from ..spec.containers import ContainerSpec
+from ..spec.one_of import OneOf
 
 _LISTS = "an op class has vjp(self, gs, ys, xs), with one entry per output or input: (g,) = gs"
 
@@ -21,12 +22,15 @@ _LISTS = "an op class has vjp(self, gs, ys, xs), with one entry per output or in
 def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any]:
     """Return the cotangents of a node's inputs, from its own vjp or from its expansion.
 
+    What only a run tells the rank of is pulled back by an op that waits for it as well.
     Raises GradientError, naming node and line, for a vjp that fails or returns something else.
     """
     op = node.op.current()
-    if op.has_vjp():
+    tensors = (*node.outputs, *(t for t in node.inputs if t is not None))
+    waits = not op.takes_ranks and any(isinstance(t.spec, OneOf) for t in tensors)
+    if op.has_vjp() and not waits:
         return _from_vjp(node, gs, wanted)
-    if not op.is_composite():
+    if not op.is_composite() and not op.has_vjp():
         return [NotDifferentiable(f"{op.name} states no vjp")] * len(node.inputs)
     out_list: list[Any] = [ZERO] * len(node.inputs)
     wrt = tuple(i for i, w in enumerate(wanted) if w)
@@ -81,7 +85,7 @@ def fit(node: Node, x: Tensor, g: Any) -> Tensor:
         return out
     if not is_floating(out.dtype):
         raise _misfit(node, x, str(g.spec), f"floats: a cast to {out.dtype} loses the gradient")
-    if out.shape != x.shape:
+    if isinstance(out.spec, OneOf) or isinstance(x.spec, OneOf) or out.shape != x.shape:
         try:
             out = SumLike()(out, x)
         except ShapeError:

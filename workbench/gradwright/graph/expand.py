@@ -16,7 +16,7 @@ from ..op.declare import Frozen
 from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from ..spec.containers import ContainerSpec
-from ..spec.one_of import OneOf
+from ..spec.one_of import OneOf, narrowed
 from .build import build, check_shapes, failed, located, renumbered
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -326,7 +326,7 @@ def refit(sub: SubGraph, specs: Sequence[TensorSpec]) -> SubGraph:
     if not fits or all(a.dtype == b.dtype and _covers(a, b) for a, b in pairs):
         return sub
     graph = Graph(sub.graph.name, scratch=True)
-    fitted = map(_narrowed, specs, (t.spec for t in sub.inputs))
+    fitted = map(narrowed, specs, (t.spec for t in sub.inputs))
     inputs = [stand_in(graph, t.name, s) for t, s in zip(sub.inputs, fitted, strict=True)]
     made = SubGraph(inputs, inline(sub, graph, inputs))
     made.sizes = sub.sizes
@@ -341,14 +341,9 @@ def _covers(stated: TensorSpec, given: TensorSpec) -> bool:
     return same and (stated.value is None or stated.key() == given.key())
 
 
-def _narrowed(given: TensorSpec, stated: TensorSpec) -> TensorSpec:
-    """Return a spec, of those that a tensor may have the one of the rank that is stated."""
-    return given if isinstance(stated, OneOf) else given.of_rank(stated.rank)
-
-
 def infer_nodes(sub: SubGraph, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
     """Return the output specs of a sub-graph on inputs of other specs."""
-    specs = [_narrowed(s, t.spec) for t, s in zip(sub.inputs, specs, strict=True)]
+    specs = [narrowed(s, t.spec) for t, s in zip(sub.inputs, specs, strict=True)]
     if all(t.spec == s for t, s in zip(sub.inputs, specs, strict=True)):
         return [t.spec for t in sub.outputs]
     known = dict(zip(sub.inputs, specs, strict=True))

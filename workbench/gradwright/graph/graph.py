@@ -20,7 +20,7 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
-from ..spec.one_of import OneOf
+from ..spec.one_of import OneOf, sizes_in
 from ..words import GRAPH
 from ..words.advised import Advised, advised
 from .build import active, check_name, dtype_beside, initial, literal, located, number
@@ -120,7 +120,8 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         full = self._full_name(name)
         symbol = re.sub(r"\W", "_", f"{name}_{axis}")
         for t in self.placeholders:
-            if t.name != full and any(isinstance(d, Dim) and symbol in d.symbols for d in t.shape):
+            used = (d for d in sizes_in(t.spec) if isinstance(d, Dim))
+            if t.name != full and any(symbol in d.symbols for d in used):
                 return Dim.fresh(symbol)
         return Dim.symbol(symbol)
 

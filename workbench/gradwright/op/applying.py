@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,11 @@ MAX_RANKS = 256
 
 def _of_each_rank(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
     """Return what an op makes of tensors whose ranks are not known: of all that it takes."""
-    each = [(None,) if s is None else options(s) for s in specs]
-    combined = itertools.product(*each)
+    each: list[Sequence[TensorSpec | None]] = [[None] if s is None else options(s) for s in specs]
+    combined: Iterable[Sequence[TensorSpec | None]] = itertools.product(*each)
     if math.prod(map(len, each)) > MAX_RANKS:
         ranks = sorted({s.rank for s in itertools.chain(*each) if s is not None})
-        combined = iter([[s and s.of_rank(r) for s in specs] for r in ranks])
+        combined = [[s and s.of_rank(r) for s in specs] for r in ranks]
     found: list[tuple[TensorSpec, ...]] = []
     refused: GradwrightError | None = None
     for given in combined:

@@ -53,7 +53,8 @@ class ContainerSpec(TensorSpec):
 class SequenceSpec(ContainerSpec):
     """A list of tensors of one dtype; sizes that differ between them are written ``?``.
 
-    ``shape`` is None while nothing is known of the items, as in a sequence that starts empty.
+    ``shape`` is None while nothing is known of the items, as in a sequence that starts empty, and
+    where they differ in rank.
 
     >>> from gradwright.spec.containers import SequenceSpec
     >>> SequenceSpec((None, 3)), SequenceSpec(None, "int64")
@@ -150,6 +151,7 @@ def join(a: TensorSpec, b: TensorSpec) -> TensorSpec:
             return a if b.item_shape is None else b
         if len(a.item_shape) == len(b.item_shape):
             return SequenceSpec(_either(a.item_shape, b.item_shape), a.item_dtype)
+        return SequenceSpec(None, a.item_dtype)
     elif isinstance(a, OptionalSpec) and isinstance(b, OptionalSpec):
         return OptionalSpec(join(a.element, b.element))
     elif not isinstance(a, ContainerSpec) and a.dtype == b.dtype and a.rank == b.rank:

@@ -72,12 +72,18 @@ class OneOf(TensorSpec):
         return hash(self.options)
 
     def __repr__(self) -> str:
-        return "|".join(map(str, self.options))
+        first, *between, last = self.options
+        return "|".join(map(str, (first, *(between if len(between) < 2 else ["..."]), last)))
 
 
 def options(spec: TensorSpec) -> tuple[TensorSpec, ...]:
     """Return the specs that a tensor may have: mostly one."""
     return spec.options if isinstance(spec, OneOf) else (spec,)
+
+
+def sizes_in(spec: TensorSpec) -> tuple[AnyDim, ...]:
+    """Return the sizes of a spec, or of all that a tensor may have."""
+    return tuple(d for s in options(spec) for d in s.shape)
 
 
 def one_of(specs: Iterable[TensorSpec], kept: Iterable[AnyDim] = ()) -> TensorSpec:
@@ -108,6 +114,11 @@ def one_of(specs: Iterable[TensorSpec], kept: Iterable[AnyDim] = ()) -> TensorSp
     if len(found) == 1:
         return next(iter(found.values()))
     return OneOf([found[rank] for rank in sorted(found)])
+
+
+def narrowed(given: TensorSpec, stated: TensorSpec) -> TensorSpec:
+    """Return a spec, of those that a tensor may have the one of the rank that is stated."""
+    return given if isinstance(stated, OneOf) else given.of_rank(stated.rank)
 
 
 def may_be(given: TensorSpec, stated: TensorSpec) -> bool:

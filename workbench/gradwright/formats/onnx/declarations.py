@@ -10,8 +10,9 @@ from ...errors import ArchiveError, GraphError
 from ...spec import AnyDim, Dim, TensorSpec
 from ...spec.containers import OptionalSpec, SequenceSpec
 from ...spec.dims import reserve_symbols
+from ...spec.one_of import one_of
 from .dtypes import from_element_type
-from .node import check_rank
+from .node import MOST, check_rank
 
 if TYPE_CHECKING:
     from onnx import TypeProto, ValueInfoProto
@@ -140,7 +141,10 @@ def _stated(info: ValueInfoProto, shape: Sequence[int | str | None], sizes: Size
 
 
 def spec_of_type(proto: TypeProto, name: str, sizes: Sizes | None = None) -> TensorSpec:
-    """Return the spec of a type: a tensor, a sequence of tensors, or an optional of these."""
+    """Return the spec of a type: a tensor, a sequence of tensors, or an optional of these.
+
+    A tensor of which no rank is stated may have any, until something that takes it tells.
+    """
     sizes = sizes or Sizes()
     if proto.HasField("sequence_type"):
         item = proto.sequence_type.elem_type
@@ -155,10 +159,9 @@ def spec_of_type(proto: TypeProto, name: str, sizes: Sizes | None = None) -> Ten
         raise ArchiveError(f"the input {name[:60]!r} is no tensor", need="tensors and sequences")
     tensor = proto.tensor_type
     if not tensor.HasField("shape"):
-        raise ArchiveError(
-            f"the rank of the input {name[:60]!r} is not stated",
-            hint=f"gw.onnx.load(model, shapes={{{name[:60]!r}: (2, None)}}), of its rank",
-        )
+        unknown = [sizes.unknown(name, axis) for axis in range(MOST)]
+        d = from_element_type(tensor.elem_type)
+        return one_of([TensorSpec(unknown[:rank], d) for rank in range(MOST + 1)])
     check_rank(len(tensor.shape.dim))
     dims: list[AnyDim] = []
     for axis, d in enumerate(tensor.shape.dim):

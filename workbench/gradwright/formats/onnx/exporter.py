@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import GraphError, UnsupportedOpError
 from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, member, ordered
 from ...spec import TensorSpec
+from ...spec.one_of import sizes_in
 from .declarations import clean_name, distinct
 from .functions import Functions
 from .node import CALLED
@@ -205,10 +206,11 @@ def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor
 def _telling_sizes(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return the placeholders that only tell sizes which ops state, such as of a random tensor."""
     stated = {symbol for n in nodes for symbol in n.op.symbols()}
-    stated -= {str(d) for n in nodes if isinstance(n.op, Placeholder) for d in n.outputs[0].shape}
+    fed = [n.outputs[0].spec for n in nodes if isinstance(n.op, Placeholder)]
+    stated -= {str(d) for spec in fed for d in sizes_in(spec)}
     found = []
     for t in graph.placeholders:
-        told = stated & set(map(str, t.shape))
+        told = stated & set(map(str, sizes_in(t.spec)))
         if told and t.node not in nodes:
             found.append(t.node)
             stated -= told

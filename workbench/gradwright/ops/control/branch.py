@@ -19,7 +19,7 @@ from ...graph.build import owner_of
 from ...graph.expand import infer_nodes, refit, stand_in
 from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr, seams
 from ...spec import Dim, TensorSpec
-from ...spec.one_of import may_be, one_of
+from ...spec.one_of import may_be, narrowed, one_of
 from .body import Body, flatten, same_structure, scratch
 from .steps import apart
 
@@ -45,15 +45,17 @@ class Cond(Op):
             raise DTypeError(
                 "pred decides between two branches", need="bool[]", hint="(x > 0).any()"
             )
-        for x, stated in zip(xs, self.then_branch.inputs, strict=True):
-            if not may_be(x, stated.spec):
-                raise DTypeError(f"the branches take {stated.spec}, got {x}", hint="gw.cast")
-        found: list[list[TensorSpec] | GradwrightError] = []
         branches = self.then_branch, self.else_branch
+        refused = [_refused(branch, xs) for branch in branches]
+        if all(refused):
+            raise next(filter(None, refused))
+        found: list[list[TensorSpec] | GradwrightError] = []
         if pred.value is not None and not isinstance(pred.value.item(), Dim):
             branches = (self.chosen(pred.value),) * 2
         for branch in branches:
             try:
+                if error := _refused(branch, xs):
+                    raise error
                 found.append(infer_nodes(branch, xs))
             except GradwrightError as error:
                 found.append(error)
@@ -104,9 +106,13 @@ class Cond(Op):
         out: list[Cotangent] = [ZERO] * len(xs)
 
         def derive(wrt: Sequence[int]) -> list[SubGraph]:
-            specs = [g.spec for g in cotangents]
-            branches = self.then_branch, self.else_branch
-            return [_differentiate(branch, wrt, present, specs) for branch in branches]
+            found = []
+            for branch in (self.then_branch, self.else_branch):
+                own = [branch.outputs[i].spec for i in present]
+                pairs = [(narrowed(g.spec, y), y) for g, y in zip(cotangents, own, strict=True)]
+                specs = [g if may_be(g, y) else y.bare() for g, y in pairs]
+                found.append(_differentiate(branch, wrt, present, specs))
+            return found
 
         try:
             then, other = derive(wrt)
@@ -149,6 +155,14 @@ class Cond(Op):
         yield ErrorSample(
             (TensorSpec((2,), "bool"), TensorSpec((2,))), attrs, "decides between two"
         )
+
+
+def _refused(branch: SubGraph, xs: Sequence[TensorSpec]) -> GradwrightError | None:
+    """Return what is wrong with inputs of a branch: of another dtype, or of other ranks."""
+    for x, stated in zip(xs, branch.inputs, strict=True):
+        if not may_be(x, stated.spec):
+            return DTypeError(f"the branches take {stated.spec}, got {x}", hint="gw.cast")
+    return None
 
 
 def taken(pred: Any) -> str:

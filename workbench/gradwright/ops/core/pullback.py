@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ...graph import Node, Tensor
+from ...graph import Node, Tensor, active_graph
 from ...op import Op, attr, seams
 from ...spec import TensorSpec
 from .identity import StopGradient
@@ -57,10 +57,16 @@ class Pullback(Op):
         """Each cotangent has its primal's spec."""
         return tuple(args[i].bare() for i in self.wrt)
 
+    def _built(self, xs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Return all outputs of an op that has a vjp of its own, and waited for a rank alone."""
+        graph = active_graph() or xs[0].graph
+        graph.add(self.op, xs)
+        return graph.latest.outputs
+
     def expand(self, *args: Tensor) -> Any:
         """Build the composite's expansion and differentiate it."""
         xs, gs = args[: self.n_inputs], args[self.n_inputs :]
-        ys = self.op.expand(*xs)
+        ys = self._built(xs) if self.op.has_vjp() else self.op.expand(*xs)
         ys = ys if isinstance(ys, tuple) else (ys,)
         chosen = [y for y, there in zip(ys, self.present, strict=True) if there]
         return tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,7 @@ def awq_matmul(of: Any, x: Tensor, weight: Tensor, zeros: Tensor, scales: Tensor
     return x @ cast(w, x.dtype)
 
 
-_PRODUCTS = {
+_PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "quantized_matmul": quantized_matmul,
     "nf4_matmul": nf4_matmul,
     "awq_matmul": awq_matmul,
