@@ -328,3 +328,12 @@ def test_an_op_defined_again_is_checked_as_it_is_now() -> None:
     assert gw.gradient_check(g, loss).passed
     g["y"].node.op = Dead()
     assert [n.name for n in gw.gradient_check(g, loss).blame] == ["y"]
+
+
+def test_a_stack_of_one_is_not_squeezed_away() -> None:
+    op = find_op("squeeze")()
+    call = Call(op.forward, (0,), (1,), "squeeze")
+    for count in (4, 1):
+        x = np.arange(3.0 * count).reshape(count, 1, 3)
+        (found,) = lifted(call, [x], [True], [np.zeros(3)])
+        assert found.tolist() == x[:, 0].tolist()

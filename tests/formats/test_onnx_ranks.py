@@ -330,3 +330,26 @@ def test_a_sequence_holds_items_of_two_ranks() -> None:
     ]
     (found,) = run(model(nodes, {"x": [2]}, ["y"]), {"x": np.array([1, 2], np.float32)}, "y")
     assert [item.tolist() for item in found] == [[1, 2], 3]
+
+
+def test_an_old_node_that_waits_is_written_in_a_newer_opset() -> None:
+    """What were attributes of Slice and Unsqueeze then are inputs now."""
+    nodes = [
+        helper.make_node("Squeeze", ["x"], ["s"]),
+        helper.make_node("Slice", ["s"], ["t"], starts=[0], ends=[2], axes=[0]),
+        helper.make_node("Unsqueeze", ["t"], ["y"], axes=[0]),
+    ]
+    ends = [
+        helper.make_tensor_value_info("x", 1, ["a", "b"]),
+        helper.make_empty_tensor_value_info("y"),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=8)
+    read = gw.onnx.load(proto)
+    written = gw.onnx.to_model(read, ["y"])
+    assert {n.op_type for n in written.graph.node} >= {"Slice", "Unsqueeze"}
+    for shape in ((3, 4), (1, 4), (5, 1)):
+        x = np.random.default_rng(0).normal(size=shape).astype("float32")
+        wanted = np.squeeze(x)[:2][None]
+        for found in (read, gw.onnx.load(written)):
+            np.testing.assert_array_equal(found.output({"x": x}, "y")["y"], wanted)

@@ -37,6 +37,19 @@ def schema_of(domain: str, op_type: str, opset: int) -> Any:
         raise CannotExport from None
 
 
+def as_inputs(
+    schema: Any, xs: Sequence[str], attrs: dict[str, Any], constant: Callable[[Any], str]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return inputs and attributes of an older node where what was an attribute is an input now."""
+    given, kept = list(xs), dict(attrs)
+    for i, formal in enumerate(schema.inputs):
+        key = _CALLED.get((schema.name, formal.name), formal.name)
+        if key in kept and key not in schema.attributes:
+            given += [""] * (i + 1 - len(given))
+            given[i] = constant(kept.pop(key))
+    return given, kept
+
+
 def spelled_in(
     opset: int,
     domain: str,

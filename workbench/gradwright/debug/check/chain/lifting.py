@@ -41,7 +41,11 @@ def lifted(call: Call, xs: Sequence[Any], stacked: Sequence[bool], like: Sequenc
     if way is None:
         way = _tried(op, xs, stacked, like)
         _found.keep(key, way)
-    return way(op, xs, stacked, shapes)
+    count = next(len(x) for x, s in zip(xs, stacked, strict=True) if s)
+    found = way(op, xs, stacked, shapes)
+    if any(y.shape != (count, *shape) for y, shape in zip(found, shapes, strict=True)):
+        return _one_by_one(op, xs, stacked, shapes)  # a stack of one, which a squeeze takes away
+    return found
 
 
 def forget() -> None:

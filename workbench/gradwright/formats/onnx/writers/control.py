@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ....errors import UnsupportedOpError
 from ....graph import SubGraph
 from ....spec import TensorSpec
@@ -12,7 +14,7 @@ from ..dtypes import element_type
 from ..node import writes
 from ..nodes import name_output, write_subgraph
 from ..output import Call, Output
-from ..versions import schema_of
+from ..versions import as_inputs, schema_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -75,13 +77,19 @@ def flex_attention(call: Call) -> list[str]:
 def onnx_op(call: Call) -> list[str]:
     """Write an operator that was read from ONNX as it was."""
     then, now = (schema_of(call.domain, call.op_type, v) for v in (call.opset, call.out.opset))
-    n, attrs = len(call.results), dict(call.attributes_)
-    if not _means_the_same(then, now, len(call.xs), attrs):
+
+    def constant(value: Any) -> str:
+        return call.out.constant(value, call.x.dtype if isinstance(value, float) else np.int64)
+
+    xs, attrs = as_inputs(now, call.xs, dict(call.attributes_), constant)
+    fits = now.min_input <= len(xs) <= now.max_input
+    if not fits or not _means_the_same(then, now, len(call.xs), attrs):
         raise UnsupportedOpError(
             f"{call.op_type} is another operator in opset {call.out.opset}",
             hint=f"opset={call.opset}",
         )
-    return call.out.add(call.op_type, call.xs, n=n, base=call.name, domain=call.domain, **attrs)
+    n = len(call.results)
+    return call.out.add(call.op_type, xs, n=n, base=call.name, domain=call.domain, **attrs)
 
 
 def _means_the_same(then: Any, now: Any, n_inputs: int, attrs: dict[str, Any]) -> bool:
@@ -91,7 +99,7 @@ def _means_the_same(then: Any, now: Any, n_inputs: int, attrs: dict[str, Any]) -
     """
     if then.since_version == now.since_version:
         return True
-    if now.deprecated or not now.min_input <= n_inputs <= now.max_input:
+    if now.deprecated:
         return False
     ports = [[f.name for f in s.inputs][:n_inputs] for s in (then, now)]
     before, after = (
