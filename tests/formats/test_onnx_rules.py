@@ -402,7 +402,7 @@ def test_values_stand_for_others_or_for_one() -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ({"op": "softmaks"}, "no op is called"),
+        ({"op": "softmaks"}, r"no op is called[\s\S]*did you mean 'softmax'"),
         ({"takes": {"axsi": "dim"}}, r"softmax has no attribute 'axsi'[\s\S]*did you mean 'axis'"),
         ({"takes": {"axis": "dims"}}, "takes 'dims', which it does not describe"),
         ({}, r"nothing is taken from 'dim'[\s\S]*leaves=\['dim'\]"),
