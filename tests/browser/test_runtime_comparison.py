@@ -64,6 +64,7 @@ def test_a_comparison_runs_and_leads_to_the_node(page, lab, screens):
     expect(finding).to_contain_text("onnx.reference agrees with ONNX Runtime")
     finding.get_by_role("button", name="show").click()
     lab.event("selected", name="loop::sin")
+    expect(panel.locator("tbody tr.gw-selected").first).to_contain_text("loop:0:sin")
     page.set_theme("JupyterLab Light")
     view.locator(".gw").screenshot(path=screens / "compare_light.png")
     page.set_theme("JupyterLab Dark")

@@ -89,7 +89,7 @@ def test_what_is_no_op_is_noted() -> None:
     found = gw.ops.search("softmax backward")
     assert found.notes == ("backward: gw.gradients",)
     assert str(found).endswith("backward: gw.gradients")
-    assert "<p>backward: gw.gradients</p>" in found._repr_html_()
+    assert ">backward: gw.gradients</p>" in found._repr_html_()
 
 
 def test_names_are_taken_apart() -> None:

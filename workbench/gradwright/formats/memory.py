@@ -55,9 +55,9 @@ class Memory:
     def counts(self) -> str:
         """What is counted, in a sentence."""
         said = (
-            "counted are weights, inputs and results of nodes, to train also a gradient and two "
-            "numbers of Adam for each weight; not what an op needs inside, nor bodies of loops and "
-            "branches"
+            "counted: weights, inputs and results of nodes; to train, also a gradient and Adam's "
+            "two numbers for each weight. Not counted: what an op needs inside, and bodies of "
+            "loops and branches"
         )
         unknown = f"; {self.unknown:,} results of sizes that only a run knows are left out"
         return said + (unknown if self.unknown else "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import GraphError, UnsupportedOpError
 from ..shared import first_use, module_lock
 from ..words.advised import advised
+from ..words.spelling import meant
 
 if TYPE_CHECKING:
     from .op import Op
@@ -90,9 +91,10 @@ def find_op(name: str) -> type[Op]:
                 if name.startswith(entry.name + "/"):
                     entry.load()
     if name not in OPS:
-        raise UnsupportedOpError(
-            f"no op is called {name!r}", hint="import or define the op before using the graph"
-        )
+        close = meant(name, list(OPS))
+        slip = f"did you mean {close!r}?" if close else ""
+        hint = slip or "import or define the op before using the graph"
+        raise UnsupportedOpError(f"no op is called {name!r}", hint=hint)
     return OPS[name]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 _STYLE = "text-align: left; vertical-align: top"
 """JupyterLab would set all cells to the right, texts as well."""
+_CAPTION, _NOTE = "text-align: left; padding: 0 0.5em 0.4em", "font-size: smaller"
+"""JupyterLab would centre the one, and set the other larger than the cells."""
 _WHOLE, SHORT = "; white-space: nowrap", 24
 """Cells of so few characters are not broken into lines."""
 
@@ -52,8 +54,8 @@ class Table:
             )
 
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
-        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        caption = self.title and f'<caption style="{_CAPTION}">{html.escape(self.title)}</caption>'
+        notes = "".join(f'<p style="{_NOTE}">{html.escape(note)}</p>' for note in self.notes)
         head = f"<thead><tr>{cells(self.columns, 'th')}</tr></thead>"
         return f"<table>{caption}{head}<tbody>{body}</tbody></table>{notes}"
 

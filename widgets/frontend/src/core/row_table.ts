@@ -8,6 +8,8 @@ const MOST = 300; // rows drawn at once
 export interface Row {
   name: string;
   verdict: string;
+  /** What is selected when it is, where that is not called like it. */
+  lit?: string;
 }
 
 export interface Column<R extends Row> {
@@ -29,6 +31,7 @@ export function rowTable<R extends Row>(
 ): RowTable<R> {
   let key = sorted;
   let down = true;
+  let sought = false;
   let last: Parameters<RowTable<R>["show"]> | undefined;
   const body = element("tbody");
   const heads = columns.map(({ title, style }, k) => {
@@ -44,6 +47,7 @@ export function rowTable<R extends Row>(
   const root = element("div", { class: "gw-table-scroll" }, table, note);
 
   function show(rows: readonly R[], onlyTrouble: boolean, selected: string): void {
+    sought ||= selected !== last?.[2];
     last = [rows, onlyTrouble, selected];
     heads.forEach((head, k) => head.setAttribute("aria-sort", k !== key ? "none" : down ? "descending" : "ascending"));
     const order = columns[key]?.order;
@@ -58,7 +62,7 @@ export function rowTable<R extends Row>(
     body.replaceChildren(...wanted.slice(0, MOST).map((row) => {
       const cells = columns.map(({ cell, style }) => element("td", { class: style }, cell(row)));
       const made = element("tr", { "data-name": row.name, "data-verdict": row.verdict }, ...cells);
-      made.classList.toggle("gw-selected", row.name === selected);
+      made.classList.toggle("gw-selected", Boolean(selected) && (row.lit || row.name) === selected);
       if (row.name === held) queueMicrotask(() => made.querySelector("button")?.focus());
       return made;
     }));
@@ -68,6 +72,18 @@ export function rowTable<R extends Row>(
       : wanted.length || !rows.length ? ""
       : "No trouble here.";
     note.hidden = !note.textContent;
+    bring();
   }
+
+  /** Scroll to the row that was selected, once there is room; nothing but the table moves. */
+  function bring(): void {
+    if (!sought || !root.clientHeight) return;
+    sought = false;
+    const row = body.querySelector(".gw-selected");
+    if (!row) return;
+    const [at, seen] = [row.getBoundingClientRect(), root.getBoundingClientRect()];
+    if (at.top < seen.top || at.bottom > seen.bottom) root.scrollTop += at.top - seen.top - (seen.height - at.height) / 2;
+  }
+  new ResizeObserver(bring).observe(root);
   return { root, show };
 }

@@ -96,7 +96,7 @@ class Written:
         if out.missing:
             raise UnsupportedOpError(
                 "the graph uses ops that ONNX cannot express",
-                facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
+                facts=[f"{op}: {n} node{'s'[: n > 1]}" for op, n in sorted(out.missing.items())],
                 hint="" if opset == NEWEST else f"in opset {opset}; a newer one may have more",
             )
         self.inputs = [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs]

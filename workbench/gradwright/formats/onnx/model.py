@@ -109,7 +109,7 @@ class Model:
                 "the model uses operators that are not known here",
                 facts=[
                     f"{domain or 'ai.onnx'} {op_type} (opset {version or 'not stated'}): "
-                    f"{len(names)} nodes, {some(names)}"
+                    f"{len(names)} node{'s'[: len(names) > 1]}, {some(names)}"
                     for (domain, op_type, version), names in sorted(missing.items())
                 ],
                 hint="gw.onnx.reads or gw.onnx.maps; gw.onnx.operators() lists what is known",

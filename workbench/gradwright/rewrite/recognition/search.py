@@ -80,12 +80,15 @@ class Recognition(Tabular, Sequence[Match]):
 
     def table(self) -> Table:
         """Return the matches with what each has become, and what was only nearly one."""
-        rows = [[m.kind, m.where, m.op, str(len(m.replaced))] for m in self.matches[:MOST]]
+        rows = [
+            [m.kind, m.where, m.op.removesuffix("()"), str(len(m.replaced))]
+            for m in self.matches[:MOST]
+        ]
         notes = [f"… and {len(self) - MOST} more"] if len(self) > MOST else []
         notes += [f"not {m.kind}: {m.where}: {m.why}" for m in self.missed[:MOST]]
         counts = ", ".join(f"{n} {kind}" for kind, n in self.counts.items()) or "nothing"
-        title = f"{counts} found; {self.nodes[0]} nodes are {self.nodes[1]}"
-        return Table(["kind", "where", "is now", "nodes"], rows, title=title, notes=notes)
+        title = f"{counts} found; {self.nodes[0]} ops are now {self.nodes[1]}"
+        return Table(["kind", "where", "is now", "ops before"], rows, title=title, notes=notes)
 
     __repr__ = Tabular.__str__
 
@@ -131,8 +134,8 @@ def recognize(
     >>> r = x / gw.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
     >>> y = gw.mul(r, g.variable("w", (8,), init=1.0), name="y")
     >>> print(gw.recognize(g))
-    1 rms_norm found; 6 nodes are 1
-    kind      where  is now               nodes
+    1 rms_norm found; 6 ops are now 1
+    kind      where  is now               ops before
     rms_norm  y      rms_norm(eps=1e-06)  6
     """
     graph.settle()

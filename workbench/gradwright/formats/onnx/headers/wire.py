@@ -16,6 +16,7 @@ PAGE = 1024
 """Bytes that are read at once: names and sizes lie close together, weights far apart."""
 MAX_TEXT = 1 << 16
 """Bytes of a name at most."""
+_BROKEN = "this is no ONNX model, or a damaged one"
 
 
 class Pages:
@@ -39,7 +40,7 @@ class Pages:
             value |= (byte & 0x7F) << 7 * i
             if byte < 0x80:
                 return value, at + i + 1
-        raise ArchiveError(f"no number where one should begin, at byte {at:,}")
+        raise ArchiveError(f"{_BROKEN}: no number where one should begin, at byte {at:,}")
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ def fields(pages: Pages, start: int, size: int) -> Iterator[Field]:
         elif kind in (FIXED32, FIXED64):
             n = 4 if kind == FIXED32 else 8
         else:
-            raise ArchiveError(f"no field where one should begin, at byte {at:,}")
+            raise ArchiveError(f"{_BROKEN}: no field where one should begin, at byte {at:,}")
         if not number or n > end - at:
             raise ArchiveError(
-                f"a field of {n:,} bytes at {at:,}", need=f"{end - at:,} bytes at most"
+                f"{_BROKEN}: a field of {n:,} bytes at {at:,}", need=f"{end - at:,} bytes at most"
             )
         yield Field(pages, number, kind, at, n, value)
         at += n

@@ -128,7 +128,7 @@ class Comparison(Tabular, Sequence[NodeComparison]):
         columns = ["node", "op", "in the model", "result", "error", "of it here", "of rounding"]
         left = len(self) - len(kept)
         return Table(
-            [*columns, "", "why"],
+            [*columns, "verdict", "why"],
             rows,
             title=repr(self)[1:-1],
             notes=[f"and {left} more, by table(None)"] if left else [],
