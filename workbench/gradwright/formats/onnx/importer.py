@@ -66,7 +66,7 @@ def import_model(
         outputs = [info.name for info in proto.graph.output]
         scope.labels = distinct([*(info.name for info in inputs), *outputs], clean_name)
         scope.exact = {n for n in _names_of(proto.graph) if n == clean_name(n)}
-        for name, spec in input_specs(inputs, shapes or {}).items():
+        for name, spec in input_specs(inputs, {} if shapes is None else shapes).items():
             scope.values[name] = _placeholder(graph, scope.labels[name], spec)
         scope.build(proto.graph.node, set(outputs))
         results = [scope.name_output(name) for name in outputs]
