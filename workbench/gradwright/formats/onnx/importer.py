@@ -33,7 +33,7 @@ from .model import (
     schema_body,
 )
 from .node import CALLED, ONNX, UNFIT, OnnxNode
-from .schemas import check_node
+from .schemas import check_node, present
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
@@ -182,13 +182,11 @@ class Scope:
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], constant_array(attributes))
             return
-        name = proto.name
-        results = list(proto.output)
-        while results and not results[-1]:  # as if it were not there
-            results.pop()
+        name, version = proto.name, self.versions.get(domain, 0)
+        results = present(domain, proto.op_type, version, proto.output)
         node = OnnxNode(
             proto.op_type,
-            self.versions.get(domain, 0),
+            version,
             attributes,
             tuple(n != "" and n in used for n in results),
             domain,
