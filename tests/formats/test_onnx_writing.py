@@ -244,3 +244,21 @@ def test_inputs_are_written_in_the_order_in_which_they_are_declared(functions: b
     assert [info.name for info in proto.graph.input] == ["q", "k", "v"]
     again = gw.onnx.to_model(gw.onnx.load(proto))
     assert [info.name for info in again.graph.input] == ["q", "k", "v"]
+
+
+@pytest.mark.parametrize("recognize", [False, True])
+def test_a_model_that_was_read_is_written_with_its_own_outputs(recognize: bool) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Concat", ["s", "one"], ["shape"], axis=0),  # known, so nothing uses it
+        helper.make_node("Relu", ["x"], ["inner"]),
+        helper.make_node("Neg", ["inner"], ["z"]),
+        helper.make_node("Reshape", ["z", "shape"], ["a"]),
+    ]
+    own = ["z", "x", "a", "inner"]
+    proto = model(nodes, {"x": [2, 3]}, own, stored={"one": np.array([1])})
+    graph = gw.onnx.load(proto, recognize=recognize)
+    written = gw.onnx.to_model(graph)
+    assert [info.name for info in written.graph.output] == own
+    gw.exp(graph["a"], name="new")
+    assert [info.name for info in gw.onnx.to_model(graph).graph.output] == ["new"]

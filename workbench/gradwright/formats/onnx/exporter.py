@@ -13,7 +13,7 @@ from ...spec import TensorSpec
 from ...spec.one_of import sizes_in
 from .declarations import clean_name, distinct
 from .functions import Functions
-from .node import CALLED
+from .node import CALLED, READ, unused
 from .nodes import name_output, store, write_nodes
 from .output import Output, to_tensors, value_info
 from .versions import NEWEST
@@ -197,8 +197,10 @@ DOMAINS = {
 
 def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor]:
     if outputs is None:
-        nodes = [n for n in graph.nodes if n.kind == "array" and not n.derived]
-        found = [t for n in nodes for t in n.public if not t.uses]
+        own, spare = READ.get(graph, ((), ()))
+        found = [t for t in unused(graph) if t.name not in spare]
+        if {t.name for t in found} <= {*own}:  # as it was read
+            found = [t for name in own if (t := graph.get(name)) is not None]
     else:
         found = members(graph, outputs, "outputs")
     if not found:

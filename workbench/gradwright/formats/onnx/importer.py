@@ -32,7 +32,7 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import CALLED, ONNX, UNFIT, OnnxNode
+from .node import CALLED, ONNX, READ, UNFIT, OnnxNode, unused
 from .schemas import check_node, present
 
 if TYPE_CHECKING:
@@ -69,11 +69,13 @@ def import_model(
         for name, spec in input_specs(inputs, {} if shapes is None else shapes).items():
             scope.values[name] = _placeholder(graph, scope.labels[name], spec)
         scope.build(proto.graph.node, set(outputs))
-        results = [scope.name_output(name) for name in outputs]
+        results = [t for t in map(scope.name_output, outputs) if t is not None]
     named_there = scope.values.items()
     graph.known_as = {name: value for name, value in named_there if isinstance(value, Tensor)}
+    names = [t.name for t in results]
+    READ[graph] = names, {t.name for t in unused(graph)}.difference(names)
     if recognized:
-        recognize(graph, recognized, outputs=[t for t in results if t is not None])
+        recognize(graph, recognized, outputs=results)
     return graph
 
 
