@@ -28,10 +28,10 @@ def test_places_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_exist(page: str) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
     assert {"test", "lab"} <= targets
     text = (ROOT / page).read_text("utf-8")
-    named = set(re.findall(r"(?:^|`)make(?: PYTHON=\S+)? ([a-z]+)", text, re.M))
+    named = set(re.findall(r"(?:^|`)make(?: PYTHON=\S+)? ([a-z-]+)", text, re.M))
     assert named <= targets, f"{page} names targets that the Makefile has not"
 
 

@@ -51,7 +51,15 @@ THEIRS = {
         "optional_get_element",
     },
     "kernels that it has not": {
-        *("gcd", "lcm", "unique", "global_lp_pool", "roi_align", "local_response_norm"),
+        *(
+            "decode_image",
+            "gcd",
+            "lcm",
+            "unique",
+            "global_lp_pool",
+            "roi_align",
+            "local_response_norm",
+        ),
         *("conv_integer", "flex_attention", "adagrad_step", "adam_step", "momentum_step"),
         *("deform_conv2d", "grid_sample", "resize", "exponential", "gumbel", "bernoulli"),
         *("categorical", "label_cross_entropy", "attention"),

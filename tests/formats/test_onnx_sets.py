@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.formats.onnx.importer import clean_name
+from gradwright.formats.onnx.declarations import clean_name
 from tests.support.onnx_cases import as_given, compare
 
 onnx = pytest.importorskip("onnx", reason="no onnx: pip install -e '.[onnx]'")

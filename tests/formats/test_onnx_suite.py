@@ -25,7 +25,6 @@ onnx = pytest.importorskip("onnx", reason="no onnx: pip install -e '.[onnx]'")
 ROOT = Path(__file__).parents[2]
 
 EXPECTED = {
-    "test_image_decoder_*": "decoding JPEG, PNG and the like needs an image library",
     "test_attention_4d_causal_fp16_expanded": "two of 192 elements differ in float16's last place, "
     "to which every step of the softmax is rounded there, and the end here",
     "test_loop16_seq_none": "a carry there starts as an optional, and is a sequence after a step",
@@ -41,7 +40,6 @@ NOT_READ = {
         "maps are no tensors, sequences or optionals",
     ),
     ":Constant": "what it holds is a constant of the graph: the importer itself knows it",
-    ":ImageDecoder": "decoding JPEG, PNG and the like needs an image library",
 }
 """Operator that no reader knows -> why."""
 OPENED = {

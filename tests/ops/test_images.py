@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -353,3 +354,31 @@ def test_grey_has_no_hue_and_a_finite_gradient() -> None:
     assert run(IMAGE.rgb_to_hsv, x)[:2].tolist() == [[[0, 0, 0]], [[0, 0, 0]]]
     assert np.isfinite(slope(IMAGE.rgb_to_hsv, x)).all()
     assert np.isfinite(slope(IMAGE.adjust_saturation, x, factor=2.0)).all()
+
+
+@pytest.mark.parametrize("kind", ["BMP", "PNG", "TIFF", "PPM", "WEBP"])
+def test_images_are_decoded_as_they_were_encoded(kind: str) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="no Pillow: pip install -e '.[images]'")
+    pixels = np.random.default_rng(2).integers(0, 256, (5, 7, 3), np.uint8)
+    file = io.BytesIO()
+    pil.fromarray(pixels).save(file, kind, **({"lossless": True} if kind == "WEBP" else {}))
+    data = np.frombuffer(file.getvalue(), np.uint8)
+    graph = gw.Graph()
+    x = graph.placeholder("x", (None,), "uint8")
+    ys = [gw.image.decode_image(x, f, name=f) for f in ("RGB", "BGR", "Grayscale")]
+    colours, turned, grey = graph.output({"x": data}, *ys).values()
+    assert (colours == pixels).all() and (turned == pixels[..., ::-1]).all()
+    luma = pixels @ [0.299, 0.587, 0.114]
+    assert grey.shape == (5, 7, 1) and np.abs(grey[..., 0] - luma).max() <= 1
+    with pytest.raises(gw.errors.GraphError, match="are no image"):
+        graph.output({"x": data[: len(data) // 3]}, "RGB")
+
+
+def test_what_is_no_image_is_refused() -> None:
+    pytest.importorskip("PIL.Image", reason="no Pillow: pip install -e '.[images]'")
+    graph = gw.Graph()
+    y = gw.image.decode_image(graph.placeholder("x", (None,), "uint8"), name="y")
+    bomb = b"P5 100000 100000 255 "
+    for data in (b"", b"GIF89a", b"%!PS-Adobe-3.0 EPSF-3.0", bomb, bytes(100)):
+        with pytest.raises(gw.errors.GraphError, match="are no image"):
+            graph.output({"x": np.frombuffer(data, "uint8")}, y)

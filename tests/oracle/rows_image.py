@@ -398,4 +398,7 @@ ROWS: dict[str, Row] = {
     "adjust_saturation": Row(vivid, [(COLOURS, {"factor": f}) for f in (0.5, 1.7)]),
     "adjust_contrast": Row(contrast, [(COLOURS, {"factor": f}) for f in (0.5, 1.7)]),
 }
-ELSEWHERE = {"random_crop": "random: its places are counted in tests/ops/test_images.py"}
+ELSEWHERE = {
+    "random_crop": "random: its places are counted in tests/ops/test_images.py",
+    "decode_image": "Pillow's: nine cases of ONNX's suite, and tests/ops/test_images.py",
+}

@@ -260,3 +260,17 @@ def test_many_shapes_in_turn_are_planned_once(kind, monkeypatch):
                 made.clear()
         assert len(session.plans) == len(given)
     assert not made
+
+
+def test_a_branch_of_no_rows_tells_no_size():
+    """From max(0, T - 3) = 0 nobody can tell T, so what the branch has in common cannot serve."""
+    g = gw.Graph()
+    c, x = g.placeholder("c", ()), g.placeholder("x", ("T",))
+    s = gw.sin(x)[2:-1]
+    y = gw.cond(c > 0, lambda: gw.exp(gw.where(s > 0, s, 0.0)), lambda: -s)
+    session = gw.Session(g)
+    for n in (6, 3, 7, 2, 9, 3):
+        rows = np.linspace(0, 2, n)
+        inner = np.sin(rows)[2:-1]
+        found = session.run(y, {"c": 1.0, "x": rows})
+        np.testing.assert_allclose(found, np.exp(np.where(inner > 0, inner, 0)), rtol=1e-5)

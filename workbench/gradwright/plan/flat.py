@@ -170,6 +170,8 @@ class Sized:
     def __init__(self, flat: Flat, sizes: Sizes) -> None:
         self.flat, self.sizes = flat, dict(sizes)
         program = flat.symbolic
+        if not program.sizes.keys() <= sizes.keys():  # a size of max(0, T - 3) = 0 tells no T
+            raise UnfitError
         shapes: dict[Any, Any] = {}
         found = []
         for shape, dtype, value in flat.distinct:

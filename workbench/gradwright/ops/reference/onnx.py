@@ -68,7 +68,6 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 """Operator, with its domain where that is not ONNX's own -> our ops, the first the most telling."""
 NONE: Mapping[str, str] = {
     "Constant": "a constant of a graph is no op: g.constant(value)",
-    "ImageDecoder": "decoding JPEG, PNG and the like needs an image library",
     "ai.onnx.preview.training.Gradient": "gradients are made when they are asked for: gw.gradients",
     "ai.onnx.ml.CastMap": "maps are no tensors, sequences or optionals",
     "ai.onnx.ml.DictVectorizer": "maps are no tensors, sequences or optionals",
