@@ -264,3 +264,18 @@ def test_regular_operators_of_classical_models() -> None:
     scaled = (filled - 1) * 2
     np.testing.assert_allclose(y, scaled / np.abs(scaled).sum(1, keepdims=True))
     np.testing.assert_allclose(z, filled @ np.float32([[1, 3], [2, 4]]) + np.float32([0.5, -0.5]))
+
+
+@pytest.mark.parametrize(("opset", "named"), [(2, {}), (13, {}), (18, {"num_outputs": 3})])
+@pytest.mark.parametrize("outputs", [["y", "", ""], ["", "y", ""], ["", "", "y"]])
+def test_parts_of_a_split_that_nobody_names_are_parts(
+    opset: int, named: dict[str, int], outputs: list[str]
+) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    nodes = [helper.make_node("Split", ["x"], outputs, axis=0, **named)]
+    proto = model(nodes, {"x": [6, 2]}, ["y"], opset=opset)
+    x = np.arange(12, dtype=np.float32).reshape(6, 2)
+    (want,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    assert want.shape == (2, 2)
+    np.testing.assert_array_equal(gw.onnx.load(proto).output({"x": x}, "y")["y"], want)

@@ -233,3 +233,32 @@ def test_inputs_and_outputs_have_the_names_that_they_came_with() -> None:
     assert [o.name for o in written.graph.output] == wanted
     graph.rename(graph["/y:0"], "mine")
     assert [o.name for o in gw.onnx.to_model(graph, ["mine", "y"]).graph.output] == ["mine", "y"]
+
+
+@pytest.mark.parametrize("functions", [False, True])
+def test_inputs_are_written_in_the_order_in_which_they_are_declared(functions: bool) -> None:
+    graph = gw.Graph()
+    first, second, third = (graph.placeholder(name, (2,)) for name in ("q", "k", "v"))
+    gw.sub(third, gw.mul(second, first), name="y")
+    proto = gw.onnx.to_model(graph, functions=functions)
+    assert [info.name for info in proto.graph.input] == ["q", "k", "v"]
+    again = gw.onnx.to_model(gw.onnx.load(proto))
+    assert [info.name for info in again.graph.input] == ["q", "k", "v"]
+
+
+@pytest.mark.parametrize("recognize", [False, True])
+def test_a_model_that_was_read_is_written_with_its_own_outputs(recognize: bool) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Concat", ["s", "one"], ["shape"], axis=0),  # known, so nothing uses it
+        helper.make_node("Relu", ["x"], ["inner"]),
+        helper.make_node("Neg", ["inner"], ["z"]),
+        helper.make_node("Reshape", ["z", "shape"], ["a"]),
+    ]
+    own = ["z", "x", "a", "inner"]
+    proto = model(nodes, {"x": [2, 3]}, own, stored={"one": np.array([1])})
+    graph = gw.onnx.load(proto, recognize=recognize)
+    written = gw.onnx.to_model(graph)
+    assert [info.name for info in written.graph.output] == own
+    gw.exp(graph["a"], name="new")
+    assert [info.name for info in gw.onnx.to_model(graph).graph.output] == ["new"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import UnsupportedOpError
+from gradwright.errors import ArchiveError, GraphError, UnsupportedOpError
 from gradwright.op import OPS
 from gradwright.ops.reference.onnx import NONE, PARTS
 from gradwright.ops.reference.search import words_of
@@ -95,3 +98,18 @@ def test_what_is_no_op_is_noted() -> None:
 def test_names_are_taken_apart() -> None:
     assert words_of("RMSNorm") == ["rms", "norm"] and words_of("conv2d") == ["conv", "2d"]
     assert words_of("skipRmsNorm") == words_of("skip_rms_norm") == ["skip", "rms", "norm"]
+
+
+@pytest.mark.parametrize("odd", [None, 3, b"relu", ["relu"], {}, np.zeros(2)])
+def test_what_is_no_text_is_told(odd: Any) -> None:
+    with pytest.raises(UnsupportedOpError, match="need: text"):
+        gw.ops.find(odd)
+    for named in ({"text": odd}, {"text": "relu", "namespace": odd}):
+        with pytest.raises(GraphError, match="is no text"):
+            gw.ops.search(**named)
+    if type(odd) is not int:
+        with pytest.raises(GraphError, match="is no number of ops"):
+            gw.ops.search("relu", most=odd)
+    if odd is not None:
+        with pytest.raises(ArchiveError, match="description of ops"):
+            gw.ops.check(odd)

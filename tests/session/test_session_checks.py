@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import LoweringError, ShapeError
+from gradwright.errors import GraphError, LoweringError, ShapeError
 from tests.support.networks import squares
 
 line = pytest.fixture(squares)
@@ -219,3 +219,11 @@ def test_replay_lets_right_plans_pass_where_the_written_form_would_lose():
     assert top == 900.0
     with gw.Session(g, check="replay", skip_rewrites=["log_sigmoid"]) as session:
         assert session.run(fetches[1], feeds)[0] == -np.inf
+
+
+@pytest.mark.parametrize("fetch", [["y"], None, 3, gw.Graph()])
+def test_output_names_a_fetch_that_is_no_tensor(fetch):
+    g = gw.Graph()
+    gw.exp(g.placeholder("x", (2,)), name="y")
+    with pytest.raises(GraphError, match="is no tensor"):
+        g.output({"x": [1.0, 2.0]}, fetch)

@@ -7,14 +7,14 @@ FUNCTION.check(TrainingError, on_alarm=on_alarm)
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import FeedError, GradientError, GradwrightError, GraphError
-from ..graph import Graph, Tensor, Values, member
+from ..graph import Graph, Tensor, Values
 
 _LONGEST = 60
 """Characters of a wrong value that an error shows."""
@@ -97,13 +97,6 @@ def check_run(call: str, graph: object, training: object, values: object, **seed
     FLAG.check(GradientError, training=training)
     VALUES.check(GradientError, values=values)
     SEED.check(GradientError, **seeds)
-
-
-def members(graph: Graph, keys: Sequence[str | Tensor]) -> list[Tensor]:
-    """Return the tensors of a graph that a list means, each once; raises GraphError."""
-    if isinstance(keys, str | Tensor | Graph | Mapping) or not isinstance(keys, Iterable):
-        raise GraphError(f"wrt={_shown(keys)} makes no sense", need="a list of tensors or names")
-    return list(dict.fromkeys(member(graph, key) for key in keys))
 
 
 def placeholder_named(graph: Graph, name: object) -> Tensor:

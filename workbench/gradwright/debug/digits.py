@@ -21,12 +21,12 @@ from ml_dtypes import finfo
 
 from ..errors import GradientError, GraphError
 from ..gradient import gradients
-from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors, member
+from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors, member, members
 from ..op import Op, run_forward
 from ..session import Session
 from ..spec import is_floating
 from ..words.tables import Table, Tabular
-from .arguments import WHOLE, Kind, check_run, members
+from .arguments import WHOLE, Kind, check_run
 from .check.probe import check_loss
 from .float64 import Float64Run
 
@@ -178,7 +178,7 @@ def precision(
     _SESSION.check(GradientError, session=session)
     target = member(graph, loss)
     check_loss(target)
-    params = graph.trainable if wrt is None else members(graph, wrt)
+    params = graph.trainable if wrt is None else members(graph, wrt, "wrt")
     reached = {t for n in ancestors([target]) for t in n.outputs}
     params = [p for p in params if p in reached]
     outs = [target, *gradients(target, params)]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..errors import ArchiveError
+from ..errors import ArchiveError, GraphError
 from .registry import find
 from .report import ModelInfo
 from .source import at
@@ -43,6 +43,8 @@ def inspect(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None
     info = replace(format.inspect(source), format=format.title)
     if sizes is None:
         return info
+    if not isinstance(sizes, Mapping):
+        raise GraphError(f"sizes={sizes!r} makes no sense", need='{"symbol": size}')
     if format.memory is None:
         raise ArchiveError(
             f"{format.title} holds no graph, so there is nothing to run", where=str(path)

@@ -168,9 +168,24 @@ _NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]+")
 TOGETHER = "copy all its files together, or save it again"
 
 
+def as_path(path: str | os.PathLike[str], need: str = "text, or a pathlib.Path") -> Path:
+    """Return a path; raises ArchiveError for what is none, be it for any file system.
+
+    >>> as_path("a/b.onnx").name
+    'b.onnx'
+    """
+    try:
+        if "\0" not in os.fspath(path) and os.fsencode(path):
+            return Path(path)
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise ArchiveError(f"{' '.join(repr(path).split())[:60]} is no path", need=need)
+
+
 def at(path: str | os.PathLike[str]) -> Source:
     """Return what is at a path; raises OSError where nothing is."""
-    return Folder(path) if Path(path).is_dir() else File(path)
+    path = as_path(path)
+    return Folder(path) if path.is_dir() else File(path)
 
 
 def exactly(source: Source, offset: int, n: int) -> bytes:

@@ -7,7 +7,7 @@ from .coerce import coerce
 from .edit import Edit, clone
 from .expand import SubGraph, expansion, interpret
 from .graph import Graph
-from .table import member
+from .table import member, members
 from .tensor import Constant, Node, Placeholder, Rng, Source, Tensor, Variable
 from .values import Values, read_only
 from .walk import ancestors, descendants, ordered
@@ -35,6 +35,7 @@ __all__ = [
     "expansion",
     "interpret",
     "member",
+    "members",
     "ordered",
     "read_only",
 ]

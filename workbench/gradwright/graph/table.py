@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..errors import GraphError
 from ..op import Op
@@ -251,3 +251,21 @@ class NodeTable:
 def member(graph: NodeTable, key: Tensor | str) -> Tensor:
     """Return the tensor of a graph that is meant, by its name or itself; raises GraphError."""
     return graph[key] if isinstance(key, str) else graph.check_member(key)
+
+
+def members(graph: NodeTable, keys: Iterable[Tensor | str], argument: str) -> list[Tensor]:
+    """Return the tensors that a list means, each once; raises GraphError, naming the argument.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> loss = g.placeholder("loss", ())
+    >>> members(g, ["loss", loss], "outputs") == [loss]
+    True
+    """
+    if isinstance(keys, str | Tensor | NodeTable | Mapping) or not isinstance(keys, Iterable):
+        raise GraphError(
+            f"{argument}={' '.join(repr(keys).split())[:60]} makes no sense",
+            need="a list of tensors or names",
+            hint=f"{argument}=[...]" if isinstance(keys, str | Tensor) else "",
+        )
+    return list(dict.fromkeys(member(graph, key) for key in keys))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph
+from ..graph import Graph, member
 from .session import Session
 
 
@@ -25,7 +25,7 @@ def output(
     >>> [float(y) for y in output(g, {}, ()).values()]
     [6.0]
     """
-    unused = (t for n in graph.nodes if n.kind == "array" for t in n.public if not t.uses)
-    tensors = [graph[f] if isinstance(f, str) else f for f in fetches or unused]
+    unused = [t for n in graph.nodes if n.kind == "array" for t in n.public if not t.uses]
+    tensors = [member(graph, f) for f in fetches or unused]
     with Session(graph, kernels="off") as session:
         return dict(zip((t.name for t in tensors), session.run(tensors, feeds), strict=True))

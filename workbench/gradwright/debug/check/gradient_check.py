@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...errors import GradientError
-from ...graph import Graph, Node, Tensor, Values, member
+from ...graph import Graph, Node, Tensor, Values, member, members
 from ..address import Address
 from ..arguments import (
     COUNT,
@@ -23,7 +23,6 @@ from ..arguments import (
     STOP,
     Kind,
     check_run,
-    members,
     one_of,
 )
 from ..float64 import Float64Run
@@ -167,7 +166,7 @@ def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor
                 hint="wrt=[...], or g.unfreeze()",
             )
         return graph.trainable
-    return list(map(check_floating, members(graph, wrt)))
+    return list(map(check_floating, members(graph, wrt, "wrt")))
 
 
 class _Check:

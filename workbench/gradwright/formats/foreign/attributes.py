@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from types import GenericAlias
 from typing import Any
@@ -85,7 +85,9 @@ def attribute(
     >>> gw.onnx.attribute(float, 0.5, least=0.0, most=1.0).bounds("p")
     '0 <= p <= 1'
     """
-    kind = type if isinstance(type, str) else _TYPES.get(type)
+    kind = type if isinstance(type, str) else None
+    if kind is None and isinstance(type, Hashable):
+        kind = _TYPES.get(type)
     if kind not in KINDS:
         raise TypeError(f"attributes are of no type {type!r}; of {', '.join(KINDS)}")
     return Attr(default, doc, kind, tuple(choices), least, most)

@@ -63,9 +63,10 @@ class Dialect:
         ``waits(node, *specs)`` holds, the node waits for a run to tell sizes. ``attributes`` are
         checked before the function is called, and no others are taken.
         """
-        declared = None if attributes is None else described(attributes)
         if by_user:
             _check_operator(op_types, domain, since)
+            _check_kinds({"attributes": attributes}, {"values": values}, {"outputs": outputs})
+        declared = None if attributes is None else described(attributes)
 
         def enter(read: Read) -> Read:
             if not callable(read):
@@ -102,10 +103,15 @@ class Dialect:
 
         Raises GraphError where it does not fit its op; ours are looked at by a test.
         """
+        if by_user:
+            _check_operator((op_type,), domain, since)
+            held = {"attributes": attributes, "takes": takes, "needs": needs, "gives": gives}
+            _check_kinds(held, {"inputs": inputs, "leaves": leaves}, {"outputs": outputs})
+            if not isinstance(op, str | Chosen):
+                raise TypeError(f"op={op!r} is neither the name of an op nor Chosen")
         declared = described(attributes or {})
         rule = Rule(op, declared, takes or {}, inputs, leaves, needs or {}, gives or {})
         if by_user:
-            _check_operator((op_type,), domain, since)
             rule.check()
         site = user_site() if by_user else None
         made = Reader(rule, since, rule.values, outputs, takes_dims, declared, "rule", site)
@@ -123,6 +129,7 @@ class Dialect:
 
         Raises GraphError, and takes nothing back, where nothing has been entered for one.
         """
+        _check_operator(op_types, domain)
         for op_type in op_types:
             if (domain, op_type) not in self.added:
                 names = [f"{d}:{name}" if d else name for d, name in sorted(self.added)]
@@ -179,10 +186,26 @@ def _newest(held: Readers, node: Foreign) -> Reader | None:
     return fitting[-1] if fitting else None
 
 
-def _check_operator(op_types: Sequence[str], domain: str, since: int) -> None:
+def _check_operator(op_types: Sequence[str], domain: str, since: int = 1) -> None:
     """Refuse what names no operator."""
-    names = [*op_types, domain]
-    if not op_types or not all(op_types) or not all(isinstance(name, str) for name in names):
+    are_texts = all(isinstance(name, str) for name in (*op_types, domain))
+    if not op_types or not are_texts or not all(op_types):
         raise TypeError(f"operators and domains are named by text, got {op_types}, {domain!r}")
     if type(since) is not int or since < 1:
         raise TypeError(f"since is {since!r}; the first version of a domain is 1")
+
+
+def _check_kinds(
+    mappings: Mapping[str, Any], lists: Mapping[str, Any], functions: Mapping[str, Any]
+) -> None:
+    """Refuse arguments that are given, and not of the kind that they have to be."""
+    for name, value in mappings.items():
+        named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+        if value is not None and not named:
+            raise TypeError(f"{name} is a dict by name, got {value!r}")
+    for name, value in lists.items():
+        if not isinstance(value, list | tuple) and (value is not None or name != "inputs"):
+            raise TypeError(f"{name} is a list, got {value!r}")
+    for name, value in functions.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is a function (node, *specs), got {value!r}")

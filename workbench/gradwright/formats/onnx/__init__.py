@@ -115,9 +115,10 @@ def to_model(
 ) -> ModelProto:
     """Return the inference graph as a ``ModelProto`` that the ONNX checker accepts.
 
-    ``outputs`` are tensors or names, by default all that nothing uses. Ops run in eval mode; an op
-    that ONNX has as an operator, or as a few, is written whole, any other opened: written as what
-    it expands to. Complex tensors are written as real ones with a last axis of pairs.
+    ``outputs`` are tensors or names, by default all that nothing uses; of a model that was read,
+    its own, while there are no new ones. Ops run in eval mode; an op that ONNX has as an operator,
+    or as a few, is written whole, any other opened: written as what it expands to. Complex tensors
+    are written as real ones with a last axis of pairs.
 
     ``opset`` is 7 to 28. ``"lowest"`` takes the first in which no op is opened that 28, the newest,
     has whole: for programs that read old opsets only. Runtimes lag behind: ONNX Runtime 1.32 runs

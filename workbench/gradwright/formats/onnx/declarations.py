@@ -92,9 +92,22 @@ def _is_name(text: str) -> bool:
     return re.search(r"[^\W_]", text) is not None
 
 
+def _is_size(d: object) -> bool:
+    return d is None or isinstance(d, str) or (type(d) is int and d >= 0)
+
+
 def input_specs(inputs: Sequence[ValueInfoProto], shapes: Shapes) -> dict[str, TensorSpec]:
     """Return the specs of the inputs of a model by name."""
-    unknown = sorted(set(shapes) - {info.name for info in inputs})
+    if not isinstance(shapes, Mapping):
+        raise GraphError(f"shapes={shapes!r} makes no sense", need='{"input": (size, ...)}')
+    for name, shape in shapes.items():
+        sizes_only = isinstance(shape, list | tuple) and all(map(_is_size, shape))
+        if not sizes_only:
+            raise GraphError(
+                f"shapes= says that {name!r} is {shape!r}",
+                need="a tuple of sizes, symbols, and None for any size",
+            )
+    unknown = sorted({str(name) for name in shapes} - {info.name for info in inputs})
     if unknown:
         raise GraphError(
             f"shapes= names {unknown[0]!r}, which is no input",

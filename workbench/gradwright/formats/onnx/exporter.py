@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import GraphError, UnsupportedOpError
-from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, member, ordered
+from ...graph import Constant, Graph, Node, Placeholder, Tensor, Variable, members, ordered
 from ...spec import TensorSpec
 from ...spec.one_of import sizes_in
 from .declarations import clean_name, distinct
 from .functions import Functions
-from .node import CALLED
+from .node import CALLED, READ, unused
 from .nodes import name_output, store, write_nodes
 from .output import Output, to_tensors, value_info
 from .versions import NEWEST
@@ -46,8 +46,10 @@ def export_graph(
     """
     from onnx import defs
 
+    if not isinstance(graph, Graph):
+        raise GraphError(f"{graph!r} is no graph", need="a gw.Graph")
     newest = min(NEWEST, defs.onnx_opset_version())
-    if opset != "lowest" and not (isinstance(opset, int) and OLDEST <= opset <= newest):
+    if type(opset) not in (int, str) or opset not in ("lowest", *range(OLDEST, newest + 1)):
         raise GraphError(
             f"opset {opset!r} is not written", need=f"{OLDEST} to {newest}, or 'lowest'"
         )
@@ -81,7 +83,8 @@ class Written:
     ) -> None:
         self.name, self.opset, self.called = graph.name, opset, CALLED.get(graph)
         out = self.out = Output(opset)
-        inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
+        fed = {n for n in nodes if isinstance(n.op, Placeholder)}
+        inputs = [n for n in graph.all_nodes if n in fed]  # as declared: some feed by position
         names: dict[Tensor, str] = {}
         ends = dict.fromkeys([*(n.outputs[0] for n in inputs), *chosen])
         named = {t: t.name for t in ends} | _elsewhere(graph, ends)
@@ -194,10 +197,12 @@ DOMAINS = {
 
 def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor]:
     if outputs is None:
-        nodes = [n for n in graph.nodes if n.kind == "array" and not n.derived]
-        found = [t for n in nodes for t in n.public if not t.uses]
+        own, spare = READ.get(graph, ((), ()))
+        found = [t for t in unused(graph) if t.name not in spare]
+        if {t.name for t in found} <= {*own}:  # as it was read
+            found = [t for name in own if (t := graph.get(name)) is not None]
     else:
-        found = [member(graph, t) for t in outputs]
+        found = members(graph, outputs, "outputs")
     if not found:
         raise GraphError(f"graph {graph.name!r} has no output to write")
     return list(dict.fromkeys(found))

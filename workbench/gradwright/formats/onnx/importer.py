@@ -32,8 +32,8 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import CALLED, ONNX, UNFIT, OnnxNode
-from .schemas import check_node
+from .node import CALLED, ONNX, READ, UNFIT, OnnxNode, unused
+from .schemas import check_node, present
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
@@ -66,14 +66,16 @@ def import_model(
         outputs = [info.name for info in proto.graph.output]
         scope.labels = distinct([*(info.name for info in inputs), *outputs], clean_name)
         scope.exact = {n for n in _names_of(proto.graph) if n == clean_name(n)}
-        for name, spec in input_specs(inputs, shapes or {}).items():
+        for name, spec in input_specs(inputs, {} if shapes is None else shapes).items():
             scope.values[name] = _placeholder(graph, scope.labels[name], spec)
         scope.build(proto.graph.node, set(outputs))
-        results = [scope.name_output(name) for name in outputs]
+        results = [t for t in map(scope.name_output, outputs) if t is not None]
     named_there = scope.values.items()
     graph.known_as = {name: value for name, value in named_there if isinstance(value, Tensor)}
+    names = [t.name for t in results]
+    READ[graph] = names, {t.name for t in unused(graph)}.difference(names)
     if recognized:
-        recognize(graph, recognized, outputs=[t for t in results if t is not None])
+        recognize(graph, recognized, outputs=results)
     return graph
 
 
@@ -182,13 +184,11 @@ class Scope:
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], constant_array(attributes))
             return
-        name = proto.name
-        results = list(proto.output)
-        while results and not results[-1]:  # as if it were not there
-            results.pop()
+        name, version = proto.name, self.versions.get(domain, 0)
+        results = present(domain, proto.op_type, version, proto.output)
         node = OnnxNode(
             proto.op_type,
-            self.versions.get(domain, 0),
+            version,
             attributes,
             tuple(n != "" and n in used for n in results),
             domain,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ArchiveError, UnsupportedOpError
 from ..registry import mistaken
+from ..source import as_path
 from .dtypes import to_array, to_dense
 from .external.reading import Beside
 from .node import ONNX, OnnxNode
@@ -31,7 +31,8 @@ def read_model(model: Any) -> tuple[ModelProto, Beside]:
     if isinstance(model, bytes):
         data = model
     else:
-        data, beside = Path(model).read_bytes(), Beside(model)
+        path = as_path(model, "a path, the bytes of a file, or a ModelProto")
+        data, beside = path.read_bytes(), Beside(path)
     made = ModelProto()
     try:
         made.ParseFromString(data)

@@ -35,6 +35,8 @@ UNFIT = (
 reads, maps, writes = ONNX.reads, ONNX.maps, ONNX.writes
 PAIRED: dict[str, Callable[..., Any]] = {}
 """Op -> what writes it where a tensor is complex."""
+READ: WeakKeyDictionary[Graph, tuple[list[str], set[str]]] = WeakKeyDictionary()
+"""Graph of a model -> names of its outputs, and of what else nothing used when it was read."""
 CALLED: WeakKeyDictionary[Graph, dict[str, tuple[str, str]]] = WeakKeyDictionary()
 """Graph that was read -> the domain and name of the function that each of its scopes was."""
 Unread = Callable[[Any, int], Container[int]]
@@ -136,3 +138,9 @@ def one(value: Any) -> Any:
     if array.size != 1:
         raise ArchiveError(f"an input has {array.size} elements", need="one")
     return array.reshape(-1)[0] if array.dtype == object else array.item()
+
+
+def unused(graph: Graph) -> list[Tensor]:
+    """Return the results of a graph that nothing uses."""
+    nodes = [n for n in graph.nodes if n.kind == "array" and not n.derived]
+    return [t for n in nodes for t in n.public if not t.uses]

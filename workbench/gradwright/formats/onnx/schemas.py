@@ -52,6 +52,22 @@ def declared(domain: str, op_type: str, version: int) -> Mapping[str, Attr] | No
     }
 
 
+def present(domain: str, op_type: str, version: int, outputs: Sequence[str]) -> list[str]:
+    """Return the outputs of a node without unnamed ones at the end, as if these were not there.
+
+    They stay where there may be any number: how many parts a Split has says how large they are.
+
+    >>> from gradwright.formats.onnx.schemas import present
+    >>> present("", "Split", 13, ["a", ""]), present("", "Dropout", 13, ["y", ""])
+    (['a', ''], ['y'])
+    """
+    schema, found = schema_of(domain, op_type, version), list(outputs)
+    if schema is None or not str(schema.outputs[-1].option).endswith("Variadic"):
+        while found and not found[-1]:
+            found.pop()
+    return found
+
+
 def check_node(node: OnnxNode, inputs: Sequence[str]) -> None:
     """Raise ArchiveError where a node states what its schema does not have, or lacks an input.
 

@@ -98,7 +98,7 @@ def _ops(given: Described | str | Path) -> dict[str, Described]:
     """Return the ops of a description by name."""
     try:
         held = given if isinstance(given, Mapping) else json.loads(Path(given).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, TypeError, ValueError, RecursionError) as error:
         raise ArchiveError(f"{given} is not read: {error}", need="a description of ops") from error
     label = "what is given" if isinstance(given, Mapping) else str(given)
     if not isinstance(held, Mapping) or held.get("format") != FORMAT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ...errors import UnsupportedOpError
+from ...errors import GraphError, UnsupportedOpError
 from ...op import OPS
 from ...op.calling import called
 from ...op.registry import registry_revision
@@ -32,6 +32,8 @@ def find(name: str) -> Entry:
     ('gw.sum', 'gw.where')
     """
     load()
+    if not isinstance(name, str):
+        raise UnsupportedOpError(f"no op goes by the name {name!r}", need="text")
     if name in OPS:
         return Entry(OPS[name])
     space, _, short = name.removeprefix("gw.").replace(":", ".").rpartition(".")
@@ -85,6 +87,11 @@ def search(text: str, *, namespace: str = "", most: int = 20) -> Entries:
     >>> found[0].call, found.notes
     ('gw.nn.layer_norm', ('backward: gw.gradients',))
     """
+    for argument, words in {"text": text, "namespace": namespace}.items():
+        if not isinstance(words, str):
+            raise GraphError(f"{argument}={words!r} is no text")
+    if type(most) is not int or most < 0:
+        raise GraphError(f"most={most!r} is no number of ops", need="0 or more")
     entries, asked = table(namespace), words_of(text)
     pages = _pages(namespace, registry_revision())
     named = {word for page in pages for word in page.own}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...errors import GradwrightError, GraphError
-from ...graph import Constant, Edit, Graph, Node, Source, Tensor, ancestors, member
+from ...graph import Constant, Edit, Graph, Node, Source, Tensor, ancestors, members
 from ...op import Op
 from ...spec import Dim, shapes_differ
 from ...words.spelling import meant
@@ -138,8 +138,10 @@ def recognize(
     kind      where  is now               ops before
     rms_norm  y      rms_norm(eps=1e-06)  6
     """
+    if not isinstance(graph, Graph):
+        raise GraphError(f"{graph!r} is no graph", need="a gw.Graph")
     graph.settle()
-    wanted = [member(graph, t) for t in outputs or ()]
+    wanted = members(graph, () if outputs is None else outputs, "outputs")
     chosen = _wanted(graph, only, skip)
     before = _size(graph)
     with graph.edit() as edit:
@@ -152,14 +154,19 @@ def recognize(
 
 def _wanted(graph: Graph, only: Collection[str] | None, skip: Collection[str]) -> list[Pattern]:
     known = kinds()
-    for name in (*(only or ()), *(n for n in skip if n not in graph)):
+    only = known if only is None else only
+    for names in (only, skip):
+        if isinstance(names, str | bytes | Graph) or not isinstance(names, Collection):
+            hint = f"[{names!r}]" if isinstance(names, str) else ""
+            raise GraphError(f"{names!r} is no list", need="a list of kinds", hint=hint)
+    for name in (*only, *(n for n in skip if n not in graph)):
         if name not in known:
-            close = meant(name, known)
+            close = meant(name, known) if isinstance(name, str) else ""
             hint = f"did you mean {close!r}?" if close else ""
             raise GraphError(
                 f"nothing called {name!r} is looked for", need=", ".join(known), hint=hint
             )
-    allowed = {k for k in known if (only is None or k in only) and k not in skip}
+    allowed = {k for k in known if k in only and k not in skip}
     return [p for p in PATTERNS if p.kind in allowed]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ....errors import ArchiveError, GraphError
 from ....files.whole import replacing
 from ....spec import dtype_name, known_spec
-from ...source import File
+from ...source import File, as_path
 from ..dtypes import NARROW, element_type, stored_bytes
 from ..format import tensors
 from ..output import to_tensor
@@ -41,6 +41,8 @@ class Outside:
     """
 
     def __init__(self, wanted: bool | None, threshold: int) -> None:
+        if type(threshold) is not int or threshold < 0:
+            raise GraphError(f"threshold={threshold!r} is no number of bytes", need="0 or more")
         self._wanted, self._threshold = wanted, max(threshold, 1)
         self._arrays: list[Array] = []
         self.nbytes = 0
@@ -106,7 +108,7 @@ def write_model(path: str | os.PathLike[str], model: ModelProto, outside: Outsid
     under a name that nobody has, and takes the old one's name once no model needs that. Whatever
     ends this, the model that is there then has its data, and that of the other one goes.
     """
-    target = Path(path).resolve()
+    target = as_path(path).resolve()
     own = target.with_name(f"{target.name}.data")
     with _alone(target.parent) as is_alone:
         old = _named_by(target) or set()

@@ -52,9 +52,12 @@ def checked_providers(providers: Provider | Sequence[Provider] | None) -> list[A
     """
     available = need_onnxruntime().get_available_providers()
     known = {name.removesuffix("ExecutionProvider").lower(): name for name in available}
-    alone = isinstance(providers, str | tuple) and isinstance(providers[0], str)
-    if isinstance(providers, tuple) and not (len(providers) == 2 and _is_dict(providers[1])):
-        alone = False  # ("cuda", "cpu") are two
+    pair = isinstance(providers, tuple) and [type(item) for item in providers] == [str, dict]
+    alone = isinstance(providers, str) or pair  # ("cuda", "cpu") are two
+    if not alone and not (providers is None or (isinstance(providers, list | tuple) and providers)):
+        raise GraphError(
+            f"providers={providers!r} makes no sense", need="a name, or a list of names"
+        )
     given: Any = ["cpu"] if providers is None else [providers] if alone else providers
     found = []
     for item in given:
@@ -70,10 +73,6 @@ def checked_providers(providers: Provider | Sequence[Provider] | None) -> list[A
     return found
 
 
-def _is_dict(value: object) -> bool:
-    return isinstance(value, dict)
-
-
 def session_options(
     threads: int | None, optimize: Optimize, profile: Any, options: SessionOptions | None
 ) -> SessionOptions:
@@ -82,11 +81,13 @@ def session_options(
     if options is None:
         options = ort.SessionOptions()
         options.log_severity_level = _SILENT
+    elif not isinstance(options, ort.SessionOptions):
+        raise GraphError(f"options={options!r} are none", need="an onnxruntime.SessionOptions")
     if threads is not None:
-        if type(threads) is not int or threads < 1:
+        if type(threads) is not int or not 1 <= threads < 2**31:
             raise GraphError(f"threads={threads!r} is no number of threads", need="1 or more")
         options.intra_op_num_threads = options.inter_op_num_threads = threads
-    if optimize not in LEVELS:
+    if not isinstance(optimize, str) or optimize not in LEVELS:
         raise GraphError(f"optimize={optimize!r} is not known", need=", ".join(map(repr, LEVELS)))
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[optimize])
     if profile is not None:
@@ -106,7 +107,14 @@ def open_session(
     Raises ArchiveError where there is no valid model, UnsupportedOpError where it is one that this
     ONNX Runtime does not run.
     """
+    from onnx import ModelProto
+
     ort = need_onnxruntime()
+    if not isinstance(model, Graph | str | os.PathLike | bytes | ModelProto):
+        raise ArchiveError(
+            f"{' '.join(repr(model).split())[:60]} is no model",
+            need="a path, the bytes of a file, a ModelProto, or a graph",
+        )
     if outputs is not None and not isinstance(model, Graph):
         raise GraphError(
             "outputs are chosen where a graph is given", hint="run(outputs, feeds) chooses, too"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -206,7 +206,9 @@ class Runner:
         into: Mapping[str, Any] | None = None,
     ) -> Binding:
         """Return a run whose inputs and outputs have their places, for many runs on this memory."""
-        into = into or {}
+        into = {} if into is None else into
+        if not isinstance(into, Mapping):
+            raise FeedError(f"into is a {type(into).__name__}", need="a dict by output")
         for name in into:
             if name not in self.outputs:
                 raise self._unknown("output", name, self.outputs)
@@ -241,6 +243,8 @@ class Runner:
         >>> gw.onnx.Runner(g).predict({"x": [1.0, 2.0, 3.0]}, "y").tolist()
         [1.0, 4.0, 9.0]
         """
+        if isinstance(shared, str | bytes) or not isinstance(shared, Collection):
+            raise FeedError(f"shared={shared!r} makes no sense", need="a list of inputs")
         batch, batched = batch_axis(self.inputs, shared)
         fixed = not isinstance(batch, Dim)
         if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
@@ -269,10 +273,12 @@ class Runner:
         names = (
             [outputs] if isinstance(outputs, str) else self.names if outputs is None else outputs
         )
-        for name in names:
+        if not isinstance(names, Iterable):
+            raise FeedError(f"outputs={names!r} makes no sense", need="a name, a list, or None")
+        for name in (names := list(names)):
             if name not in self.outputs:
                 raise self._unknown("output", name, self.outputs)
-        return list(names)
+        return names
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return feeds by name; raises FeedError for what is missing or unknown."""

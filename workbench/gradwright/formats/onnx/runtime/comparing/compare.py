@@ -93,7 +93,7 @@ def compare(
     >>> found["y"].verdict, found.first
     ('ok', None)
     """
-    if by not in NAMES:
+    if not isinstance(by, str) or by not in NAMES:
         raise GraphError(f"by={by!r} is not known", need=" or ".join(map(repr, NAMES)))
     if by == "onnxruntime":
         need_onnxruntime()
@@ -136,6 +136,8 @@ def _of_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) 
 
 def _fed(frame: Frame, feeds: Mapping[Any, Any]) -> dict[str, Array]:
     """Return what is fed by the names of the model; raises FeedError where it does not fit."""
+    if not isinstance(feeds, Mapping):
+        raise FeedError(f"the feeds are a {type(feeds).__name__}", need="a dict by input")
     stored = {t.name for t in frame.model.graph.initializer}
     names = [i.name for i in frame.model.graph.input if i.name not in stored]
     known = {key: n for n in names for key in (frame.tensors[n].name, n)}
