@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.op import OPS
+from gradwright.op import OPS, Op
 from gradwright.ops.loading import load
 
 load()
 EVERY = 11
 """Of so many ops one is tried, on its first sample: each of the more than 600 takes 0.1 s."""
-NAMES = sorted(n for n, op in OPS.items() if op.__module__.startswith("gradwright."))[::EVERY]
+OURS = {n: op for n, op in OPS.items() if op.__module__.startswith("gradwright.")}
+NAMES = [n for n in sorted(OURS)[::EVERY] if OURS[n].samples.__func__ is not Op.samples.__func__]
 
 
 @pytest.mark.parametrize("name", NAMES)

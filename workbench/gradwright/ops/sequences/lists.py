@@ -58,12 +58,11 @@ def joined(items: SequenceSpec, x: TensorSpec, name: str) -> TensorSpec:
 
 
 class Construct(SequenceOp):
-    """A sequence of tensors, which may differ in size but not in dtype and rank.
+    """A sequence of tensors, which may differ in size and rank but not in dtype.
 
     y = [x₀, x₁, ...]
 
-    Raises DTypeError or ShapeError where the tensors cannot stand in one sequence. ONNX
-    SequenceConstruct.
+    Raises DTypeError where the tensors cannot stand in one sequence. ONNX SequenceConstruct.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -95,7 +94,7 @@ class Construct(SequenceOp):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)), TensorSpec((2,), "int64")), {}, "one sequence")
-        yield ErrorSample((TensorSpec((2,)), TensorSpec((2, 1))), {}, "one place")
+        yield ErrorSample((), {}, "at least one tensor")
 
 
 class Empty(SequenceOp):
