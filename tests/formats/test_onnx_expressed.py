@@ -197,6 +197,11 @@ def outcomes(cls: type[gw.Op], gradient: bool) -> set[str]:
 
 
 SOME = set().union(*THEIRS.values())
+OTHER = {
+    *("mixture_of_experts", "quantize_fp8", "quantize_linear", "resize", "string_normalizer"),
+    *("string_split", "tokenize", "unique", "zero_fraction", "gru", "lstm", "rnn"),
+}
+"""Those of which it gives other numbers; the others it refuses."""
 NONE = set().union(*NOT_WRITTEN.values())
 
 
@@ -209,7 +214,7 @@ def test_samples_mean_the_same_to_onnx_runtime(part: int) -> None:
         if written == (name in NONE):
             wrong.append(f"{name}: {found}, {'' if name in NONE else 'not '}in NOT_WRITTEN")
         bad = {o for o in found if o not in ("same", "not written")}
-        if bad and name not in SOME:
+        if bad and (name not in SOME or (bad != {"theirs"} and name not in OTHER)):
             wrong.append(f"{name}: {bad}")
     assert not wrong, "\n".join(wrong)
 
@@ -224,7 +229,8 @@ def test_gradients_mean_the_same_to_onnx_runtime(part: int) -> None:
     for name in OURS[part::4]:
         for sample in samples(OPS[name])[:1]:
             found = outcome(OPS[name], sample, "float32", gradient=True)
-            if found not in ("same", "none") and name not in SOME | NONE | NO_GRADIENT:
+            excused = found.startswith(("theirs", "not")) and name in SOME | NONE | NO_GRADIENT
+            if found not in ("same", "none") and not excused:
                 wrong.append(f"{name}: {found}")
     assert not wrong, "\n".join(wrong)
 
