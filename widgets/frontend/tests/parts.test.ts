@@ -1,7 +1,8 @@
 // The small parts: axes, curves, SVG text, words.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describe, shortShape } from "../src/panels/graph/describe";
+import { describe } from "../src/panels/graph/describe";
+import { shortShape } from "../src/panels/graph/sizes";
 import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
 import { GraphModel } from "../src/panels/graph/model";
 import { Painter } from "../src/panels/graph/paint";
