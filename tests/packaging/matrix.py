@@ -5,7 +5,8 @@
 It builds both, holds them against the index's rules (``twine check``), and in a fresh environment
 for each Python from 3.11 to 3.13 that is found, once with the oldest dependencies that
 pyproject.toml allows and that have wheels, once with the newest, installs the wheel and runs
-``smoke.py`` far from the checkout. The wheel of the sdist is made without Node. It needs the package index.
+``smoke.py`` far from the checkout. The wheel of the sdist is made without Node. It needs the
+package index.
 """
 
 from __future__ import annotations

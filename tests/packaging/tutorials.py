@@ -71,9 +71,8 @@ def measure(path: Path) -> tuple[list[float], float, str]:
     client = NotebookClient(
         notebook, timeout=600, resources=where, on_cell_execute=begin, on_cell_executed=end
     )
-    client.create_kernel_manager().transport = "ipc"  # no port of this machine is opened
     wrong = ""
-    with client.setup_kernel():
+    with client.setup_kernel(extra_arguments=["--log-level=40"]):
         pid = client.km.provisioner.pid
         try:
             for index, cell in enumerate(notebook.cells):
