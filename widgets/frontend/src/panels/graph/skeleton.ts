@@ -6,21 +6,11 @@
 
 import type { Level } from "./level";
 import { assignRows } from "./rank";
-import { findSpine, type Spine } from "./spine";
+import { findSpine, type Segments, type Spine } from "./spine";
 
 /** Bends are added up to this many; beyond, the longest nets are drawn as direct curves. */
 const BENDS_PER_VERTEX = 8;
 const BENDS_AT_LEAST = 20_000;
-
-export interface Segments {
-  count: number;
-  upper: Int32Array;
-  lower: Int32Array;
-  net: Int32Array;
-  /** Result index at the upper end and argument position at the lower end; 0 at bends and scopes. */
-  upperSlot: Int32Array;
-  lowerSlot: Int32Array;
-}
 
 export interface Skeleton {
   level: Level;
