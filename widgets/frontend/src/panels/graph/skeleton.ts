@@ -7,6 +7,7 @@
 import type { Level } from "./level";
 import { assignRows } from "./rank";
 import { findSpine, type Segments, type Spine } from "./spine";
+import { spreadWide } from "./wide";
 
 /** Bends are added up to this many; beyond, the longest nets are drawn as direct curves. */
 const BENDS_PER_VERTEX = 8;
@@ -59,7 +60,8 @@ export function buildSkeleton(level: Level): Skeleton {
     }
   }
   const floating = Uint8Array.from({ length: realCount }, (_, v) => Number(level.stored[v] ?? 0));
-  const rows = assignRows({ vertexCount: itemCount, tail, head, late: floating });
+  const close = assignRows({ vertexCount: itemCount, tail, head, late: floating });
+  const rows = spreadWide(close, (v) => inn[v].length > 0 && out[v].every((w) => w >= itemCount), (v) => inn[v].every((u) => u >= itemCount));
   const base = level.inPorts.length ? 1 : 0;
   const rank = new Int32Array(realCount);
   let deepest = 0;
