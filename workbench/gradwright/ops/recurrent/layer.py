@@ -15,15 +15,10 @@ import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite, attr, find_op
+from ...op.facts import elements, multiplied
 from ...spec import (
-    TensorSpec,
-    at_least_float32,
-    check_floats,
-    is_floating,
-    kind,
-    promote,
-    shapes_differ,
-)
+    TensorSpec, at_least_float32, check_floats, is_floating, kind, promote, shapes_differ,
+)  # fmt: skip
 from ..control.scan import scan
 from ..core.choice import Where
 from ..core.creation import Arange
@@ -146,6 +141,9 @@ class RecurrentLayer(Op, abstract=True):
     def saved(self) -> tuple[tuple[int, ...], ...]:
         """Return what stands before [T, B, H] in the shapes of what is saved for the gradient."""
         return ((self.n_gates,),)
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return multiplied(TensorSpec(ins[0].shape[:2]), elements(*ins[1:3]))
 
     # -- numbers ----------------------------------------------------------------------------------
 
@@ -329,6 +327,9 @@ class RecurrentGrad(Op):
             found[k].astype(args[i].dtype, copy=False)
             for i, k in zip(self.wrt, self.names(), strict=True)
         )
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return 2 * self.layer.flops(ins, outs)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         n = self.layer.n_inputs
