@@ -281,7 +281,7 @@ function pieceVisible({ pieces, pieceSide }: Scene, piece: number, view: Window)
   const p = PIECE * piece;
   const x0 = pieces[p];
   const x1 = Number.isNaN(pieceSide[piece]) ? pieces[p + 3] : pieceSide[piece];
-  const top = Math.min(pieces[p + 1], pieces[p + 5]) - 40;
-  const bottom = Math.max(pieces[p + 1], pieces[p + 5]) + 40;
+  const top = Math.min(pieces[p + 1], pieces[p + 2], pieces[p + 5]) - 40; // a bus may turn back
+  const bottom = Math.max(pieces[p + 1], pieces[p + 2], pieces[p + 5]) + 40;
   return Math.min(x0, x1) - 40 < view.x + view.width && Math.max(x0, x1) + 40 > view.x && top < view.y + view.height && bottom > view.y;
 }
