@@ -76,9 +76,9 @@ class OfFamily:
 def elements(*specs: Any) -> Any:
     """Return how many elements tensors of these specs have; texts, sequences and None have none.
 
-    >>> from gradwright.spec import TensorSpec
-    >>> elements(TensorSpec(("B", 4)), TensorSpec((2, 3)), None)
-    6 + 4*B
+    >>> from gradwright.spec import Dim, TensorSpec
+    >>> elements(TensorSpec((Dim.symbol("B"), 4)), TensorSpec((2, 3)), None)
+    4*B + 6
     """
     shapes = (getattr(spec, "shape", None) for spec in specs)
     return sum(math.prod(shape) for shape in shapes if shape is not None)

@@ -17,7 +17,13 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite, attr, find_op
 from ...op.facts import elements, multiplied
 from ...spec import (
-    TensorSpec, at_least_float32, check_floats, is_floating, kind, promote, shapes_differ,
+    TensorSpec,
+    at_least_float32,
+    check_floats,
+    is_floating,
+    kind,
+    promote,
+    shapes_differ,
 )  # fmt: skip
 from ..control.scan import scan
 from ..core.choice import Where
@@ -304,8 +310,7 @@ class RecurrentGrad(Op):
 
     def names(self) -> list[str]:
         """Return the names of the inputs whose cotangents are returned."""
-        inputs = type(self.op).inputs
-        return [inputs[i].name for i in self.wrt]
+        return [type(self.op).inputs[i].name for i in self.wrt]
 
     def forward(self, *args: Any) -> Any:
         op = self.layer
@@ -332,8 +337,7 @@ class RecurrentGrad(Op):
         return 2 * self.layer.flops(ins, outs)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        n = self.layer.n_inputs
-        m = (len(xs) - n) // 2
+        n, m = self.layer.n_inputs, (len(xs) - self.layer.n_inputs) // 2
         of_wrt = dict(zip(self.wrt, gs, strict=True))
         outer = second_order(RecurrentSteps(op=self.op), xs[:n], xs[n + m :], of_wrt)
         saved = [ZERO] * m  # functions of the inputs, as which they are differentiated
