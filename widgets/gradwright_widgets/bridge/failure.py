@@ -9,8 +9,8 @@ from typing import Any
 from gradwright import Graph, Node, Tensor
 from gradwright.errors import GradwrightError
 
+from ..drawing.spec import category
 from ..panels.graph.sketch import FAULT, Box, draw_boxes
-from ..panels.graph.spec import category
 from ..still.svg import INK, LINE, QUIET, svg_page, svg_text
 from .places import place_of
 
