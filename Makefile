@@ -60,7 +60,7 @@ dist: .venv/.test
 	$(BIN)/python -m hatchling build
 
 clean:
-	rm -rf build dist widgets/frontend/node_modules widgets/gradwright_widgets/static
+	rm -rf build dist widgets/frontend/node_modules widgets/gradwright_widgets/static widgets/gradwright_widgets/labextension
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find workbench widgets kernels tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

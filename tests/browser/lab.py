@@ -91,6 +91,9 @@ def place(stage: Any, what: Any) -> tuple[float, float]:
     return x, y
 
 
+EXTENSION = Path(__file__).parents[2] / "widgets/gradwright_widgets/labextension"
+
+
 class Lab:
     """A JupyterLab whose settings, runtime files and notebooks live under one folder."""
 
@@ -101,6 +104,9 @@ class Lab:
         self._events.touch()
         settings = folder / "config/labconfig"
         settings.mkdir(parents=True)
+        extensions = folder / "data/labextensions"
+        extensions.mkdir(parents=True)
+        (extensions / "gradwright").symlink_to(EXTENSION)  # of this tree, whatever is installed
         quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
         overrides = {"@jupyterlab/apputils-extension:notification": quiet}
         (settings / "default_setting_overrides.json").write_text(json.dumps(overrides))

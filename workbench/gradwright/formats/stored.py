@@ -129,7 +129,7 @@ class Stored:
         return sum(r.nbytes for r in self._tensor.ranges)
 
     def pieces(self, every: int = 1) -> Iterator[Array]:
-        """Yield all elements in C order, in flat pieces of ``piece``; or of ``every`` pieces one."""
+        """Yield all elements in C order, in flat pieces, or of ``every`` pieces one."""
         for start in range(0, self.size, self.piece * every):
             yield self.flat(start, min(self.size, start + self.piece))
 

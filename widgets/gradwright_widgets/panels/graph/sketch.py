@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from gradwright import Graph, Node
 
-from ...host.facts import drawn_nodes
+from ...drawing.nodes import drawn_nodes
+from ...drawing.spec import category
 from ...host.insides import holder_of, parts_of
 from ...still.svg import INK, LINE, PAPER, QUIET, svg_page, svg_text
 from ...still.tables import MOST_BOXES
 from .insides import drawn_inside, wiring
-from .spec import category
 
 _COLORS = {
     "input": "#2f8fd0",

@@ -17,7 +17,7 @@ from gradwright.files.plain import NotPlainError
 from gradwright.formats.source import File, Folder, Source, sibling
 from gradwright.formats.stored import plain
 
-from ...host.wire import storable
+from ...drawing.buffers import storable
 from ..paths import stamp_of, within
 from ..refused import RefusedError
 

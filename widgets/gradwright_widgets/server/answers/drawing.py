@@ -11,8 +11,8 @@ import numpy as np
 from gradwright import Graph
 from gradwright.errors import GradwrightError
 
+from ...drawing.spec import graph_spec
 from ...panels.graph.insides import inside_spec
-from ...panels.graph.spec import graph_spec
 from ..refused import RefusedError
 from .asked import Asked
 from .outlines import outlined

@@ -37,6 +37,7 @@ def formats(asked: Asked) -> dict[str, Any]:
             "title": format.title,
             "suffixes": list(format.suffixes),
             "graph": format.outline is not None,
+            "use": format.use,
         }
         for format in known()
     ]

@@ -3,6 +3,7 @@
 
 import type { GraphModel } from "./model";
 import { leaf } from "./names";
+import { shortShape } from "./sizes";
 import { resultsOf } from "./trace";
 import { counted } from "../../core/format";
 
@@ -23,13 +24,6 @@ export const NOTE_SIZE = 10.5;
 /** Room for the mark of a node that opens. */
 export const OPENER = 16;
 const MAX_TEXT = 168;
-
-/** `f32[B, 64]` as `B×64`; a scalar is left as its dtype. */
-export function shortShape(spec: string): string {
-  const open = spec.indexOf("[");
-  const inner = open < 0 ? "" : spec.slice(open + 1, spec.lastIndexOf("]"));
-  return inner ? inner.split(",").map((part) => part.trim()).join("×") : open < 0 ? spec : spec.slice(0, open);
-}
 
 export function describe(model: GraphModel, item: number): Face {
   if (model.isTwin(item)) return describeGradient(model, item);

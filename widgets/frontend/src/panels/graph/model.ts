@@ -2,6 +2,7 @@
 
 import { layersOf, UPDATE } from "./layers";
 import { anywhere, leaf, pathOf } from "./names";
+import { judgeRoles, type Role } from "./roles";
 import { columnsOf, KINDS, type GraphSpec, type Kind } from "./wire";
 import { bytes, int32 } from "../../core/buffers";
 
@@ -64,6 +65,7 @@ export class GraphModel {
   readonly holder: Int32Array;
   /** The number of a node in the graph as it was sent, -1 of what is inside of others. */
   readonly sent: Int32Array;
+  private readonly roles: Uint8Array;
   /** The frame of each opened node. */
   private readonly frames = new Map<number, number>();
   private readonly twins = new Map<number, number>();
@@ -99,6 +101,7 @@ export class GraphModel {
 
     this.origin = int32(spec.origin);
     this.layer = layersOf(this.origin, new Uint8Array(bytes(spec.derived)));
+    this.roles = spec.role ? new Uint8Array(bytes(spec.role)) : judgeRoles({ ...this, random: (node) => this.category(node) === "random" });
     this.holder = spec.holder ? int32(spec.holder) : new Int32Array(n).fill(-1);
     this.sent = spec.sent ? int32(spec.sent) : Int32Array.from(spec.names, (_, i) => i);
     this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], twins: [], of: -1, frame: -1, layer: 0, size: n, first: 0 }];
@@ -272,6 +275,10 @@ export class GraphModel {
     return this.spec.categories[this.call[node]];
   }
 
+  role(node: number): Role {
+    return this.roles[node];
+  }
+
   kindOf(node: number): Kind {
     return KINDS[this.kind[node]] ?? "array";
   }
@@ -350,28 +357,6 @@ export class GraphModel {
   stateOf(scope: number): number {
     const { of } = this.scopes[scope];
     return of > this.n ? of - this.n : scope;
-  }
-
-  /**
-   * Scopes to open at first: breadth first, small ones before large ones, while the forward drawing
-   * stays within `budget` visible items, so that a large graph starts as a readable overview.
-   */
-  openAtFirst(budget = 40): number[] {
-    const open: number[] = [];
-    const forward = (scope: number): number => this.members(scope).filter((item) => !this.isUpdate(item)).length;
-    let visible = forward(0);
-    const byDepth = this.scopes.map((_, s) => s).filter((s) => s > 0 && this.scopes[s].of < 0);
-    byDepth.sort((a, b) => this.scopes[a].depth - this.scopes[b].depth || this.scopes[a].size - this.scopes[b].size || a - b);
-    const isOpen = new Set([0]);
-    for (const s of byDepth) {
-      if (!isOpen.has(this.scopes[s].parent) || this.isUpdate(this.n + s)) continue;
-      const more = forward(s) - 1;
-      if (visible + more > budget) continue;
-      visible += more;
-      isOpen.add(s);
-      open.push(s);
-    }
-    return open;
   }
 }
 

@@ -1,5 +1,6 @@
 // Which scopes and nodes are open, over the trait `expanded`; None stands for as many scopes as stay readable.
 
+import { openAtFirst } from "./first";
 import type { GraphModel } from "./model";
 import { enclosing } from "./names";
 import { commit, type Model } from "../../core/afm";
@@ -12,7 +13,7 @@ export class OpenScopes {
   /** The scopes to lay out; nodes are among them once the kernel has sent what they enclose. */
   wanted(graph: GraphModel): number[] {
     const wanted = this.model.get("expanded") as string[] | null;
-    return wanted ? wanted.map((path) => graph.scope(path)).filter((s) => s > 0) : graph.openAtFirst();
+    return wanted ? wanted.map((path) => graph.scope(path)).filter((s) => s > 0) : openAtFirst(graph);
   }
 
   /** Takes over what has been laid out. */

@@ -1,7 +1,7 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
-import { describe, NOTE_SIZE, OPENER, shortShape, TITLE_SIZE, type Face } from "./describe";
+import { describe, NOTE_SIZE, OPENER, TITLE_SIZE, type Face } from "./describe";
 import type { Look, Window } from "./look";
 import type { Marks } from "./marks";
 import type { GraphModel } from "./model";
@@ -10,6 +10,7 @@ import { DEAD } from "./path";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
 import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import { shortShape } from "./sizes";
 import type { Theme } from "../../core/theme";
 
 /** Below these scales a detail would be smaller than the eye can use. */
@@ -280,7 +281,7 @@ function pieceVisible({ pieces, pieceSide }: Scene, piece: number, view: Window)
   const p = PIECE * piece;
   const x0 = pieces[p];
   const x1 = Number.isNaN(pieceSide[piece]) ? pieces[p + 3] : pieceSide[piece];
-  const top = Math.min(pieces[p + 1], pieces[p + 5]) - 40;
-  const bottom = Math.max(pieces[p + 1], pieces[p + 5]) + 40;
+  const top = Math.min(pieces[p + 1], pieces[p + 2], pieces[p + 5]) - 40; // a bus may turn back
+  const bottom = Math.max(pieces[p + 1], pieces[p + 2], pieces[p + 5]) + 40;
   return Math.min(x0, x1) - 40 < view.x + view.width && Math.max(x0, x1) + 40 > view.x && top < view.y + view.height && bottom > view.y;
 }

@@ -32,6 +32,8 @@ export interface GraphSpec extends GraphColumns {
   origin: DataView;
   /** u8[nodes]: 1 in the derived layer: gradients, updates, the state of an optimizer. */
   derived: DataView;
+  /** u8[nodes]: what each is for, a `Role`; not in older pages. */
+  role?: DataView;
   /** Where nodes are opened, i32[nodes]: the node that a node is inside of, or -1; its number in the graph as sent, or -1. */
   holder?: DataView;
   sent?: DataView;

@@ -1,0 +1,6 @@
+// The extension of JupyterLab and Notebook: its plugins, each in a folder of its own. What is large, the drawing above all,
+// is loaded when a document first shows it.
+
+import { documents } from "./documents/plugin";
+
+export default [documents];
