@@ -11,7 +11,7 @@ from gradwright import Graph, Node
 
 from .buffers import int32, uint8
 from .cards import Card, cards_of
-from .flow import Flow
+from .flow import Flow, beyond
 from .names import module_keys, name_cards
 from .nodes import drawn_nodes, scopes
 from .structure import Structure
@@ -128,7 +128,8 @@ def _grouped(nodes: Sequence[Node]) -> Groups:
     root = nested(cards)
     untangle(root, cards)
     summary = Summary(flow, cards)
-    structure = Structure(cards, summary)
+    ties = [[card_of[i] for i in tie if card_of[i] >= 0] for tie in beyond(flow)]
+    structure = Structure(cards, summary, ties)
     structure.find(root)
     return _Writer(flow, cards, card_of, words, summary, structure).write(root)
 
@@ -151,6 +152,8 @@ class _Writer:
                           zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
         self.firsts: dict[int, int] = {}
         self.taken: set[str] = set()
+        self.modules = {-1: ""}
+        """What the paths begin with of what stands in a group: the modules around it."""
 
     def write(self, root: Group) -> Groups:
         pending = [(child, -1) for child in reversed(root.children)]
@@ -176,6 +179,7 @@ class _Writer:
             title = group.title or self.summary.work(group.cards())
             name, note = group.name or title, self.summary.note(group, title)
         number = self._append(group.kind, name, title, note, parent, card)
+        self.modules[number] = f"{out.names[number]}/" if group.name else self.modules[parent]
         sign = self.structure.signs.of(group)
         out.like.append(self.firsts.setdefault(sign, number))
         if group.kind == CARD:
@@ -186,8 +190,7 @@ class _Writer:
         self, kind: int, name: str, title: str, note: str, parent: int, card: Card | None = None
     ) -> int:
         out = self.out
-        around = f"{out.names[parent]}/" if parent >= 0 else ""
-        path = free = around + name.replace(":", "_").strip("/")
+        path = free = self.modules[parent] + name.replace(":", "_").strip("/")
         count = 1
         while free in self.taken:
             count += 1
