@@ -23,6 +23,10 @@ FLAT = 40
 """Items at the top level of a graph above which it is grouped, whoever made it."""
 
 
+_COUNT = ("linear", "norm", "activation", "control")
+"""Of the rows of a card, the first that is one of these says what it is."""
+
+
 @dataclass(frozen=True)
 class Groups:
     """The groups of a graph; parents stand before their children."""
@@ -43,6 +47,37 @@ class Groups:
     """The innermost group of a node, by the node's ``id``; others stand at the top level."""
     role: dict[int, int]
 
+    def of(self, node: Node) -> int:
+        """Return the innermost group of a node, -1 at the top level."""
+        return self.group.get(id(node), -1)
+
+    def outermost(self, node: Node) -> int:
+        """Return the group of the top level that a node stands in, -1 for none."""
+        group = self.of(node)
+        while group >= 0 and self.parent[group] >= 0:
+            group = self.parent[group]
+        return group
+
+    def title(self, group: int) -> str:
+        """Return what a group is called: by its title, else by the row that counts."""
+        rows = self.rows[group]
+        return self.titles[group] or (rows[self._counts(group)] if rows else self.names[group])
+
+    def about(self, group: int) -> str:
+        """Return what else is said of a group: its other rows, what it holds, what it makes."""
+        title = self.title(group)
+        others = [row for row in self.rows[group] if row != title]
+        return " · ".join(filter(None, [*others, self.notes[group]]))
+
+    def category(self, group: int) -> str:
+        """Return what gives a group its colour: a card the op that counts in it."""
+        found = self.categories[group]
+        return found[self._counts(group)] if found else "scope"
+
+    def _counts(self, group: int) -> int:
+        found = self.categories[group]
+        return next((found.index(each) for each in _COUNT if each in found), 0)
+
     def columns(self, nodes: Sequence[Node]) -> dict[str, Any]:
         """Return what ``GraphModel`` reads of the groups that nodes stand in."""
         return {
@@ -56,7 +91,7 @@ class Groups:
                 "kind": uint8(self.kind),
                 "like": int32(self.like),
             },
-            "group": int32([self.group.get(id(node), -1) for node in nodes]),
+            "group": int32([self.of(node) for node in nodes]),
             "role": uint8([self.role.get(id(node), 0) for node in nodes]),
         }
 
