@@ -38,9 +38,7 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
-nb_ipywidgets_js: dict[
-    str, Any
-] = {}  # else every page asks a CDN for widgets that it does not show
+nb_ipywidgets_js: dict[str, Any] = {}  # else every page asks a CDN for what none shows
 
 # -- looks: nothing comes from elsewhere ---------------------------------------------------------
 

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 FORMULA = re.compile(
-    r"[^\s=:]{1,24}(?: [^\s=:]{1,12})?(?:\([^)]*\))?\s*[=←≈]\s|[(∂Σ|].*[=←]| {2,}\S"
+    r"(?:\w{1,2}, )*[^\s=:([]{1,20}(?: ?[^\s=:([]{1,12})?"
+    r"(?:\([^)]*\)|\[(?:[^][]|\[[^]]*\])*\])*,?\s*(?:[=←≈∝~≤]|\+=)\s"
+    r"|[(∂Σ|].*[=←]| {2,}\S"
 )
-"""How a paragraph begins that is a formula: ``y = x @ w``, ``m ← β·m``, or set further in."""
+"""How a paragraph begins that is a formula: ``y[i, j] = x[i] @ w``, ``m ← β·m``, or set in."""
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Example|Examples|Note|Notes):$")
 MARKED = re.compile(r"``.+?``|:[\w:]+:`[^`]+`|`[^`]+`", re.S)
 NAPOLEON = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)

@@ -66,6 +66,7 @@ ROOMS = {
 def write(source: Path) -> None:
     """Write the reference and the catalogue of ops below ``source``."""
     _write_ops(source / "ops")
+    _write_names_of_samediff(source / "coming_from")
     _write_face(source / "reference")
 
 
@@ -94,9 +95,10 @@ def _write_ops(folder: Path) -> None:
         for e in sorted(ops, key=lambda e: e.call)
     ]
     table = (
-        ".. list-table::\n   :class: site-filtered\n   :header-rows: 1\n   :widths: 30 44 16 10\n\n"
+        ".. list-table::\n   :class: site-filtered\n   :header-rows: 1\n   :widths: 32 38 20 10\n\n"
         "   * - op\n     - what it is\n     - SameDiff\n     - ONNX\n" + "\n".join(rows)
     )
+    columns = f".. container:: site-columns\n\n{textwrap.indent(tree(families), '   ')}"
     field = (
         '.. raw:: html\n\n   <p><input id="site-filter" type="search" aria-label="Filter ops" '
         'placeholder="a name, ours or SameDiff\'s or ONNX\'s, or words"><span id="site-count" '
@@ -107,7 +109,25 @@ def _write_ops(folder: Path) -> None:
         "run. In Python ``gw.ops.find`` knows them by any of their names, ``gw.ops.search`` by "
         "words, and ``OpReference`` of ``gradwright_widgets`` runs each example where you read it."
     )
-    save(folder / "index.rst", "Ops", intro, [tree(families), field, table])
+    save(folder / "index.rst", "Ops", intro, [columns, field, table])
+
+
+def _write_names_of_samediff(folder: Path) -> None:
+    spaces: dict[str, list[tuple[str, Any]]] = {}
+    for entry in gw.ops.table():
+        for name in entry.samediff:
+            spaces.setdefault(name.partition(".")[0], []).append((name, entry))
+    parts = []
+    for space in sorted(spaces):
+        rows = [
+            f"   * - ``sd.{name.removeprefix('base.')}``\n     - :py:func:`{e.call}`\n"
+            f"     - {docstrings.plain(e.summary)}"
+            for name, e in sorted(spaces[space], key=lambda row: row[0])
+        ]
+        table = ".. list-table::\n   :widths: 34 30 36\n\n" + "\n".join(rows)
+        parts += [heading("sd" if space == "base" else f"sd.{space}", "-"), table]
+    intro = "Each op of SameDiff beside the same here."
+    save(folder / "samediff_ops.rst", "SameDiff's ops", intro, parts)
 
 
 def op_entry(entry: Any) -> str:
