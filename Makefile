@@ -11,7 +11,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
+FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 

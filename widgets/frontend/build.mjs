@@ -124,6 +124,7 @@ async function labextension() {
     outdir,
     splitting: true,
     external: ["@jupyterlab/*", "@lumino/*"],
+    loader: { ".ipynb": "json" }, // the tour
     plugins: [workerSource, styleSheet],
   });
   const find = createRequire(import.meta.url).resolve;

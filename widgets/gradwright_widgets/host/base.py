@@ -19,9 +19,10 @@ from gradwright import __version__
 from gradwright.errors import GradwrightError
 from gradwright.files.whole import write_text
 
+from ..drawing.buffers import storable
 from .cells import close_predecessors
 from .pace import MESSAGES_PER_SECOND, Pace
-from .wire import Message, storable
+from .wire import Message
 from .work import Work
 
 STATIC = Path(__file__).parents[1] / "static"

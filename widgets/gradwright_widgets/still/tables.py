@@ -9,7 +9,8 @@ from typing import Any
 
 from gradwright import Graph
 
-from ..host.facts import drawn_nodes, shape_text
+from ..drawing.nodes import drawn_nodes
+from ..host.facts import shape_text
 from .svg import INK, LINE, QUIET, svg_page, svg_text
 
 MOST_BOXES = 40

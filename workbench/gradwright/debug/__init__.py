@@ -6,6 +6,7 @@ from .check.gradient_check import gradient_check
 from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
 from .digits import NodeDigits, PrecisionReport, precision
+from .flops import flops
 from .flow.explain import explain_gradient
 from .flow.explanation import Cause, Explanation, Step
 from .flow.opening import Turns
@@ -37,6 +38,7 @@ __all__ = [
     "Stop",
     "Turns",
     "explain_gradient",
+    "flops",
     "gradient_check",
     "loss_curve",
     "precision",

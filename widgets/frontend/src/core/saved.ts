@@ -45,6 +45,11 @@ export abstract class PlainModel implements Model {
     this.listeners.get(event)?.forEach((callback) => callback(...args));
   }
 
+  /** What came as JSON, with its buffers. */
+  protected revived<T>(value: T): T {
+    return revive(value) as T;
+  }
+
   protected tell(messages: Saved["messages"]): void {
     for (const { content, buffers } of messages) this.emit("msg:custom", content, revive(buffers));
   }

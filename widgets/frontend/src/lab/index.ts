@@ -2,5 +2,6 @@
 // is loaded when a document first shows it.
 
 import { documents } from "./documents/plugin";
+import { start } from "./start/plugin";
 
-export default [documents];
+export default [documents, start];

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradwright import Graph, Node
 
-from ...host.facts import drawn_nodes
+from ...drawing.nodes import drawn_nodes
 
 _SHAPES = {
     "array": "shape=box",

@@ -13,18 +13,19 @@ from gradwright import Graph, Node, Tensor
 from gradwright.debug.address import Address
 from gradwright.errors import GradwrightError, GraphError
 
+from ...drawing.buffers import float64
+from ...drawing.grouping import scope_paths
+from ...drawing.nodes import drawn_nodes
+from ...drawing.spec import graph_spec
 from ...host.desk import Feeds, GraphDesk
-from ...host.facts import drawn_nodes, scopes
 from ...host.host import Host
 from ...host.insides import is_inside, node_at, parts_of
 from ...host.panel import Panel
 from ...host.part import checks, shared, watches
-from ...host.wire import float64
 from ...still.tables import node_table
 from .dot import graph_dot
 from .insides import inside_spec, opened
 from .sketch import draw_svg
-from .spec import graph_spec
 from .twins import ensure_gradients
 from .why import WhyPanel
 
@@ -126,7 +127,7 @@ class GraphPanel(Panel):
     def _check_expanded(self, paths: list[str] | None) -> list[str] | None:
         if paths is None:
             return None
-        known = scopes(self.desk.graph)
+        known = scope_paths(self.desk.graph)
         for path in paths:
             if path not in known and not is_inside(self.desk.graph, path):
                 raise GraphError(
@@ -252,7 +253,7 @@ class GraphPanel(Panel):
             self.graph_spec = self._spec()
             if self.overlay:
                 self.overlay = {**self.overlay, **self._values()}
-            known = scopes(self.desk.graph)
+            known = scope_paths(self.desk.graph)
             if self._is_gone(self.desk.selected):
                 self.desk.selected = ""
             if self._is_gone(self.path_to):

@@ -12,7 +12,8 @@ from gradwright.debug.inside import has_inside
 from gradwright.debug.stepping.frame import Frame
 from gradwright.errors import GradwrightError
 
-from ...host.wire import Message, int32
+from ...drawing.buffers import int32
+from ...host.wire import Message
 from ..tensor.sheet import spec_text
 
 Array = np.ndarray[Any, Any]

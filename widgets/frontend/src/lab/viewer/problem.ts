@@ -18,3 +18,8 @@ export function problem(error: unknown, words: Words, again?: () => void): HTMLE
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
+
+/** Whether the server, and not the file, is what is missing. */
+export function isAway(error: unknown): boolean {
+  return error instanceof Refused && error.code === "away";
+}

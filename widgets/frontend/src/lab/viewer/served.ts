@@ -58,7 +58,14 @@ export interface Inspected extends Answer {
 
 export interface Formats {
   version: string;
-  formats: { name: string; title: string; suffixes: string[]; graph: boolean }[];
+  formats: {
+    name: string;
+    title: string;
+    suffixes: string[];
+    graph: boolean;
+    /** What is called to read such a file: calls, or a sentence with one. */
+    use: string;
+  }[];
 }
 
 export interface Stamp extends Answer {
@@ -70,4 +77,72 @@ export interface Stamp extends Answer {
 export interface Drawn extends Answer, Saved {
   nodes: number;
   notes: string[];
+}
+
+export interface TensorRow {
+  name: string;
+  dtype: string;
+  shape: number[];
+  bytes: number;
+  /** How bytes stand for elements where they do not as in memory. */
+  form: string;
+}
+
+export interface Tensors extends Answer {
+  total: number;
+  /** How many the filter keeps. */
+  found: number;
+  start: number;
+  tensors: TensorRow[];
+}
+
+/** A tensor as its panel shows it. */
+export interface TensorTold extends Answer, Saved {
+  name: string;
+  bytes: number;
+  /** Of how many values one was read. */
+  every: number;
+}
+
+export interface Fits extends Answer {
+  /** Symbolic size -> where it stands. */
+  sizes: Record<string, string>;
+  machine: { total: number; available: number };
+  rows: { sizes: Record<string, number>; run: number; train: number; runs: boolean; trains: boolean }[];
+  counts: string;
+}
+
+export interface Inside extends Answer {
+  insides: Record<string, object>;
+}
+
+interface ComparedTensor {
+  name: string;
+  other: string;
+  status: "equal" | "differs" | "only a" | "only b" | "shape" | "dtype";
+  a: { dtype: string; shape: number[] } | null;
+  b: { dtype: string; shape: number[] } | null;
+  /** Largest difference of two elements; text where it is infinite, null where it is not a number or not known. */
+  max: number | string | null;
+  /** Norm of the difference, over the norm of `a`. */
+  relative: number | string | null;
+  every: number;
+}
+
+export interface Compared {
+  a: string;
+  b: string;
+  /** Only with the first tensors. */
+  structure?: {
+    same: boolean;
+    graphs: boolean;
+    matched: number;
+    added: string[];
+    removed: string[];
+    changed: { a: string; b: string; what: string[] }[];
+  };
+  total: number;
+  start: number;
+  next: number | null;
+  tensors: ComparedTensor[];
 }

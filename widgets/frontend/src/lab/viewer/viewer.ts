@@ -1,133 +1,165 @@
 // A model's file as a document: its drawing, its tensors, and what it says of itself, each behind a tab.
 
 import { Cleanup } from "../../core/afm";
-import { element } from "../../core/dom";
-import { bytesText } from "../../core/format";
-import { styleSheet, addStyle } from "../../core/style";
+import { element, textButton } from "../../core/dom";
+import { grouped } from "../../core/format";
 import { tabStrip, type TabStrip } from "../../core/tabs";
-import { themeOf } from "../../core/theme";
 import { fillAbout } from "./about";
-import { fillDrawing } from "./drawing";
-import css from "./file.css";
-import { Page, type About } from "./page";
-import { isAbort, problem } from "./problem";
+import { fillDrawing, type DrawingModel } from "./drawing";
+import { frameOf } from "./frame";
+import { fillMemory } from "./memory";
+import { Page, type About, type Fill } from "./page";
+import { isAbort, isAway, problem } from "./problem";
 import type { Formats, Inspected, Stamp } from "./served";
-
-addStyle(css);
+import { fillTensors } from "./tensors";
+import { fillUnknown } from "./unknown";
 
 const WATCH = 3000; // ms between two looks at whether the file has changed
 
 /** A button of the host's in the head of a document. */
 export interface Deed {
+  name: string;
   label: string;
   run(told: Inspected): void;
 }
 
+/** How a document behaves, as its reader wants it. */
+export interface Habits {
+  /** Whether a file that has changed on disk is read again. */
+  watch: boolean;
+  /** The tab that is in front at first. */
+  first: PageName;
+}
+
+export type PageName = "drawing" | "tensors" | "about";
+
 export class Viewer {
   private readonly cleanup = new Cleanup();
-  private readonly root = element("div", { class: "gw gw-file" });
+  private readonly root: HTMLElement;
+  private readonly body: HTMLElement;
   private readonly title = element("h2", { class: "gw-title" });
   private readonly subtitle = element("span", { class: "gw-subtitle" });
-  private readonly deeds = element("span", { class: "gw-deeds" });
-  private readonly body = element("div", { class: "gw-file-body" });
+  private readonly buttons = element("span", { class: "gw-deeds" });
   private readonly notice = element("div", { class: "gw-message gw-notice", role: "status", hidden: true });
   private asking = new AbortController();
-  private pages: Page[] = [];
+  private pages: { name: string; page: Page }[] = [];
   private strip: TabStrip | undefined;
   private chosen = "";
   private stamp = "";
+  private told: Inspected | undefined;
+  private graph: DrawingModel | undefined;
 
-  constructor(host: HTMLElement, private about: About, private readonly hosts: readonly Deed[]) {
-    const head = element("header", { class: "gw-toolbar" }, this.title, this.subtitle, element("span", { class: "gw-space" }), this.deeds);
-    this.root.append(element("style", {}, styleSheet()), head, this.notice, this.body);
-    host.append(this.root);
-    const theme = themeOf(this.root, this.cleanup, () => void theme());
-    const placed = new ResizeObserver(() => void theme()); // the palette of the page, from the moment that it is in the page
-    placed.observe(this.root);
+  constructor(host: HTMLElement, private about: About, private readonly deeds: () => readonly Deed[], private readonly habits: () => Habits) {
+    const { root, head, body } = frameOf(host, this.cleanup);
+    [this.root, this.body] = [root, body];
+    head.append(this.title, this.subtitle, element("span", { class: "gw-space" }), this.buttons);
+    root.insertBefore(this.notice, body);
     const timer = setInterval(() => void this.watch(), WATCH);
-    this.cleanup.add(() => {
-      clearInterval(timer);
-      placed.disconnect();
-    });
+    this.cleanup.add(() => clearInterval(timer));
     void this.load();
   }
 
-  /** Shows another file in place of this one, such as this one under another name. */
+  /** Shows the file under the name that it has now. */
   move(path: string): void {
     this.about = { ...this.about, path };
     void this.load();
   }
 
-  /** Brings a tab to the front. */
-  choose(title: string): void {
-    this.chosen = title;
-    const at = Math.max(0, this.pages.findIndex((page) => page.title === title));
-    this.strip?.show(at);
-    this.pages[at]?.show();
+  /** Reads the file anew. */
+  reload(): void {
+    void this.load();
+  }
+
+  /** Does what a button in the head does. */
+  act(name: string): void {
+    if (this.told) this.deeds().find((deed) => deed.name === name)?.run(this.told);
   }
 
   dispose(): void {
     this.asking.abort();
-    for (const page of this.pages) page.clear();
+    for (const { page } of this.pages) page.clear();
     this.cleanup.run();
-    this.root.remove();
+  }
+
+  private choose(name: string): void {
+    this.chosen = name;
+    const at = Math.max(0, this.pages.findIndex((page) => page.name === name));
+    this.strip?.show(at);
+    this.pages[at]?.page.show();
   }
 
   private async load(): Promise<void> {
     this.asking.abort();
     const { signal } = (this.asking = new AbortController());
-    const { served, path, words } = this.about;
+    const { served, path } = this.about;
     this.title.textContent = this.title.title = path.slice(path.lastIndexOf("/") + 1);
     try {
+      this.stamp = (await served.get<Stamp>("stamp", { path }, signal)).stamp;
       const [told, { formats }] = await Promise.all([
         served.get<Inspected>("inspect", { path }, signal), served.get<Formats>("formats", {}, signal),
       ]);
       this.stamp = told.stamp;
-      this.subtitle.textContent = [told.title, words("%1 parameters", told.info.parameters.toLocaleString("en")), bytesText(told.info.bytes)].join(" · ");
+      this.told = told;
+      this.notice.hidden = true;
       this.build(told, formats.some(({ name, graph }) => name === told.format && graph));
     } catch (error) {
       if (isAbort(error)) return;
-      this.fail(error);
+      if (this.told && isAway(error)) this.say(error);
+      else this.fail(error);
     }
   }
 
   private build(told: Inspected, graph: boolean): void {
     const { words } = this.about;
-    for (const page of this.pages) page.clear();
-    const page = (title: string, fill: ConstructorParameters<typeof Page>[2]): Page => new Page(title, words, fill);
+    const { info, count } = told;
+    const unknown = Object.keys(info.unknown_ops).length;
+    this.subtitle.textContent = [told.title, ...(info.parameters ? [words("%1 parameters", grouped(info.parameters))] : [])].join(" · ");
+    for (const { page } of this.pages) page.clear();
+    this.graph = undefined;
+    const page = (name: string, title: string, fill: Fill): { name: string; page: Page } => ({ name, page: new Page(title, words, fill) });
+    const drawn = (model: DrawingModel): void => void (this.graph = model);
+    const point = (node: string): void => {
+      this.choose("drawing");
+      this.graph?.point(node);
+    };
     this.pages = [
-      ...(graph ? [page(words("Drawing"), (host, signal) => fillDrawing(host, this.about, signal))] : []),
-      page(words("About"), (host) => fillAbout(host, this.about, told)),
+      ...(graph ? [page("drawing", words("Drawing"), (host, end) => fillDrawing(host, this.about, end, drawn))] : []),
+      ...(count ? [page("tensors", words("Tensors"), (host, end) => fillTensors(host, this.about, end))] : []),
+      page("about", words("About"), (host) => fillAbout(host, this.about, told)),
+      ...(unknown ? [page("unknown", words("Not supported (%1)", grouped(unknown)), (host) => fillUnknown(host, this.about, told, point))] : []),
+      ...(graph ? [page("memory", words("Memory"), (host, end) => fillMemory(host, this.about, end))] : []),
     ];
-    this.strip = tabStrip(words("Parts of the file"), this.pages.map(({ title, host }) => ({ title, page: host })), (at) => this.choose(this.pages[at].title));
-    this.deeds.replaceChildren(...this.hosts.map(({ label, run }) => {
-      const button = element("button", { type: "button", class: "gw-action" }, label);
-      button.addEventListener("click", () => run(told));
-      return button;
-    }));
-    this.body.replaceChildren(this.strip.root, ...this.pages.map(({ host }) => host));
-    this.choose(this.chosen);
+    this.strip = tabStrip(words("Parts of the file"), this.pages.map(({ page: { title, host } }) => ({ title, page: host })), (at) => this.choose(this.pages[at].name));
+    this.buttons.replaceChildren(...this.deeds().map(({ label, run }) => textButton("gw-action", label, () => run(told))));
+    this.body.replaceChildren(this.strip.root, ...this.pages.map(({ page: { host } }) => host));
+    this.choose(this.chosen || this.habits().first);
   }
 
   private fail(error: unknown): void {
-    for (const page of this.pages) page.clear();
+    for (const { page } of this.pages) page.clear();
     this.pages = [];
-    this.stamp = "";
+    this.told = undefined;
+    this.subtitle.textContent = "";
+    this.buttons.replaceChildren();
     this.body.replaceChildren(problem(error, this.about.words, () => void this.load()));
   }
 
-  /** Reads the file anew when it is another one than what is shown. */
+  /** Says what is wrong above what was read before. */
+  private say(error: unknown): void {
+    this.notice.replaceChildren(problem(error, this.about.words));
+    this.notice.hidden = false;
+  }
+
+  /** Reads the file anew when it is another one than what is shown, or when a server that was away is back. */
   private async watch(): Promise<void> {
-    if (this.root.ownerDocument.hidden || !this.root.offsetParent) return;
+    if (this.root.ownerDocument.hidden || !this.root.offsetParent || !this.habits().watch) return;
     const { signal } = this.asking;
     try {
       const now = await this.about.served.get<Stamp>("stamp", { path: this.about.path }, signal);
       this.notice.hidden = true;
       if (now.stamp !== this.stamp) await this.load();
     } catch (error) {
-      if (isAbort(error) || !this.stamp) return;
-      this.notice.replaceChildren(problem(error, this.about.words));
-      this.notice.hidden = false; // what was read stays
+      if (!isAbort(error) && this.told) this.say(error);
     }
   }
 }

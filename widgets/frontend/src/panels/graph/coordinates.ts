@@ -98,13 +98,19 @@ function markConflicts(skeleton: Skeleton, { rows, position }: Ordering, up: Lin
   return marked;
 }
 
-/** A parameter and a node that is computed from something else as well do not pull on each other: the main line stays straight. */
-function markSideLines({ segments, floating, realCount, aside }: Skeleton, up: Links): Uint8Array {
+/**
+ * A parameter and a node that is computed from something else as well do not pull on each other: the main line stays
+ * straight. Nor do a line that goes on to further rows and what it reaches on the way.
+ */
+function markSideLines({ segments, floating, realCount, vertexCount, aside }: Skeleton, up: Links): Uint8Array {
   if (aside) return aside.slice();
   const isParameter = (v: number): boolean => v < realCount && floating[v] === 1;
   const side = new Uint8Array(segments.count);
+  const goesOn = new Uint8Array(vertexCount);
+  for (let s = 0; s < segments.count; s++) if (segments.upper[s] >= realCount && segments.lower[s] >= realCount) goesOn[segments.upper[s]] = 1;
   for (let s = 0; s < segments.count; s++) {
     const v = segments.lower[s];
+    if (goesOn[segments.upper[s]] && v < realCount) side[s] = 1;
     if (!isParameter(segments.upper[s])) continue;
     for (let k = up.first[v]; k < up.first[v + 1]; k++) if (!isParameter(up.far[k])) side[s] = 1;
   }

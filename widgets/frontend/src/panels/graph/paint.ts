@@ -62,6 +62,14 @@ export class Painter {
     if (look.path) for (let k = 0; k < scene.items.length; k++) if (visible(k) && look.path.culprits.has(scene.items[k])) this.culprit(pen, k, look.theme);
   }
 
+  /** How many boxes are in sight; it is enough to know that there are `enough`. */
+  countIn(view: Window, enough: number): number {
+    const { rects, frameCount, items } = this.scene;
+    let count = 0;
+    for (let k = frameCount; k < items.length && count < enough; k++) if (overlaps(rects, 4 * k, view)) count++;
+    return count;
+  }
+
   /** Boxes and frames as patches of colour, for a map on which nothing else could be seen. */
   overview(context: CanvasRenderingContext2D, look: Look): void {
     const { scene } = this;
@@ -220,7 +228,7 @@ export class Painter {
     ];
     const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
     for (let p = 0; p < scene.pieceFlags.length; p++) {
-      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene, p, view)) continue;
+      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene, p, view) || isDot(scene.pieces, p, view.scale)) continue;
       const special = scene.pieceFlags[p] & (PieceFlag.Feedback | PieceFlag.Express);
       const plain = tainted?.has(p) ? 3 : special ? 2 : scene.pieceWeight[p] > 1 ? 1 : 0;
       const clear = !focus || focus.pieces.has(p);
@@ -275,6 +283,12 @@ function overlaps(rects: Float32Array, r: number, view: Window): boolean {
     rects[r] < view.x + view.width + margin && rects[r] + rects[r + 2] > view.x - margin &&
     rects[r + 1] < view.y + view.height + margin && rects[r + 1] + rects[r + 3] > view.y - margin
   );
+}
+
+/** Whether a piece is less than a pixel long, which nobody sees beside the boxes that it joins. */
+function isDot(pieces: Float32Array, piece: number, scale: number): boolean {
+  const p = PIECE * piece;
+  return scale < CURVE_FROM && (Math.abs(pieces[p + 3] - pieces[p]) + Math.abs(pieces[p + 5] - pieces[p + 1])) * scale < 1;
 }
 
 function pieceVisible({ pieces, pieceSide }: Scene, piece: number, view: Window): boolean {

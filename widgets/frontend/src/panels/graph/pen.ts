@@ -52,6 +52,11 @@ export class CanvasPen implements Pen {
 
   box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
     const { context } = this;
+    if (!radius && !paint.stroke && paint.fill) { // a patch, of which there may be thousands
+      context.fillStyle = paint.fill;
+      context.fillRect(x, y, width, height);
+      return;
+    }
     context.beginPath();
     if (radius > 0) context.roundRect(x, y, width, height, radius);
     else context.rect(x, y, width, height);

@@ -40,7 +40,7 @@ export function bus(pen: Pen, x0: number, y0: number, y1: number, x1: number, y3
   const across = Math.sign(x1 - x0) * Math.min(corner, Math.abs(x1 - x0) / 2);
   const before = Math.sign(y0 - y1) * Math.min(corner, Math.abs(y0 - y1));
   const after = Math.sign(y3 - y1) * Math.min(corner, Math.abs(y3 - y1));
-  if (!across) {
+  if (x0 === x1) {
     pen.line(x1, y3);
     return;
   }

@@ -6,21 +6,12 @@
 
 import type { Level } from "./level";
 import { assignRows } from "./rank";
-import { findSpine, type Spine } from "./spine";
+import { findSpine, type Segments, type Spine } from "./spine";
+import { spreadWide } from "./wide";
 
 /** Bends are added up to this many; beyond, the longest nets are drawn as direct curves. */
 const BENDS_PER_VERTEX = 8;
 const BENDS_AT_LEAST = 20_000;
-
-export interface Segments {
-  count: number;
-  upper: Int32Array;
-  lower: Int32Array;
-  net: Int32Array;
-  /** Result index at the upper end and argument position at the lower end; 0 at bends and scopes. */
-  upperSlot: Int32Array;
-  lowerSlot: Int32Array;
-}
 
 export interface Skeleton {
   level: Level;
@@ -69,7 +60,8 @@ export function buildSkeleton(level: Level): Skeleton {
     }
   }
   const floating = Uint8Array.from({ length: realCount }, (_, v) => Number(level.stored[v] ?? 0));
-  const rows = assignRows({ vertexCount: itemCount, tail, head, late: floating });
+  const close = assignRows({ vertexCount: itemCount, tail, head, late: floating });
+  const rows = spreadWide(close, (v) => inn[v].length > 0 && out[v].every((w) => w >= itemCount), (v) => inn[v].every((u) => u >= itemCount));
   const base = level.inPorts.length ? 1 : 0;
   const rank = new Int32Array(realCount);
   let deepest = 0;

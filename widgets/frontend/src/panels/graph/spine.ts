@@ -2,7 +2,17 @@
 // is drawn straight, through the middle of all it joins; everything else stands beside it.
 
 import type { Level } from "./level";
-import type { Segments } from "./skeleton";
+
+/** The lines of a level, cut into pieces from one row to the next. */
+export interface Segments {
+  count: number;
+  upper: Int32Array;
+  lower: Int32Array;
+  net: Int32Array;
+  /** Result index at the upper end and argument position at the lower end; 0 at bends and scopes. */
+  upperSlot: Int32Array;
+  lowerSlot: Int32Array;
+}
 
 export interface Spine {
   /** Of each vertex, bends included: the argument position at which the line comes in, 0 where it begins, -1 beside it. */
