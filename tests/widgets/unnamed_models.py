@@ -87,17 +87,17 @@ def decoder(layers: int = 12, width: int = 16, heads: int = 4, time: int = 8) ->
     x = m.node(gw.gather, m.weight(50, width), ids, axis=0)
 
     def apart(x: Any) -> Any:
-        batch = m.node(gw.gather, m.node(gw.shape_of, x), 0)
-        x = gw.reshape(x, (batch, time, heads, width // heads))
+        x = m.node(gw.reshape, x, (-1, time, heads, width // heads))
         return m.node(gw.transpose, x, axes=(0, 2, 1, 3))
 
     for _ in range(layers):
         y = m.node(gw.nn.layer_norm, x, m.weight(width), m.weight(width))
         q, k, v = (apart(m.linear(y, width)) for _ in range(3))
         a = m.node(gw.matmul, q, m.node(gw.transpose, k, axes=(0, 1, 3, 2)))
-        a = m.node(gw.nn.softmax, m.node(gw.mul, a, m.graph.constant(0.5)))
+        size = m.node(gw.cast, m.node(gw.size_at, q, axis=-1), dtype="float32")
+        a = m.node(gw.nn.softmax, m.node(gw.mul, a, m.node(gw.rsqrt, size)))
         a = m.node(gw.transpose, m.node(gw.matmul, a, v), axes=(0, 2, 1, 3))
-        a = gw.reshape(a, (-1, time, width))
+        a = m.node(gw.reshape, a, (-1, time, width))
         x = m.node(gw.add, x, m.linear(a, width))
         y = m.node(gw.nn.layer_norm, x, m.weight(width), m.weight(width))
         x = m.node(gw.add, x, m.linear(m.node(gw.nn.gelu, m.linear(y, 4 * width)), width))
