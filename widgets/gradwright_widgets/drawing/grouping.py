@@ -118,7 +118,7 @@ def groups_of(graph: Graph) -> Groups | None:
     state = graph.revision, len(nodes), nodes[-1].serial if nodes else -1
     known = _FOUND.get(graph)
     if known is None or known[0] != state:
-        found = _grouped(nodes) if graph.known_as or _is_flat(nodes) else None
+        found = grouped(nodes) if graph.known_as or _is_flat(nodes) else None
         known = _FOUND[graph] = state, found
     return known[1]
 
@@ -153,7 +153,8 @@ def _is_flat(nodes: Sequence[Node]) -> bool:
     return len({node.name.partition("/")[0] for node in nodes}) > FLAT
 
 
-def _grouped(nodes: Sequence[Node]) -> Groups:
+def grouped(nodes: Sequence[Node]) -> Groups:
+    """Return the groups of nodes, which may be given in any order."""
     flow = Flow.of(nodes)
     cards, card_of = cards_of(flow, module_keys(flow))
     words = Words(flow)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .cards import Card
 from .flow import Flow, rank_of
-from .tree import RUN, Group
+from .tree import CARD, RUN, Group
 from .words import op_name
 
 _PRODUCTS = ("matmul", "linear", "gemm")
@@ -20,9 +20,8 @@ class Summary:
 
     def of(self, members: Sequence[Group]) -> str:
         """Return the title of a block of these members."""
-        names = [group.title for group in members if any(map(str.isdigit, group.title))]
-        names = [name for name in names if "→" not in name]
-        if names and all(group.title for group in members):
+        names = [group.title for group in members if group.name]
+        if names and all(group.name or group.kind == CARD for group in members):
             return span(names[0], names[-1])
         return self.work(k for group in members for k in group.cards())
 
