@@ -119,7 +119,7 @@ def groups_of(graph: Graph) -> Groups | None:
     known = _FOUND.get(graph)
     if known is None or known[0] != state:
         found = grouped(nodes) if graph.known_as or _is_flat(nodes) else None
-        known = _FOUND[graph] = state, found
+        known = _FOUND[graph] = state, found if found and found.names else None
     return known[1]
 
 
@@ -187,7 +187,8 @@ class _Writer:
         self.out = Groups([], [], [], [], [], [], [], [], {}, {id(n): r for n, r in
                           zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
         self.firsts: dict[int, int] = {}
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}
+        """Paths, and how many groups would have each."""
         self.modules = {-1: ""}
         """What the paths begin with of what stands in a group: the modules around it."""
 
@@ -227,11 +228,10 @@ class _Writer:
     ) -> int:
         out = self.out
         path = free = self.modules[parent] + name.replace(":", "_").strip("/")
-        count = 1
         while free in self.taken:
-            count += 1
-            free = f"{path}_{count}"
-        self.taken.add(free)
+            self.taken[path] += 1
+            free = f"{path}_{self.taken[path]}"
+        self.taken[free] = 1
         out.names.append(free)
         out.titles.append(title)
         out.notes.append(note)

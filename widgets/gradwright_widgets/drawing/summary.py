@@ -17,6 +17,7 @@ class Summary:
 
     def __init__(self, flow: Flow, cards: Sequence[Card]) -> None:
         self.flow, self.cards = flow, cards
+        self._works: dict[tuple[int, ...], str] = {}
 
     def of(self, members: Sequence[Group]) -> str:
         """Return the title of a block of these members."""
@@ -35,8 +36,13 @@ class Summary:
 
     def work(self, cards: Iterable[int]) -> str:
         """Return what some cards do together: ``attention, 4 heads + mlp``."""
+        found = tuple(cards)
+        if found not in self._works:
+            self._works[found] = self._work(found)
+        return self._works[found]
+
+    def _work(self, found: Sequence[int]) -> str:
         flow = self.flow
-        found = list(cards)
         nodes = [i for k in found for i in self.cards[k].nodes]
         if len(found) == 1 and self.cards[found[0]].rows:
             return self.cards[found[0]].rows[0]
