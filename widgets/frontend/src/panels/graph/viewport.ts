@@ -16,6 +16,8 @@ export class Viewport {
   y = 0;
   scale = 1;
   private farthest = FAR;
+  /** All of the drawing was asked for last, so that is what stays when the window changes. */
+  whole = false;
   /** Nobody has moved the drawing yet, so it may be fitted again when it changes. */
   untouched = true;
 
@@ -58,6 +60,7 @@ export class Viewport {
     this.x = along(w, width / this.scale, anchor[0] - width / 2 / this.scale);
     this.y = along(h, height / this.scale, anchor[1] - margin);
     this.untouched = true;
+    this.whole = !readable;
   }
 
   /** Brings a point of the plane to the middle of the screen. */
