@@ -1,6 +1,7 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
+import { cardWords } from "./card";
 import { describe, NOTE_SIZE, OPENER, TITLE_SIZE, type Face } from "./describe";
 import { Labels } from "./labels";
 import type { Look, Window } from "./look";
@@ -138,7 +139,7 @@ export class Painter {
     } else if (face.shape === "scope") {
       pen.box(x + 5, y + 5, w, h, radius, { fill: theme.surface, stroke: border });
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.raised, stroke: border });
-    } else if (face.shape === "op") {
+    } else if (face.shape === "op" || face.shape === "card") {
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.surface, stroke: border });
       if (!look.shades) stripe(pen, x, y, h, radius, color);
     } else {
@@ -150,6 +151,10 @@ export class Painter {
     if (look.marks?.tainted?.items[item]) hatch(pen, x, y, w, h, tint(theme.category("loss"), 0.45));
     if (view.scale < TEXT_FROM) return;
     const ink = shade?.ink ?? theme.ink;
+    if (face.card) {
+      cardWords(pen, face.card, [x, y, w], { ink, quiet: shade?.ink ?? theme.quiet, plain: look.shades !== undefined, rows: view.scale >= NOTE_FROM, frozen }, theme);
+      return;
+    }
     if (face.shape === "op" && face.opens && !(look.still && item < this.model.n)) opener(pen, x + w - OPENER - 4, y + h / 2 - 6, hovered ? ink : (shade?.ink ?? theme.quiet));
     this.words(pen, item, [x, y, w, h], view.scale >= NOTE_FROM, frozen, hovered, { ink, quiet: shade?.ink ?? theme.quiet, color: shade?.ink ?? color }, theme);
   }
@@ -165,7 +170,7 @@ export class Painter {
       toggle(pen, x + 10, middle - TOGGLE / 2, false, hovered ? theme.ink : theme.quiet, theme);
       const left = x + 10 + TOGGLE + 8;
       pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
-      if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: quiet });
+      if (notes) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - TOGGLE - 26).text, left, middle + 8, { size: NOTE_SIZE, color: quiet });
     } else if (face.shape === "op") {
       const room = w - (face.opens ? OPENER : 0);
       const center = x + STRIPE / 2 + room / 2;

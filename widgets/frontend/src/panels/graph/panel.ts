@@ -11,7 +11,7 @@ import css from "./graph.css";
 import { Drawing, type Spot } from "./drawing";
 import { focusOf } from "./focus";
 import { Layouts } from "./layouts";
-import { itemAround, marksOf } from "./marks";
+import { frozenOf, itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
 import type { GraphModel } from "./model";
 import { anywhere, leaf } from "./names";
@@ -241,7 +241,7 @@ class GraphPanel {
     if (!drawing) return;
     const names = { current: this.text("current"), stops: this.names("stops"), blamed: this.names("blamed") };
     const marks = marksOf(this.graph, drawing.wires, drawing.isDrawn, names);
-    this.look = { ...this.look, marks, frozen: new Set(this.names("frozen").map((name) => this.graph.node(name))) };
+    this.look = { ...this.look, marks, frozen: frozenOf(this.graph, this.names("frozen")) };
     this.outline.mark(marks);
     this.writeStatus();
     this.frame.request();
