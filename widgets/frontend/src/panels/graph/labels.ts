@@ -2,7 +2,7 @@
 // other label; a label without such a place is left out.
 
 import { BACKWARD } from "./backward";
-import { textWidth } from "./describe";
+import { textWidth } from "./text";
 import type { Look, Window } from "./look";
 import type { GraphModel } from "./model";
 import { HEADER } from "./parts";
