@@ -38,15 +38,8 @@ export async function writeNotebook(services: ServiceManager.IManager, folder: s
   const spec = known.find((one) => one?.name === specs?.default) ?? known[0];
   const kernelspec = spec ? { name: spec.name, display_name: spec.display_name, language: "python" } : undefined;
   const content = { cells, metadata: kernelspec ? { kernelspec } : {}, nbformat: 4, nbformat_minor: 4 };
-  const { contents } = services;
-  const made = await contents.newUntitled({ path: folder, type: "notebook" });
-  let { path } = made;
-  try {
-    path = (await contents.rename(path, await freeName(services, folder, name))).path;
-  } catch {
-    // somebody has taken the name meanwhile: the notebook keeps its first one
-  }
-  await contents.save(path, { type: "notebook", format: "json", content });
+  const path = await freeName(services, folder, name);
+  await services.contents.save(path, { type: "notebook", format: "json", content });
   return path;
 }
 
