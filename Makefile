@@ -3,6 +3,7 @@
 #   make lab    open the tour in JupyterLab          make check  ruff, mypy, import order
 #   make test   run all tests and docstring examples make smoke  the ten-second test
 #   make tour   run the tour into build/tour.html    make bench  print benchmark ratios
+#   make docs   build the documentation into build/site
 #   make dist   build wheel and sdist into dist/     make fuzz   10,000 random programs
 #   make clean  remove all of this but .venv         make machines  engine tests as on other machines
 #   make fuzz-formats   20,000 damaged ONNX files
@@ -14,7 +15,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats onnx-wild machines tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats onnx-wild machines docs tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -55,6 +56,10 @@ tour: .venv/.lab
 		--NbConvertBase.display_data_priority=image/png \
 		--NbConvertBase.display_data_priority=text/plain \
 		notebooks/00_tour.ipynb --output-dir build --output tour
+
+# The first time runs every notebook, which takes some minutes; later ones what has changed.
+docs: .venv/.docs $(STUBS)
+	$(BIN)/python notebooks/site/build.py
 
 dist: .venv/.test
 	$(BIN)/python -m hatchling build

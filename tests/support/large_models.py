@@ -37,13 +37,22 @@ def u_net(depth: int = 5) -> gw.Graph:
     x = g.placeholder("image", ("B", 3, 256, 256))
     skips, channels = [], [3, *(8 * 2**k for k in range(depth))]
     for k in range(depth):
-        x = _conv(_conv(x, f"down{k}_1", channels[k], channels[k + 1]), f"down{k}_2", *[channels[k + 1]] * 2)
+        x = _conv(
+            _conv(x, f"down{k}_1", channels[k], channels[k + 1]),
+            f"down{k}_2",
+            *[channels[k + 1]] * 2,
+        )
         skips.append(x)
         x = gw.cnn.max_pool2d(x, 2)
     x = _conv(x, "bottom", channels[-1], channels[-1])
     for k in reversed(range(depth)):
         x = gw.concat([gw.cnn.upsampling2d(x, 2), skips[k]], axis=1)
-        x = _conv(x, f"up{k}_1", channels[k + 1] + (channels[k + 2] if k + 1 < depth else channels[-1]), channels[k + 1])
+        x = _conv(
+            x,
+            f"up{k}_1",
+            channels[k + 1] + (channels[k + 2] if k + 1 < depth else channels[-1]),
+            channels[k + 1],
+        )
         x = _conv(x, f"up{k}_2", *[channels[k + 1]] * 2)
     gw.nn.sigmoid(x, name="mask")
     return g
@@ -62,7 +71,9 @@ def detector(levels: int = 4) -> gw.Graph:
     found = []
     for k in reversed(range(levels)):
         with g.scope(f"lateral{k}"):
-            top = _conv(pyramid[k] + (gw.cnn.upsampling2d(top, 2) if k + 1 < levels else top), "c", 16, 16)
+            top = _conv(
+                pyramid[k] + (gw.cnn.upsampling2d(top, 2) if k + 1 < levels else top), "c", 16, 16
+            )
         with g.scope(f"head{k}"):
             scores = gw.nn.sigmoid(_conv(top, "score", 16, 2))
             boxes = _conv(top, "box", 16, 4)
@@ -70,7 +81,9 @@ def detector(levels: int = 4) -> gw.Graph:
     boxes = gw.concat([b for b, _ in found], axis=1, name="boxes")
     scores = gw.concat([s for _, s in found], axis=2, name="scores")
     kept = gw.image.non_max_suppression(boxes, scores, max_output_boxes_per_class=20)
-    gw.while_loop(lambda s: gw.sum(s) > 1.0, lambda s: s * 0.5, gw.sum(boxes, axis=2), name="refine")
+    gw.while_loop(
+        lambda s: gw.sum(s) > 1.0, lambda s: s * 0.5, gw.sum(boxes, axis=2), name="refine"
+    )
     gw.cast(kept, "float32", name="detections")
     return g
 

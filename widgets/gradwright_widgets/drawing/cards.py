@@ -25,6 +25,8 @@ class Card:
     path: tuple[str, ...] = ()
     """The modules that it is part of, as names tell."""
     rows: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    """What each row is, which gives it its colour."""
     kind: int = 0
     """Equal for cards of the same ops, whatever their channels."""
     sources: list[int] = field(default_factory=list)

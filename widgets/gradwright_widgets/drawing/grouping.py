@@ -32,6 +32,8 @@ class Groups:
     titles: list[str]
     notes: list[str]
     rows: list[tuple[str, ...]]
+    """What the ops of a card do; none of other groups."""
+    categories: list[tuple[str, ...]]
     parent: list[int]
     kind: list[int]
     """0 of a block, 1 of a card, 2 of a run of blocks that are alike."""
@@ -49,6 +51,7 @@ class Groups:
                 "titles": self.titles,
                 "notes": self.notes,
                 "rows": [list(rows) for rows in self.rows],
+                "categories": [list(found) for found in self.categories],
                 "parent": int32(self.parent),
                 "kind": uint8(self.kind),
                 "like": int32(self.like),
@@ -100,8 +103,12 @@ def scope_paths(graph: Graph) -> set[str]:
     if found is None:
         return known
     derived = {path for path in known if path.startswith("grad/")}
-    losses = {"/".join(path.split("/")[:2]) for path in derived}
-    beside = {f"{loss}/{name}" for loss in losses for name in found.names}
+    losses = {
+        node.scope.removesuffix(node.origin.name)
+        for node in graph.all_nodes
+        if node.origin is not None and node.scope.endswith(f"/{node.origin.name}")
+    }
+    beside = {loss + name for loss in losses for name in found.names}
     return {*found.names, *derived, *beside, *(f"∂{name}" for name in found.names)}
 
 
@@ -140,7 +147,7 @@ class _Writer:
     ) -> None:
         self.flow, self.cards, self.card_of, self.words = flow, cards, card_of, words
         self.summary, self.structure = summary, structure
-        self.out = Groups([], [], [], [], [], [], [], {}, {id(n): r for n, r in
+        self.out = Groups([], [], [], [], [], [], [], [], {}, {id(n): r for n, r in
                           zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
         self.firsts: dict[int, int] = {}
         self.taken: set[str] = set()
@@ -156,6 +163,7 @@ class _Writer:
 
     def _add(self, group: Group, parent: int) -> int:
         flow, out = self.flow, self.out
+        card: Card | None = None
         if group.kind == CARD:
             card = self.cards[group.card]
             inside = [*card.nodes, *card.side]
@@ -163,14 +171,11 @@ class _Writer:
                 out.group[id(flow.nodes[inside[0]])] = parent
                 return -1
             name = group.name or flow.nodes[self._key_node(card)].name.rpartition("/")[2]
-            title, note, rows = group.title, self.words.note(card), card.rows
+            title, note = group.title, self.words.note(card)
         else:
-            work = self.summary.work(held := list(group.cards()))
-            title = group.title or work
-            told = [group.note, "" if title.startswith(work) else work, self.summary.result(held)]
-            name = group.name or title
-            note, rows = " · ".join(filter(None, dict.fromkeys(told))), ()
-        number = self._append(group.kind, name, title, note, rows, parent)
+            title = group.title or self.summary.work(group.cards())
+            name, note = group.name or title, self.summary.note(group, title)
+        number = self._append(group.kind, name, title, note, parent, card)
         sign = self.structure.signs.of(group)
         out.like.append(self.firsts.setdefault(sign, number))
         if group.kind == CARD:
@@ -178,7 +183,7 @@ class _Writer:
         return number
 
     def _append(
-        self, kind: int, name: str, title: str, note: str, rows: tuple[str, ...], parent: int
+        self, kind: int, name: str, title: str, note: str, parent: int, card: Card | None = None
     ) -> int:
         out = self.out
         around = f"{out.names[parent]}/" if parent >= 0 else ""
@@ -191,7 +196,8 @@ class _Writer:
         out.names.append(free)
         out.titles.append(title)
         out.notes.append(note)
-        out.rows.append(rows)
+        out.rows.append(card.rows if card else ())
+        out.categories.append(card.categories if card else ())
         out.parent.append(parent)
         out.kind.append(kind)
         return len(out.names) - 1
@@ -206,6 +212,6 @@ class _Writer:
         left = [i for i, k in enumerate(self.card_of) if k < 0]
         if not left:
             return
-        number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", (), -1)
+        number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", -1)
         out.like.append(number)
         out.group.update((id(flow.nodes[i]), number) for i in left)

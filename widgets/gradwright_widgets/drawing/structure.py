@@ -187,4 +187,4 @@ class Structure:
 
     def _run(self, copies: list[list[Group]]) -> Group:
         blocks = [copy[0] if len(copy) == 1 else self._block(copy) for copy in copies]
-        return Group(RUN, self.summary.run(blocks), blocks, note=f"{len(blocks)} alike")
+        return Group(RUN, self.summary.run(blocks), blocks)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .cards import Card
 from .flow import Flow, rank_of
-from .tree import Group
+from .tree import RUN, Group
 from .words import op_name
 
 
@@ -69,7 +69,20 @@ class Summary:
                 return f"attention, {heads} heads" if heads else "attention"
         return ""
 
-    def result(self, cards: Sequence[int]) -> str:
+    def note(self, group: Group, title: str) -> str:
+        """Return what a block does beside what its title says, and the shape that it ends with.
+
+        Of a run it is what each of its blocks does: ``6 × (2 conv, concat) → 256×56×56``.
+        """
+        one = group.children[0] if group.kind == RUN else group
+        work = self.work(one.cards())
+        if group.kind == RUN:
+            work = f"{len(group.children)} × ({work})"
+        told = "" if title.startswith(self.work(one.cards())) else work
+        shape = self._result(list(group.cards()))
+        return " · ".join(filter(None, [group.note, " ".join(filter(None, [told, shape]))]))
+
+    def _result(self, cards: Sequence[int]) -> str:
         """Return the shape that some cards end with, without a batch of one: ``→ 64×56×56``."""
         spec = self.flow.nodes[self.cards[cards[-1]].nodes[-1]].outputs[0].spec
         if rank_of(spec) < 1:

@@ -29,35 +29,40 @@ class Words:
         """Give a card its rows, and the number that cards of the same ops have."""
         flow = self.flow
         rows: list[str] = []
+        categories: list[str] = []
         signs: list[Any] = []
         for i in card.nodes:
             node = flow.nodes[i]
             if node.kind == "placeholder":
                 card.rows, card.kind = (node.name.rpartition("/")[2],), -1 - i
+                card.categories = ("input",)
                 return
-            name = op_name(node.op)
             sizes = self._kernel(i)
-            signs.append((name, sizes))
-            affine = _AFFINE.get(name) if len(flow.sources[i]) > 1 else None
-            last = rows[-1] if rows else ""
-            if affine and len(flow.main_sources(i)) == 1:
-                if affine == "shift" and last == "scale":
-                    rows[-1] = "scale, shift"
-                elif affine == "shift" and re.match("conv|linear|depthwise", last):
-                    rows[-1] = f"{last}, bias" if ", bias" not in last else last
-                else:
-                    rows.append(affine)
-            elif name in _MOVES and len(card.nodes) > 1:
-                moved = name.replace("_", " ")
-                if last.partition(",")[0].replace(" ", "_") in _MOVES:
-                    if moved not in last.split(", "):
-                        rows[-1] = f"{last}, {moved}"
-                else:
-                    rows.append(moved)
-            elif (text := self._text(i, sizes)) != last:
-                rows.append(text)
-        card.rows = tuple(rows)
+            signs.append((op_name(node.op), sizes))
+            last = rows.pop() if rows else ""
+            rows += self._joined(last, i, sizes, len(card.nodes) > 1)
+            categories = [*categories, node.op.drawing][: len(rows)]
+        card.rows, card.categories = tuple(rows), tuple(categories)
         card.kind = self._kinds.setdefault(tuple(signs), len(self._kinds))
+
+    def _joined(self, last: str, i: int, sizes: tuple[str, ...], beside: bool) -> list[str]:
+        """Return the row before a node and its own, or the one that both make."""
+        name = op_name(self.flow.nodes[i].op)
+        before = [last] if last else []
+        affine = _AFFINE.get(name) if len(self.flow.sources[i]) > 1 else None
+        if affine and len(self.flow.main_sources(i)) == 1:
+            if affine == "shift" and last == "scale":
+                return ["scale, shift"]
+            if affine == "shift" and re.match("conv|linear|depthwise", last):
+                return [last if last.endswith(", bias") else f"{last}, bias"]
+            return [*before, affine]
+        if name in _MOVES and beside:
+            moved = name.replace("_", " ")
+            if last.partition(", ")[0].replace(" ", "_") in _MOVES:
+                return [last if moved in last.split(", ") else f"{last}, {moved}"]
+            return [*before, moved]
+        text = self._text(i, sizes)
+        return [last] if text == last else [*before, text]
 
     def note(self, card: Card) -> str:
         """Return what a card holds beside its ops: ``7 w · shape``.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
+_apart = threading.local()
 _made: dict[str, tuple[int, list[weakref.ref[Any]]]] = {}
 """Cell -> the execution in which it last made widgets, and these."""
 
@@ -16,11 +20,23 @@ def notebook_shell() -> Any:
     return None if ipython is None else ipython.get_ipython()
 
 
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Have widgets that this thread makes in the block belong to no cell, whatever runs."""
+    _apart.on = True
+    try:
+        yield
+    finally:
+        _apart.on = False
+
+
 def close_predecessors(widget: Any) -> None:
     """Close the widgets that this cell made when it ran before: its new output has replaced them.
 
     Without this they would go on following their graph and trainer, unseen.
     """
+    if getattr(_apart, "on", False):
+        return
     shell = notebook_shell()
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()
     cell = parent.get("metadata", {}).get("cellId")

@@ -18,7 +18,7 @@ export function openAtFirst(model: GraphModel, budget = BUDGET): number[] {
     for (const around of level) {
       const alike = new Map<string, number[]>();
       for (const item of forward(around)) {
-        if (item < model.n) continue;
+        if (item < model.n || model.scopes[item - model.n].kind === "card") continue;
         const inside = insideOf(model, item - model.n);
         alike.set(inside, [...(alike.get(inside) ?? []), item - model.n]);
       }
@@ -37,5 +37,6 @@ export function openAtFirst(model: GraphModel, budget = BUDGET): number[] {
 
 /** The same for scopes that hold the same ops, and scopes of the same sizes. */
 function insideOf(model: GraphModel, scope: number): string {
+  if (model.scopes[scope].like >= 0) return `like ${model.scopes[scope].like}`;
   return model.members(scope).map((item) => (item < model.n ? model.op(item) : model.scopes[item - model.n].size)).join();
 }

@@ -1,6 +1,7 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
+import { cardWords } from "./card";
 import { describe, NOTE_SIZE, OPENER, TITLE_SIZE, type Face } from "./describe";
 import type { Look, Window } from "./look";
 import type { Marks } from "./marks";
@@ -60,6 +61,14 @@ export class Painter {
     if (view.scale >= LABEL_FROM) this.labels(pen, view, look);
     if (look.marks) for (let k = 0; k < scene.items.length; k++) if (visible(k)) this.mark(pen, k, look.marks, look.theme);
     if (look.path) for (let k = 0; k < scene.items.length; k++) if (visible(k) && look.path.culprits.has(scene.items[k])) this.culprit(pen, k, look.theme);
+  }
+
+  /** How many boxes are in sight; it is enough to know that there are `enough`. */
+  countIn(view: Window, enough: number): number {
+    const { rects, frameCount, items } = this.scene;
+    let count = 0;
+    for (let k = frameCount; k < items.length && count < enough; k++) if (overlaps(rects, 4 * k, view)) count++;
+    return count;
   }
 
   /** Boxes and frames as patches of colour, for a map on which nothing else could be seen. */
@@ -132,7 +141,7 @@ export class Painter {
     } else if (face.shape === "scope") {
       pen.box(x + 5, y + 5, w, h, radius, { fill: theme.surface, stroke: border });
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.raised, stroke: border });
-    } else if (face.shape === "op") {
+    } else if (face.shape === "op" || face.shape === "card") {
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.surface, stroke: border });
       if (!look.shades) stripe(pen, x, y, h, radius, color);
     } else {
@@ -144,6 +153,10 @@ export class Painter {
     if (look.marks?.tainted?.items[item]) hatch(pen, x, y, w, h, tint(theme.category("loss"), 0.45));
     if (view.scale < TEXT_FROM) return;
     const ink = shade?.ink ?? theme.ink;
+    if (face.card) {
+      cardWords(pen, face.card, [x, y, w], { ink, quiet: shade?.ink ?? theme.quiet, plain: look.shades !== undefined, rows: view.scale >= NOTE_FROM, frozen }, theme);
+      return;
+    }
     if (face.shape === "op" && face.opens && !(look.still && item < this.model.n)) opener(pen, x + w - OPENER - 4, y + h / 2 - 6, hovered ? ink : (shade?.ink ?? theme.quiet));
     this.words(pen, item, [x, y, w, h], view.scale >= NOTE_FROM, frozen, hovered, { ink, quiet: shade?.ink ?? theme.quiet, color: shade?.ink ?? color }, theme);
   }
@@ -159,7 +172,7 @@ export class Painter {
       toggle(pen, x + 10, middle - TOGGLE / 2, false, hovered ? theme.ink : theme.quiet, theme);
       const left = x + 10 + TOGGLE + 8;
       pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
-      if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: quiet });
+      if (notes) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - TOGGLE - 26).text, left, middle + 8, { size: NOTE_SIZE, color: quiet });
     } else if (face.shape === "op") {
       const room = w - (face.opens ? OPENER : 0);
       const center = x + STRIPE / 2 + room / 2;
@@ -220,7 +233,7 @@ export class Painter {
     ];
     const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
     for (let p = 0; p < scene.pieceFlags.length; p++) {
-      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene, p, view)) continue;
+      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene, p, view) || isDot(scene.pieces, p, view.scale)) continue;
       const special = scene.pieceFlags[p] & (PieceFlag.Feedback | PieceFlag.Express);
       const plain = tainted?.has(p) ? 3 : special ? 2 : scene.pieceWeight[p] > 1 ? 1 : 0;
       const clear = !focus || focus.pieces.has(p);
@@ -275,6 +288,12 @@ function overlaps(rects: Float32Array, r: number, view: Window): boolean {
     rects[r] < view.x + view.width + margin && rects[r] + rects[r + 2] > view.x - margin &&
     rects[r + 1] < view.y + view.height + margin && rects[r + 1] + rects[r + 3] > view.y - margin
   );
+}
+
+/** Whether a piece is less than a pixel long, which nobody sees beside the boxes that it joins. */
+function isDot(pieces: Float32Array, piece: number, scale: number): boolean {
+  const p = PIECE * piece;
+  return scale < CURVE_FROM && (Math.abs(pieces[p + 3] - pieces[p]) + Math.abs(pieces[p + 5] - pieces[p + 1])) * scale < 1;
 }
 
 function pieceVisible({ pieces, pieceSide }: Scene, piece: number, view: Window): boolean {
