@@ -168,6 +168,48 @@ def test_modules_are_read_off_names(scopes, weights):
     assert [groups.names[k] for k in cards] == ["layers.2/up", "layers.2/down"]
 
 
+def test_scopes_of_a_file_of_ours_are_blocks(tmp_path):
+    g = gw.Graph("saved")
+    h = g.placeholder("x", ("B", 8))
+    for k in range(2):
+        with g.scope(f"block{k}"):
+            for w in ("up", "down"):
+                h = gw.nn.relu(h @ g.variable(w, (8, 8), init=1.0)) + h
+    gw.mean(h, name="y")
+    gw.onnx.save(g, tmp_path / "saved.onnx")
+    again = gw.onnx.load(tmp_path / "saved.onnx")
+    assert outline(of(again)) == ["block0", "block1", "mean"]
+    view = GraphView(again, expanded=["block0"])
+    view.selected = "block1/"
+
+
+def test_modules_that_an_exporter_tells_beside_the_names_are_blocks():
+    onnx = pytest.importorskip("onnx")
+    nodes, before = [], "x"
+    for layer in range(9):
+        for part, op in (("up", "MatMul"), ("act", "Relu")):
+            made = f"v{layer}_{part}"
+            ins = [before, "w"] if op == "MatMul" else [before]
+            node = onnx.helper.make_node(op, ins, [made], name=f"node_{op}_{layer}")
+            scopes = ["", "layers", f"layers.{layer}", f"layers.{layer}.{part}", op.lower()]
+            node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr(scopes))
+            nodes.append(node)
+            before = made
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "dynamo",
+        [value("x", onnx.TensorProto.FLOAT, ["B", 4])],
+        [value(before, onnx.TensorProto.FLOAT, ["B", 4])],
+        [onnx.numpy_helper.from_array(np.ones((4, 4), np.float32), "w")],
+    )
+    again = gw.onnx.load(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    )
+    assert "layers/3/up/node_MatMul_3" in {node.name for node in again.nodes}
+    assert outline(of(again)) == ["0 … 8"]
+
+
 def test_a_module_that_is_used_twice_and_needs_itself_stands_in_two_places():
     g = gw.Graph()
     x = g.placeholder("x", ("B", 8))

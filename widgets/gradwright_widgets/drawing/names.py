@@ -30,10 +30,15 @@ DEEPEST = 6
 def modules(scope: str) -> Path:
     """Return the modules of a scope, without numbers of nodes and what they repeat.
 
-    >>> modules("layers/layers.0/attn"), modules("n241"), modules("model/bn1/batchnorm")
-    (('layers.0', 'attn'), (), ('model', 'bn1', 'batchnorm'))
+    >>> modules("layers/layers.0/attn"), modules("blocks/3/mlp"), modules("n241")
+    (('layers.0', 'attn'), ('blocks.3', 'mlp'), ())
     """
-    parts = [part for part in scope.split("/") if part and not _COUNTER.fullmatch(part)]
+    parts: list[str] = []
+    for part in filter(None, scope.split("/")):
+        if parts and part.isdecimal():
+            parts.append(f"{parts[-1]}.{part}")
+        elif not _COUNTER.fullmatch(part):
+            parts.append(part)
     kept = [
         part
         for k, part in enumerate(parts)
@@ -86,8 +91,8 @@ def module_keys(flow: Flow) -> list[str]:
     return [key_of[path] for path in paths]
 
 
-def name_cards(flow: Flow, cards: Sequence[Card]) -> bool:
-    """Give cards the paths of modules that their names tell; returns whether they tell any."""
+def name_cards(flow: Flow, cards: Sequence[Card]) -> None:
+    """Give cards the paths of modules that their names tell, unless they tell next to nothing."""
     own = 0
     for card in cards:
         scopes = [
@@ -104,12 +109,11 @@ def name_cards(flow: Flow, cards: Sequence[Card]) -> bool:
     _drop_shared(cards)
     named = [card for card in cards if card.path]
     firsts = {card.path[0] for card in named}
-    if len(named) < len(cards) / 4 or len(firsts) < 3:
+    if len(named) < len(cards) / 4 or len(firsts) < (1 if own else 2):
         for card in cards:
             card.path = ()
-        return False
+        return
     _place_unnamed(flow, cards, by_ops)
-    return True
 
 
 def _by_weights(flow: Flow, card: Card) -> Path:
