@@ -206,8 +206,8 @@ def test_modules_that_an_exporter_tells_beside_the_names_are_blocks():
     again = gw.onnx.load(
         onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
     )
-    assert "layers/3/up/node_MatMul_3" in {node.name for node in again.nodes}
-    assert outline(of(again)) == ["0 … 8"]
+    assert "layers/layers.3/up/node_MatMul_3" in {node.name for node in again.nodes}
+    assert outline(of(again)) == ["layers.0 … layers.8"]
 
 
 def test_a_module_that_is_used_twice_and_needs_itself_stands_in_two_places():
