@@ -76,7 +76,7 @@ def module_keys(flow: Flow) -> list[str]:
     """Return, of each node, what a card may not reach across: the module that it is a part of.
 
     That is the innermost module around it that holds modules itself, or a first one of more than
-    four ops.
+    four ops. A result of the graph, whose name tells none, is part of what it reads.
     """
     paths = [modules(node.scope) for node in flow.nodes]
     holds = {path[:k] for i, path in enumerate(paths) if not flow.role[i]
@@ -88,7 +88,11 @@ def module_keys(flow: Flow) -> list[str]:
         if not inner and path and sizes[path[0]] > SMALL:
             inner = path[:1]
         key_of[path] = "/".join(inner)
-    return [key_of[path] for path in paths]
+    keys = [key_of[path] for path in paths]
+    for i, path in enumerate(paths):
+        if not path and not flow.readers[i] and len(main := flow.main_sources(i)) == 1:
+            keys[i] = keys[main[0]]
+    return keys
 
 
 def name_cards(flow: Flow, cards: Sequence[Card]) -> None:
@@ -101,6 +105,8 @@ def name_cards(flow: Flow, cards: Sequence[Card]) -> None:
             if flow.nodes[i].kind == "array" and (path := modules(flow.nodes[i].scope))
         ]
         card.path = common(scopes) or (max(scopes, key=scopes.count) if scopes else ())
+        if len(scopes) < len(card.nodes) and len(card.path) > 1:
+            card.path = card.path[:-1]  # it is more than the innermost module
         own += bool(scopes)
     by_ops = own > len(cards) / 2
     if not by_ops:
