@@ -8,6 +8,7 @@ import type { Surface } from "../../core/dom";
 
 export class Sight {
   private drawing: Drawing | undefined;
+  private kept: readonly number[] | undefined;
   private heading: { name: string; middle: boolean } | undefined;
 
   constructor(private readonly graph: GraphModel, private readonly view: Viewport, private readonly surface: Surface, private readonly moved: () => void) {}
@@ -43,6 +44,13 @@ export class Sight {
     if (place) this.view.reveal(...place, this.surface.width, this.surface.height);
   }
 
+  /** Takes the window to a place that was kept: x, y and scale; after the next drawing if that is under way. */
+  recall(place: readonly number[], soon: boolean): void {
+    if (place.length !== 3) return;
+    this.kept = place;
+    if (!soon) this.arrive();
+  }
+
   fit(): void {
     if (!this.drawing) return;
     this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, false);
@@ -59,5 +67,10 @@ export class Sight {
   private arrive(): void {
     if (this.heading) this.show(this.heading.name, this.heading.middle);
     this.heading = undefined;
+    if (!this.kept) return;
+    [this.view.x, this.view.y, this.view.scale] = this.kept;
+    this.kept = undefined;
+    this.view.untouched = false;
+    this.moved();
   }
 }
