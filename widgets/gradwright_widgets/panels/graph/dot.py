@@ -9,6 +9,7 @@ from typing import Any
 from gradwright import Graph, Node
 from gradwright.errors import GradwrightError
 
+from ...drawing.grouping import Groups, groups_of
 from ...drawing.nodes import drawn_nodes
 
 _MARKUP = re.compile(r"[^\w .,:()\[\]{}/=+*-]")
@@ -45,14 +46,14 @@ def graph_dot(graph: Graph, *, gradients: bool = False) -> str:
     """
     nodes = drawn_nodes(graph, gradients=gradients)
     lines = [f"digraph {_quoted(graph.name)} {{", "  node [fontsize=12]", "  edge [fontsize=10]"]
-    for depth, kind, what in _walked(nodes):
+    for depth, kind, what in _walked(nodes, groups_of(graph)):
         pad = "  " * depth
         if kind == "end":
             lines.append(f"{pad}}}")
         elif kind == "scope":
-            number, path = what
+            number, title = what
             lines.append(f'{pad}subgraph "cluster_{number}" {{')
-            lines.append(f"{pad}  label={_quoted(path.rpartition('/')[2])}")
+            lines.append(f"{pad}  label={_quoted(title)}")
         else:
             label = _quoted(*_rows(nodes[what]))
             lines.append(f"{pad}n{what} [label={label}, {_SHAPES[nodes[what].kind]}]")
@@ -82,14 +83,13 @@ def graph_mermaid(graph: Graph, *, gradients: bool = False) -> str:
     """
     nodes = drawn_nodes(graph, gradients=gradients)
     lines = ["flowchart TB"]
-    for depth, kind, what in _walked(nodes):
+    for depth, kind, what in _walked(nodes, groups_of(graph)):
         pad = "  " * depth
         if kind == "end":
             lines.append(f"{pad}end")
         elif kind == "scope":
-            number, path = what
-            title = _mermaid(path.rpartition("/")[2])
-            lines.append(f"{pad}subgraph s{number}[{title}]")
+            number, title = what
+            lines.append(f"{pad}subgraph s{number}[{_mermaid(title)}]")
         else:
             label = _mermaid(*_rows(nodes[what]))
             plain = nodes[what].kind == "array"
@@ -128,18 +128,25 @@ def _edges(nodes: list[Node]) -> Iterator[tuple[int, int, str]]:
                 yield source, i, str(tensor.spec)
 
 
-def _walked(nodes: list[Node]) -> Iterator[tuple[int, str, Any]]:
-    """Yield nodes by scope, each scope within the one around it: depth, what it is, and which."""
+def _walked(nodes: list[Node], groups: Groups | None) -> Iterator[tuple[int, str, Any]]:
+    """Yield nodes by scope or group, each in the one around it: depth, what it is, and which."""
     held: dict[str, list[int | str]] = {"": []}
+    around, labels = dict[str, str](), dict[str, str]()
+    for group, path in enumerate(groups.names if groups else ()):
+        assert groups is not None
+        parent = groups.parent[group]
+        around[path] = groups.names[parent] if parent >= 0 else ""
+        labels[path] = groups.title(group)
     for i, node in enumerate(nodes):
-        path, inner = node.scope, []
+        home = path = _home(node, groups)
+        inner = []
         while path not in held:
             held[path] = []
             inner.append(path)
-            path = path.rpartition("/")[0]
+            path = around.get(path, path.rpartition("/")[0])
         for scope in inner:
-            held[scope.rpartition("/")[0]].append(scope)
-        held[node.scope].append(i)
+            held[around.get(scope, scope.rpartition("/")[0])].append(scope)
+        held[home].append(i)
     cluster = {path: k for k, path in enumerate(held)}
     stack = [iter(held[""])]
     while stack:
@@ -149,10 +156,19 @@ def _walked(nodes: list[Node]) -> Iterator[tuple[int, str, Any]]:
             if stack:
                 yield len(stack), "end", None
         elif isinstance(entry, str):
-            yield len(stack), "scope", (cluster[entry], entry)
+            title = labels.get(entry, entry.rpartition("/")[2])
+            yield len(stack), "scope", (cluster[entry], title)
             stack.append(iter(held[entry]))
         else:
             yield len(stack), "node", entry
+
+
+def _home(node: Node, groups: Groups | None) -> str:
+    """Return the scope or group that a node stands in, "" at the top."""
+    if groups is None or node.derived:
+        return node.scope
+    group = groups.of(node)
+    return groups.names[group] if group >= 0 else ""
 
 
 def _rows(node: Node) -> tuple[str, ...]:

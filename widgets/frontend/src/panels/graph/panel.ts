@@ -14,7 +14,7 @@ import { factsOf, type FactStore } from "./facts";
 import { focusOf } from "./focus";
 import { mountInspector } from "./inspecting";
 import { Layouts } from "./layouts";
-import { itemAround, marksOf } from "./marks";
+import { frozenOf, itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
 import type { GraphModel } from "./model";
 import { anywhere, leaf } from "./names";
@@ -208,7 +208,7 @@ class GraphPanel {
     this.onMarks();
     this.onSelected();
     this.onColors();
-    this.sight.enter(this.drawing, before, this.drawing.rect(this.graph.itemOf(hovered || selected)), this.atFirst());
+    this.sight.enter(this.drawing, before, this.drawing.rect(this.graph.itemOf(hovered || selected)), this.atFirst(), hovered !== "");
     delete this.root.dataset.busy;
     this.root.dataset.ready = String(made.ticket);
     this.root.dataset.boxes = String(made.scene.items.length);
@@ -258,7 +258,7 @@ class GraphPanel {
     if (!drawing) return;
     const names = { current: this.text("current"), stops: this.names("stops"), blamed: this.names("blamed") };
     const marks = marksOf(this.graph, drawing.wires, drawing.isDrawn, names);
-    this.look = { ...this.look, marks, frozen: new Set(this.names("frozen").map((name) => this.graph.node(name))) };
+    this.look = { ...this.look, marks, frozen: frozenOf(this.graph, this.names("frozen")) };
     this.outline.mark(marks);
     this.writeStatus();
     this.frame.request();
