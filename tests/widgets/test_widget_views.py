@@ -108,7 +108,7 @@ def test_a_saved_page_is_whole_and_its_names_are_text(tmp_path):
 @pytest.mark.parametrize("module", sorted(path.stem for path in STATIC.glob("*.js")))
 def test_modules_are_small_and_ask_for_nothing(module):
     packed = (STATIC / f"{module}.js").read_text("utf-8")
-    assert len(packed) < 150_000
+    assert len(packed) < 180_000
     data = re.search(r'atob\("([^"]+)"\)', packed)
     source = zlib.decompress(base64.b64decode(data[1]), -15).decode()
     assert "export" in source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 _made: dict[str, tuple[int, list[weakref.ref[Any]]]] = {}
@@ -16,6 +17,35 @@ def notebook_shell() -> Any:
     return None if ipython is None else ipython.get_ipython()
 
 
+def _cell(parent: dict[str, Any]) -> str | None:
+    """Return the cell that a request to run comes from; only front ends that show cells say so."""
+    found: str | None = parent.get("metadata", {}).get("cellId")
+    return found
+
+
+def is_executed() -> bool:
+    """Tell whether a notebook is run with nobody in front of it, as nbconvert and Sphinx do."""
+    shell = notebook_shell()
+    return shell is not None and _cell(getattr(shell, "get_parent", dict)()) is None
+
+
+def after_each_cell(widget: Any, action: Callable[[Any], object]) -> None:
+    """Call ``action(widget)`` after every cell, until the widget is closed or forgotten."""
+    shell = notebook_shell()
+    if shell is None:
+        return
+    known = weakref.ref(widget)
+
+    def after_cell(*_: Any) -> None:
+        held = known()
+        if held is None or held.comm is None:
+            shell.events.unregister("post_run_cell", after_cell)
+        else:
+            action(held)
+
+    shell.events.register("post_run_cell", after_cell)
+
+
 def close_predecessors(widget: Any) -> None:
     """Close the widgets that this cell made when it ran before: its new output has replaced them.
 
@@ -23,8 +53,7 @@ def close_predecessors(widget: Any) -> None:
     """
     shell = notebook_shell()
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()
-    cell = parent.get("metadata", {}).get("cellId")
-    if cell is None:
+    if (cell := _cell(parent)) is None:
         return
     count, known = _made.get(cell, (0, []))
     if count != shell.execution_count:

@@ -4,6 +4,7 @@
 import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
 import type { Traits } from "./contract";
 import { element } from "./dom";
+import { hearLate, isDetached, kernelState } from "./host";
 import { keepFocus } from "./keep_focus";
 import type { Panel } from "./panel";
 import { styleSheet } from "./style";
@@ -14,6 +15,9 @@ const GONE =
 const BUSY =
   "The kernel is busy with a cell and cannot hear this panel; it will when the cell ends. " +
   "Training and checks that are started from a panel can always be paused and stopped.";
+const UNSURE = "The kernel does not answer. It is busy, and will hear this panel when it is free, or it has ended.";
+
+const WORDS = { busy: BUSY, gone: GONE, unknown: UNSURE };
 
 type Factory = () => Widget;
 
@@ -29,12 +33,16 @@ export function defineWidget<Shared>(panel: Panel<Shared>): { widget: Factory; o
 function factory<Shared>(panel: Panel<Shared>): Factory {
   return () => {
     let shared: Shared | undefined;
+    let still: Model | undefined; // a notebook that was made into a page: what is in its file stands for the kernel
     return {
       initialize({ model }) {
-        shared = panel.prepare(model);
+        if (isDetached(model)) still = stillModel((key) => model.get(key as keyof Traits), (model.get("_kept") ?? []) as Kept[]);
+        shared = panel.prepare(still ?? model);
+        if (!still) hearLate(model);
       },
-      render({ model, el }: RenderContext) {
-        const root = element("div", { class: "gw", "data-lm-suppress-shortcuts": "true" });
+      render({ model: given, el }: RenderContext) {
+        const model = still ?? given;
+        const root = element("div", { class: "gw", "data-gw-view": model.get("_view"), "data-lm-suppress-shortcuts": "true" });
         root.append(element("style", {}, styleSheet())); // in the view itself: the host may use a shadow root
         el.append(root);
         const cleanup = new Cleanup();
@@ -43,7 +51,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
         let doubted = false; // the host has lost or found the kernel's side of this widget, without saying which
         const onKernel = (): void => {
           const waiting = waitingRequests(model) > 0;
-          notice.textContent = !waiting ? "" : doubted ? GONE : BUSY;
+          notice.textContent = !waiting ? "" : doubted ? GONE : WORDS[kernelState(model)];
           notice.hidden = !waiting;
           doubted &&= waiting;
         };
@@ -77,32 +85,47 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
   };
 }
 
+/** What the kernel would tell a new view. */
+interface Kept {
+  content: unknown;
+  buffers: unknown[];
+}
+
 /** State of a widget in a file: traits, and the messages that a new view would get from the kernel. */
 interface Saved {
   state: Record<string, unknown>;
-  messages: { content: unknown; buffers: unknown[] }[];
+  messages: Kept[];
 }
 
 /** Shows a widget without a kernel. What is drawn can be explored; what would change the graph is left alone. */
 function openSaved(widget: Factory, el: HTMLElement, saved: Saved): void {
   const state = revive(saved.state) as Record<string, unknown>;
+  const model = stillModel((key) => state[key], saved.messages.map(({ content, buffers }) => ({ content, buffers: revive(buffers) as unknown[] })));
+  const shown = widget();
+  shown.initialize?.({ model });
+  shown.render({ model, el });
+}
+
+/** A model without a kernel: it answers with the messages that were kept, and refuses what would change anything. */
+function stillModel(kept: (key: string) => unknown, messages: readonly Kept[]): Model & { saved: true } {
+  const own = new Map<string, unknown>();
   const listeners = new Map<string, Set<(...args: unknown[]) => void>>();
   const emit = (event: string, ...args: unknown[]): void => listeners.get(event)?.forEach((callback) => callback(...args));
-  const model: Model & { saved: true } = {
+  const set = (key: string, value: unknown): void => {
+    own.set(key, value);
+    emit(`change:${key}`);
+  };
+  return {
     saved: true,
-    get: <K extends keyof Traits>(key: K) => state[key] as Traits[K],
-    set: (key, value) => {
-      state[key] = value;
-      emit(`change:${key}`);
-    },
+    get: <K extends keyof Traits>(key: K) => (own.has(key) ? own.get(key) : kept(key)) as Traits[K],
+    set,
     save_changes: () => undefined,
     send: (content) => {
       const { kind, id } = content as { kind: string; id?: number };
       queueMicrotask(() => {
-        if (kind.endsWith(".sync")) for (const m of saved.messages) emit("msg:custom", m.content, revive(m.buffers));
+        if (kind.endsWith(".sync")) for (const m of messages) emit("msg:custom", m.content, m.buffers);
         else {
-          state.message = "This is a saved view: open the notebook to change anything.";
-          emit("change:message");
+          set("message", "This is a saved view: open the notebook to change anything.");
           emit("msg:custom", { kind: "refused", id }, []);
         }
       });
@@ -114,9 +137,6 @@ function openSaved(widget: Factory, el: HTMLElement, saved: Saved): void {
     },
     off: (event, callback) => void listeners.get(event)?.delete(callback as () => void),
   };
-  const shown = widget();
-  shown.initialize?.({ model });
-  shown.render({ model, el });
 }
 
 /** Buffers are stored as `{"$bytes": base64}`. */
