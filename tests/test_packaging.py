@@ -13,8 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import gradwright
 import hatch_build
-from hatch_build import BUNDLES, FRONTEND, NODE_WHEEL, STAMP, MakeHook
+from hatch_build import BUNDLES, EXTENSION, FRONTEND, NODE_WHEEL, STAMP, MakeHook
 
 ROOT = Path(__file__).parent.parent
 
@@ -45,6 +46,10 @@ def source_tree(built: Path) -> Path:
     return next(built.glob("gradwright-*/pyproject.toml")).parent
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 def bundles() -> set[str]:
     return {path.name for path in (ROOT / BUNDLES).glob("*.js")}
 
@@ -73,11 +78,32 @@ def test_wheel_holds_the_bundles(wheel: zipfile.ZipFile) -> None:
         assert wheel.getinfo(f"gradwright_widgets/static/{name}").file_size > 0
 
 
+SHARED = "share/jupyter/labextensions/gradwright/"
+"""Where JupyterLab and Notebook look for extensions below the prefix of an environment."""
+
+
+def test_wheel_holds_the_extension_where_jupyterlab_looks(wheel: zipfile.ZipFile) -> None:
+    data = {
+        name.split(".data/data/")[1]: wheel.read(name)
+        for name in wheel.namelist()
+        if ".data/data/" in name
+    }
+    package = json.loads(data[f"{SHARED}package.json"])
+    assert package["name"] == "gradwright" and package["version"] == gradwright.__version__
+    assert f"{SHARED}{package['jupyterlab']['_build']['load']}" in data
+    # `jupyter labextension list` holds these against the versions of the JupyterLab that is there.
+    assert all(range.startswith("^") for range in package["dependencies"].values())
+    install = json.loads(data[f"{SHARED}install.json"])
+    assert install["packageName"] == "gradwright" and "pip" in install["uninstallInstructions"]
+    assert not [name for name in data if name.endswith((".ts", ".map"))]
+
+
 def test_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
     packages = {"gradwright", "gradwright_widgets", "gradwright_kernels"}
     for name in wheel.namelist():
         folder = name.split("/")[0]
-        assert folder in packages or folder.endswith(".dist-info"), name
+        assert folder in packages or folder.endswith((".dist-info", ".data")), name
+        assert "gradwright_widgets/labextension" not in name, "it is in the wheel once"
         assert "node_modules" not in name and not name.endswith((".ts", ".map", ".ipynb")), name
 
 
@@ -89,6 +115,7 @@ def test_wheel_announces_the_kernels(wheel: zipfile.ZipFile) -> None:
 
 def test_wheel_from_sdist_needs_no_node(source_tree: Path) -> None:
     assert {path.name for path in (source_tree / BUNDLES).glob("*.js")} == bundles()
+    assert files(source_tree / EXTENSION.parent) == files(ROOT / EXTENSION.parent)
     assert (source_tree / "binder/requirements.txt").is_file()
     # What the hook hashes in the checkout is exactly what the sdist carries.
     assert hatch_build.sources_hash(source_tree) == hatch_build.sources_hash(ROOT)
@@ -108,17 +135,17 @@ def test_lock_file_names_no_registry() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Lay out a project whose `npm` writes one bundle and notes how it was called."""
+    """Lay out a project whose `npm` writes a bundle and an extension, and notes its calls."""
     (tmp_path / FRONTEND / "src").mkdir(parents=True)
     (tmp_path / FRONTEND / "package.json").write_text("{}")
     (tmp_path / FRONTEND / "src/panel.ts").write_text("export default {}")
     (tmp_path / BUNDLES).mkdir(parents=True)
+    (tmp_path / EXTENSION).parent.mkdir()
     tools = tmp_path / "bin"
     tools.mkdir()
-    program(tools / "node", "echo v20.1.0")
-    program(
-        tools / "npm", f'echo "$@" >> "{tmp_path}/calls"; echo x > "{tmp_path / BUNDLES}/panel.js"'
-    )
+    program(tools / "node", "echo v20.19.0")
+    made = f'echo x > "{tmp_path / BUNDLES}/panel.js"; echo x > "{tmp_path / EXTENSION}"'
+    program(tools / "npm", f'echo "$@" >> "{tmp_path}/calls"; {made}')
     monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
     return tmp_path
 
@@ -155,6 +182,13 @@ def test_hook_builds_again_when_a_source_changed(project: Path) -> None:
     assert calls(project) == ["ci", "run build"] * 2
 
 
+def test_hook_builds_again_where_the_extension_is_missing(project: Path) -> None:
+    hook(project).initialize("standard", {})
+    (project / EXTENSION).unlink()
+    hook(project).initialize("editable", {})
+    assert calls(project) == ["ci", "run build"] * 2
+
+
 def test_hook_ignores_what_npm_leaves_behind(project: Path) -> None:
     hook(project).initialize("standard", {})
     (project / FRONTEND / "node_modules/esbuild").mkdir(parents=True)
@@ -180,16 +214,16 @@ def test_a_failed_npm_is_explained_and_leaves_no_stamp(project: Path, step: str)
 
 def test_node_comes_as_a_wheel_where_the_machine_has_none(project: Path) -> None:
     assert hook(project).dependencies() == []
-    program(project / "bin/node", "echo v16.20.2")
+    program(project / "bin/node", "echo v20.18.3")
     assert hook(project).dependencies() == [NODE_WHEEL]
     program(project / "bin/node", "echo v22.0.0")
     hook(project).initialize("standard", {})
-    program(project / "bin/node", "echo v16.20.2")
+    program(project / "bin/node", "echo v20.18.3")
     assert hook(project).dependencies() == [], "nothing to build, so no Node is asked for"
 
 
 def test_no_node_at_all_is_explained(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hatch_build, "machine_npm", list)
     monkeypatch.setattr(hatch_build, "wheel_npm", list)
-    with pytest.raises(SystemExit, match="no npm with Node >= 20"):
+    with pytest.raises(SystemExit, match=r"no npm with Node >= 20\.19"):
         hook(project).initialize("standard", {})

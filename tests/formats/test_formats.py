@@ -51,7 +51,7 @@ def test_headers_say_what_a_full_read_gives(made, name):
         if not tensor.form:
             assert fetched(path, tensor).tobytes() == read[key].tobytes(), key
     forms = {tensor.form for tensor in found.values()}
-    assert forms == {"onnx": {"", "varints", "text", "packed"}, "gw": {"", "text"}}.get(name, {""})
+    assert forms == {"onnx": {"", "varints", "text", "packed"}, "gw": {"", "texts"}}.get(name, {""})
 
 
 def fetched(path: Path, tensor: TensorRange) -> np.ndarray:

@@ -7,7 +7,8 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, Workbench
-from gradwright_widgets.panels.graph.spec import differentiated, graph_spec
+from gradwright_widgets.drawing.nodes import differentiated
+from gradwright_widgets.drawing.spec import graph_spec
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 
 import gradwright as gw
 from gradwright_widgets import Workbench
-from gradwright_widgets.host.wire import storable
+from gradwright_widgets.drawing.buffers import storable
 
 
 def network(name="hidden"):

@@ -1,14 +1,17 @@
 """The arrows of the front end, read off every import of its TypeScript.
 
-1. ``core <- panels <- widgets``: `core` knows no panel, a panel knows no widget, and a widget is
-   the entry of a bundle, which nothing imports.
+1. ``core <- panels <- widgets, lab``: `core` knows no panel, a panel knows no widget, a widget is
+   the entry of a bundle, which nothing imports, and `lab` is the extension of JupyterLab, which no
+   other room knows.
 2. A panel imports `core`, its own folder, and the panels that `SHOWS` says it shows.
 3. No file is part of a circle; imports of types count as much as others.
+4. Packages are imported in `lab` alone, and not by its `viewer`, which shows files wherever it is.
 """
 
 from __future__ import annotations
 
 import graphlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +21,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "widgets/frontend/src"
 SHOWS = {"training": {"plot"}, "runs": {"plot", "parameters"}}
 """Panel -> panels that it has inside of it, or whose parts it uses."""
-IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(?:worker:)?(\.[^"]+)"', re.MULTILINE)
+IMPORT = re.compile(
+    r'(?:^(?:import|export)\b[^;"]*|\bimport\()"(?:worker:)?(\.[^"]+)"', re.MULTILINE
+)
+PACKAGE = re.compile(r'\b(?:from |import\()"([@a-z][^":]*)"')
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -26,7 +32,7 @@ def imports(path: Path) -> Iterator[str]:
     for found in IMPORT.findall(path.read_text("utf-8")):
         target = (path.parent / found).resolve()
         declared = target.with_suffix(".d.ts").is_file()
-        if target.suffix != ".css" and not declared:
+        if target.suffix not in {".css", ".ipynb"} and not declared:
             yield target.relative_to(SOURCE).as_posix().removesuffix(".ts")
 
 
@@ -46,14 +52,16 @@ def allowed(here: str, there: str) -> bool:
     room, _, rest = here.partition("/")
     if there.startswith("core/"):
         return True
+    if room == "lab" and there.startswith("lab/"):
+        return True
     if not there.startswith("panels/") or room == "core":
         return False
     panel, other = rest.partition("/")[0], there.split("/")[1]
-    return room == "widgets" or other == panel or other in SHOWS.get(panel, ())
+    return room in {"widgets", "lab"} or other == panel or other in SHOWS.get(panel, ())
 
 
 def test_every_file_stands_in_a_room() -> None:
-    assert {name.partition("/")[0] for name in FILES} == {"core", "panels", "widgets"}
+    assert {name.partition("/")[0] for name in FILES} == {"core", "panels", "widgets", "lab"}
     assert len(FILES) > 100
 
 
@@ -64,7 +72,16 @@ def test_imports_point_downwards() -> None:
         for there in found
         if not allowed(here, there)
     ]
-    assert not wrong, "core <- panels <- widgets:\n" + "\n".join(wrong)
+    assert not wrong, "core <- panels <- widgets, lab:\n" + "\n".join(wrong)
+
+
+def test_packages_are_imported_in_the_extension_alone() -> None:
+    found = {name: PACKAGE.findall((SOURCE / f"{name}.ts").read_text("utf-8")) for name in FILES}
+    users = {name for name, packages in found.items() if packages}
+    assert users, "the extension is made of JupyterLab's packages"
+    assert not [n for n in users if not n.startswith("lab/") or n.startswith("lab/viewer/")]
+    declared = json.loads((SOURCE.parent / "package.json").read_text("utf-8"))["dependencies"]
+    assert {package for name in users for package in found[name]} <= {*declared}
 
 
 def test_imports_lead_to_files() -> None:
@@ -98,6 +115,9 @@ def test_every_panel_that_is_shown_is_used() -> None:
         ("panels/graph/panel", "widgets/graph_view", False),
         ("widgets/workbench", "panels/graph/panel", True),
         ("widgets/workbench", "widgets/graph_view", False),
+        ("lab/viewer/drawing", "panels/graph/panel", True),
+        ("lab/viewer/drawing", "widgets/graph_view", False),
+        ("panels/graph/panel", "lab/viewer/viewer", False),
     ],
 )
 def test_the_rule_itself(here: str, there: str, right: bool) -> None:

@@ -17,8 +17,8 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
+from gradwright_widgets.drawing.spec import category, graph_spec
 from gradwright_widgets.host.base import STATIC
-from gradwright_widgets.panels.graph.spec import category, graph_spec
 from tests.support.panels import EVIL
 from tests.widgets import digit_widgets
 

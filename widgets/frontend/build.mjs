@@ -1,9 +1,12 @@
-// Bundles one packed ES module per widget into the Python package; `--tests` bundles the tests for Node instead.
+// Bundles the sources twice into the Python package: as one packed ES module per widget, and as the extension of
+// JupyterLab. `--tests` bundles the tests for Node instead.
 //
 // Style sheets are inlined as text. A worker is imported as `worker:PATH`: it is bundled on its own and
 // arrives as source text, so that it can be started from a Blob URL wherever the widget happens to run.
 import { build, transform } from "esbuild";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { deflateRawSync } from "node:zlib";
@@ -72,7 +75,9 @@ const entry = {
   },
 };
 
-if (process.argv.includes("--tests")) {
+const kB = (bytes) => `${(bytes / 1000).toFixed(1)} kB`;
+
+async function tests() {
   rmSync(join(here, "build/tests"), { recursive: true, force: true });
   await build({
     ...common,
@@ -82,7 +87,9 @@ if (process.argv.includes("--tests")) {
     platform: "node",
     plugins: [workerSource, styleSheet],
   });
-} else {
+}
+
+async function widgets() {
   const outdir = resolve(here, "../gradwright_widgets/static");
   mkdirSync(outdir, { recursive: true });
   const names = readdirSync(join(here, "src/widgets")).filter((f) => f.endsWith(".ts")).map((f) => f.slice(0, -3));
@@ -98,7 +105,48 @@ if (process.argv.includes("--tests")) {
   for (const { path, contents } of outputFiles) {
     const text = packed(contents);
     writeFileSync(path, text);
-    console.log(`${basename(path)} ${(text.length / 1000).toFixed(1)} kB, unpacked ${(contents.length / 1000).toFixed(1)} kB`);
+    console.log(`${basename(path)} ${kB(text.length)}, unpacked ${kB(contents.length)}`);
     if (text.length > LIMIT) throw new Error(`${path} has ${text.length} bytes; a widget module may have ${LIMIT}`);
   }
+}
+
+/**
+ * The extension: esbuild makes modules of our sources, with what is loaded only when a document opens in chunks of its own,
+ * and Jupyter's builder makes of them what JupyterLab loads. The builder is told of the packages that we name, at the oldest
+ * version that we take: with its own table of versions an older JupyterLab would be warned of each.
+ */
+async function labextension() {
+  const outdir = join(here, "build/lab");
+  rmSync(outdir, { recursive: true, force: true });
+  await build({
+    ...common,
+    entryPoints: ["src/lab/index.ts"],
+    outdir,
+    splitting: true,
+    external: ["@jupyterlab/*", "@lumino/*"],
+    loader: { ".ipynb": "json" }, // the tour
+    plugins: [workerSource, styleSheet],
+  });
+  const find = createRequire(import.meta.url).resolve;
+  const { dependencies } = JSON.parse(readFileSync(join(here, "package.json"), "utf8"));
+  const { jupyterlab } = JSON.parse(readFileSync(find("@jupyterlab/core-meta/core.package.json"), "utf8"));
+  const core = join(here, "build/core.package.json");
+  writeFileSync(core, JSON.stringify({ dependencies, jupyterlab: { singletonPackages: jupyterlab.singletonPackages.filter((name) => name in dependencies) } }));
+  const builder = find("@jupyter/builder/lib/build-labextension.js");
+  const said = execFileSync(process.execPath, [builder, "--core-package-file", core, here], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  if (/\b(warning|error)\b/i.test(said)) console.warn(said);
+  const made = resolve(here, "../gradwright_widgets/labextension");
+  // We are compiled against the oldest JupyterLab that we take, and run in all that come after it: `labextension list` looks here.
+  const told = JSON.parse(readFileSync(join(made, "package.json"), "utf8"));
+  for (const [name, range] of Object.entries(told.dependencies)) told.dependencies[name] = range.replace("~", "^");
+  writeFileSync(join(made, "package.json"), JSON.stringify(told, null, 2));
+  for (const file of readdirSync(join(made, "static")).filter((name) => name.endsWith(".js")).sort()) {
+    console.log(`labextension/${file} ${kB(readFileSync(join(made, "static", file)).length)}`);
+  }
+}
+
+if (process.argv.includes("--tests")) await tests();
+else {
+  await widgets();
+  await labextension();
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .bridge import hook
+
 if TYPE_CHECKING:
     from .panels.check.panel import GradCheckPanel as GradCheckPanel
     from .panels.compare.panel import RuntimeComparison as RuntimeComparison
@@ -46,3 +48,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_ROOMS})
+
+
+hook.install()  # where a kernel runs, its side panel hears of what is alive

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import CodeType, FrameType
-from typing import Self
+from typing import Any, Self
 
 Site = tuple[CodeType, int]
 """Where the user asked for something: code object and line number, formatted only when shown."""
@@ -80,6 +80,11 @@ class GradwrightError(Exception):
     ``infer`` need not know its own name.
     """
 
+    node: Any = None
+    """The ``Node`` at fault, as the user has written it, where there is one; an error while it was
+    built leaves it out of the graph, but it knows its inputs. Copies in other processes have none.
+    """
+
     def __init__(
         self,
         problem: str,
@@ -95,6 +100,14 @@ class GradwrightError(Exception):
         self.place, self.part = "", ""
         """The address of the node in ``where``, and which turn or branch of the next one it is in.
         """
+
+    def __reduce__(self) -> Any:
+        return type(self), self.args, {**vars(self), "node": None}
+
+    def of(self, node: Any) -> Self:
+        """Say which node it is about, for who draws it; of nodes in each other, the outermost."""
+        self.node = node
+        return self
 
     def met_at(self, op: str, place: str, line: str = "") -> Self:
         """Say at which node it came up, by its op, its address and the user's line."""

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { int32 } from "../src/core/buffers";
 import { describe, itemSize } from "../src/panels/graph/describe";
 import { Drawing } from "../src/panels/graph/drawing";
-import { LayoutEngine } from "../src/panels/graph/engine";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
 import { find } from "../src/panels/graph/finder";
 import { spliced, type Insides, type InsideSpec } from "../src/panels/graph/insides";
 import { itemAround, marksOf } from "../src/panels/graph/marks";
@@ -69,7 +69,7 @@ const INSIDES: Insides = {
 const ALL = ["body", "body/loop::", "body/loop::cell", "body/loop::cell/norm::", "choose::", "choose:then:", "choose:else:"];
 
 const opened = (spec: GraphSpec = specOf(OUTER), insides = INSIDES): GraphModel => new GraphModel(spliced(spec, insides));
-const sceneOf = (model: GraphModel, open: string[]): Scene => new LayoutEngine(model).layout(open.map((path) => model.scope(path)));
+const sceneOf = (model: GraphModel, open: string[]): Scene => new LayoutEngine(model, ONE_COLUMN).layout(open.map((path) => model.scope(path)));
 const drawn = (model: GraphModel, { items }: Scene): string[] => [...items].map((item) => (model.isOpened(item) ? "= " : "") + model.itemName(item));
 const rectOf = (scene: Scene, item: number): number[] => [...scene.rects.subarray(4 * scene.items.indexOf(item), 4 * scene.items.indexOf(item) + 4)];
 

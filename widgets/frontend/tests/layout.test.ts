@@ -1,7 +1,8 @@
 // What every drawing must satisfy, whatever the graph: nothing overlaps, every line arrives, nothing jumps.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { LayoutEngine } from "../src/panels/graph/engine";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
+import { openAtFirst } from "../src/panels/graph/first";
 import { GraphModel } from "../src/panels/graph/model";
 import { hit, linesOf, placesOf, PIECE, PieceFlag, type Scene } from "../src/panels/graph/scene";
 import { classifier, specOf, tangle, transformer, type Plain } from "./support/graphs";
@@ -80,7 +81,7 @@ test("the same graph is drawn the same, whatever was open before", () => {
 
 test("opening a scope keeps the order of everything else", () => {
   const model = build(transformer(120));
-  const engine = new LayoutEngine(model);
+  const engine = new LayoutEngine(model, ONE_COLUMN);
   const before = engine.layout([1]);
   const after = engine.layout([1, 2]);
   const known = placesOf(after);
@@ -200,10 +201,10 @@ test("one source with thousands of consumers keeps its lines few", () => {
 
 test("a large graph starts as a readable overview", () => {
   const model = build(transformer(2000));
-  const open = model.openAtFirst(40);
+  const open = openAtFirst(model, 40);
   const scene = new LayoutEngine(model).layout(open);
   assert(scene.items.length - scene.frameCount <= Math.max(40, model.children(0).length));
-  assert.deepEqual(build(classifier()).openAtFirst().length, 1);
+  assert.deepEqual(openAtFirst(build(classifier())).length, 1);
 });
 
 test("names are looked up as they are, whatever they contain", () => {

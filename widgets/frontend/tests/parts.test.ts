@@ -1,8 +1,9 @@
 // The small parts: axes, curves, SVG text, words.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describe, shortShape } from "../src/panels/graph/describe";
-import { LayoutEngine } from "../src/panels/graph/engine";
+import { describe } from "../src/panels/graph/describe";
+import { shortShape } from "../src/panels/graph/sizes";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
 import { GraphModel } from "../src/panels/graph/model";
 import { Painter } from "../src/panels/graph/paint";
 import { fitText, SvgPen } from "../src/panels/graph/pen";
@@ -102,7 +103,7 @@ test("SVG holds every name as text and nothing else of it", () => {
 
 test("only what is on the screen is drawn", () => {
   const model = new GraphModel(specOf(Array.from({ length: 500 }, (_, i) => ({ name: `n${i}`, inputs: i ? [`n${i - 1}`] : [] }))));
-  const painter = new Painter(model, new LayoutEngine(model).layout([]));
+  const painter = new Painter(model, new LayoutEngine(model, ONE_COLUMN).layout([]));
   const pen = new SvgPen("sans-serif");
   const look = { theme: THEME, selected: -1, hovered: -1, lit: new Set<number>(), frozen: new Set<number>() };
   painter.paint(pen, { x: 0, y: 0, width: 400, height: 300, scale: 1 }, look);
@@ -112,12 +113,12 @@ test("only what is on the screen is drawn", () => {
 
 test("zooming keeps the point under the pointer", () => {
   const view = new Viewport();
-  view.fit({ width: 400, height: 300 }, 800, 600, true);
+  view.fit({ width: 400, height: 300, anchor: [200, 0] }, 800, 600, true);
   const before = view.toPlane(123, 77);
   view.zoom(1.7, 123, 77);
   const after = view.toPlane(123, 77);
   assert(Math.hypot(after[0] - before[0], after[1] - before[1]) < 1e-9);
-  view.fit({ width: 400, height: 90_000 }, 800, 600, true);
+  view.fit({ width: 400, height: 90_000, anchor: [200, 0] }, 800, 600, true);
   assert(view.scale >= 0.7 && Math.abs(view.toPlane(0, 0)[1]) < 100, "a tall drawing starts readable at its top");
 });
 

@@ -21,10 +21,11 @@ from gradwright import __version__
 from gradwright.errors import GradwrightError
 from gradwright.files.whole import write_text
 
+from ..drawing.buffers import storable
 from .cells import after_each_cell, close_predecessors, is_executed
 from .outbox import Outbox
 from .pace import MESSAGES_PER_SECOND, Pace
-from .wire import Message, storable
+from .wire import Message
 from .work import Work
 
 STATIC = Path(__file__).parents[1] / "static"

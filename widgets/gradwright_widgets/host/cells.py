@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+_apart = threading.local()
 _made: dict[str, tuple[int, list[weakref.ref[Any]]]] = {}
 """Cell -> the execution in which it last made widgets, and these."""
 
@@ -46,11 +49,23 @@ def after_each_cell(widget: Any, action: Callable[[Any], object]) -> None:
     shell.events.register("post_run_cell", after_cell)
 
 
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Have widgets that this thread makes in the block belong to no cell, whatever runs."""
+    _apart.on = True
+    try:
+        yield
+    finally:
+        _apart.on = False
+
+
 def close_predecessors(widget: Any) -> None:
     """Close the widgets that this cell made when it ran before: its new output has replaced them.
 
     Without this they would go on following their graph and trainer, unseen.
     """
+    if getattr(_apart, "on", False):
+        return
     shell = notebook_shell()
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()
     if (cell := _cell(parent)) is None:

@@ -13,8 +13,9 @@ from gradwright.errors import GraphError, TrainingError
 from gradwright.graph import Values
 from gradwright.train import Trainer
 
+from ..drawing.grouping import scope_paths
 from .cells import after_each_cell
-from .facts import frozen, scopes, shape_text
+from .facts import frozen, shape_text
 from .insides import is_inside, node_at
 from .pace import CommandQueue
 from .part import Part, checks, handles, shared, watches
@@ -225,7 +226,7 @@ class GraphDesk(Desk):
             return name
         node, scope = self._graph.get(name), name.removesuffix("/")
         known = node is not None and node.node.name == name
-        if name and not known and scope not in scopes(self._graph):
+        if name and not known and scope not in scope_paths(self._graph):
             raise GraphError(
                 f"nothing is called {name!r} in graph {self._graph.name!r}",
                 hint="a node's name, or a scope's with a slash behind it",

@@ -1,4 +1,4 @@
-"""What several panels say of a graph: what is drawn, whose gradient a node is, what is trained."""
+"""What several panels say of a graph: what is trained, and shapes as text."""
 
 from __future__ import annotations
 
@@ -7,31 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwright import Graph, Node, Tensor
+from gradwright import Graph, Tensor
 from gradwright.errors import GradwrightError
-from gradwright.graph import Rng, ancestors
+from gradwright.graph import ancestors
 from gradwright.spec import is_floating
-
-
-def drawn_nodes(graph: Graph, *, gradients: bool = False) -> list[Node]:
-    """Return the nodes that are drawn: all but the random key, which nobody declared."""
-    nodes = graph.all_nodes if gradients else graph.nodes
-    return [node for node in nodes if not isinstance(node.op, Rng)]
-
-
-def differentiated(node: Node) -> Node | None:
-    """Return the node whose gradient a node belongs to.
-
-    A node of an optimizer belongs to a parameter, too, but to its update.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x = g.placeholder("x", ())
-    >>> dx, = gw.gradients(gw.exp(x), [x])
-    >>> differentiated(dx.node).name, differentiated(x.node)
-    ('exp', None)
-    """
-    return node.origin if node.name.startswith("grad/") else None
 
 
 def parameters(graph: Graph, trainer: Any = None) -> list[dict[str, Any]]:
@@ -85,14 +64,3 @@ def shape_text(shape: Iterable[object]) -> str:
     ('64 × 10', 'scalar')
     """
     return " × ".join(map(str, shape)) or "scalar"
-
-
-def scopes(graph: Graph) -> set[str]:
-    """Return the paths of all scopes, those of the derived layer included."""
-    found: set[str] = set()
-    for node in graph.all_nodes:
-        path = node.scope
-        while path and path not in found:
-            found.add(path)
-            path = path.rpartition("/")[0]
-    return found

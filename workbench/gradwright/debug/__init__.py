@@ -6,8 +6,10 @@ from .check.gradient_check import gradient_check
 from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
 from .digits import NodeDigits, PrecisionReport, precision
+from .flops import flops
 from .flow.explain import explain_gradient
 from .flow.explanation import Cause, Explanation, Step
+from .flow.norms import gradient_norms
 from .flow.opening import Turns
 from .live.points import Alarm, Point
 from .stepping.breakpoints import Breakpoint
@@ -37,7 +39,9 @@ __all__ = [
     "Stop",
     "Turns",
     "explain_gradient",
+    "flops",
     "gradient_check",
+    "gradient_norms",
     "loss_curve",
     "precision",
 ]

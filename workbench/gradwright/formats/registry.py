@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArchiveError
+from ..graph import Graph
 from ..shared import first_use
 from ..spec import TensorSpec
 from .memory import Memory
@@ -62,13 +63,25 @@ class TensorRange:
 
 
 @dataclass(frozen=True)
+class Outline:
+    """The graph of a file without its arrays, to be drawn: constants and variables lack values.
+
+    ``notes`` say what the graph does not tell.
+    """
+
+    graph: Graph
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Format:
     """A kind of file, and how it is read.
 
     ``recognise`` looks at content alone; None is "may be", such as for a file that is cut off, and
     leaves it to the suffix. ``inspect`` and ``tensors`` read headers and no array; both raise
     ArchiveError for what is damaged or lies. ``use`` is what a user calls to read such a file.
-    ``memory`` returns what a graph in it would take at certain sizes.
+    ``memory`` returns what a graph in it would take at certain sizes, ``outline`` the graph, of
+    headers alone, too.
     """
 
     name: str
@@ -79,6 +92,7 @@ class Format:
     tensors: Callable[[Source], Mapping[str, TensorRange]]
     use: str
     memory: Callable[[Source, ModelInfo, Mapping[str, int]], Memory] | None = None
+    outline: Callable[[Source], Outline] | None = None
 
 
 def known() -> Iterator[Format]:

@@ -18,6 +18,7 @@ from ..errors import (
     LoweringError,
     ShapeError,
     raised_at,
+    user_site,
 )
 from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name, kind, promote
@@ -169,7 +170,7 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
     A node that the user did not write leaves the place to the one it is part of.
     """
     if error.where:
-        return error.inside(node.name)
+        return (error if node.site is None else error.of(node)).inside(node.name)
     if node.site is None:
         error.facts.append(f"inside, at {node!r}" if node.outputs else f"inside, at {node.op!r}")
         return error
@@ -181,7 +182,7 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
     own = node.op.attributes()
     if own:
         error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
-    return error.met_at(node.op.name, node.name, node.where)
+    return error.of(node).met_at(node.op.name, node.name, node.where)
 
 
 def failed(
@@ -228,7 +229,21 @@ def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
     for x in inputs:
         if hasattr(type(x), "__op__"):
             return x.__op__(op, inputs, name)
-    return owner_of(op.name, inputs).add(op, inputs, name)
+    try:
+        return owner_of(op.name, inputs).add(op, inputs, name)
+    except GradwrightError as error:
+        if error.node is None:  # refused before there was a node
+            error.node = _refused(op, inputs, name)
+        raise
+
+
+def _refused(op: Op, inputs: Sequence[Any], name: str | None) -> Node | None:
+    """Return the node that a call would have become; None where no graph is meant."""
+    tensors = [x if isinstance(x, Tensor) else None for x in inputs]
+    graph = next((t.graph for t in tensors if t is not None), active_graph())
+    if graph is None:
+        return None
+    return Node(graph, name or op.title, op, tuple(tensors), -1, user_site())
 
 
 def owner_of(what: str, inputs: Sequence[Any]) -> Graph:

@@ -292,6 +292,8 @@ def run_node(
         ys = run_forward(op, xs, training=training)
         check_shapes(ys, [t.spec for t in node.outputs])
     except GradwrightError as error:
+        if node.site is not None:
+            error.of(node)
         if error.where:
             error.inside(node.name)
         elif node.site is not None:
@@ -301,7 +303,7 @@ def run_node(
         if node.site is None:
             raise
         specs = [None if x is None else spec_of(x) for x in xs]
-        raise failed(error, node, op, specs, node.name) from error
+        raise failed(error, node, op, specs, node.name).of(node) from error
     return ys
 
 

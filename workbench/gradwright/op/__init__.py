@@ -18,7 +18,7 @@ from .declare import (
     attr,
 )
 from .dependence import AFFINE, ELEMENT, LINEAR, OPAQUE, ROWS, Claims, Dependence
-from .facts import Autocast, Family
+from .facts import Autocast, Family, elements, multiplied, of_product
 from .op import Op
 from .registry import OPS, find_op, maker, redefinitions, register, registry_revision
 
@@ -45,9 +45,12 @@ __all__ = [
     "WeightSite",
     "Zero",
     "attr",
+    "elements",
     "find_op",
     "infer_specs",
     "maker",
+    "multiplied",
+    "of_product",
     "redefinitions",
     "register",
     "registry_revision",

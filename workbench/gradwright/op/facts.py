@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -69,3 +71,34 @@ class OfFamily:
 
     def __get__(self, op: Any, cls: Any) -> Any:
         return getattr(cls.family, self.name)
+
+
+def elements(*specs: Any) -> Any:
+    """Return how many elements tensors of these specs have; texts, sequences and None have none.
+
+    >>> from gradwright.spec import Dim, TensorSpec
+    >>> elements(TensorSpec((Dim.symbol("B"), 4)), TensorSpec((2, 3)), None)
+    4*B + 6
+    """
+    shapes = (getattr(spec, "shape", None) for spec in specs)
+    return sum(math.prod(shape) for shape in shapes if shape is not None)
+
+
+def multiplied(y: Any, inner: Any) -> Any:
+    """Return the arithmetic of products whose elements are sums of ``inner`` terms each."""
+    return 2 * elements(y) * inner
+
+
+def of_product(op: Any, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """Return the arithmetic of a product of matrices; the last axis of the first is summed over."""
+    return multiplied(outs[0], ins[0].shape[-1])
+
+
+def arithmetic(drawing: str, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """Return what an op of a group of drawings takes that says nothing else: one per element.
+
+    Reductions are counted by what they read; what moves elements takes none.
+    """
+    if drawing == "shape":
+        return 0
+    return elements(*ins[:1]) if drawing == "reduce" else elements(*outs)

@@ -39,7 +39,7 @@ from .declare import (
     written,
 )
 from .dependence import OPAQUE, Claims, Dependence, settled
-from .facts import Autocast, Family, OfFamily
+from .facts import Autocast, Family, OfFamily, arithmetic
 from .registry import OPS, enter
 
 Array = np.ndarray[Any, Any]
@@ -286,6 +286,13 @@ class Op(Frozen):
     def divisor(self, *xs: Any) -> Any:
         """Return what a mean divides by, a scalar built of its inputs; None for what is no mean."""
         return None
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        """Return how many sums, products and other functions of numbers it takes, from specs.
+
+        Of a composite, and of control flow, what it stands for is counted instead.
+        """
+        return arithmetic(self.drawing, ins, outs)
 
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
         """Return the input that is the (only) output unchanged on these concrete specs, if any."""

@@ -45,19 +45,20 @@ def _inferred(
             continue
         known = t.spec.of_rank(spec.rank)
         if spec.dtype != known.dtype or spec.rank != known.rank:
-            raise DTypeError(
+            wrong: GradwrightError = DTypeError(
                 f"{t.name!r} is {spec}, not {t.spec}",
                 need="what the graph was built for",
                 hint=f"{op.name} is defined otherwise now: build the graph again"
                 if type(op) is not type(node.op)
                 else "state the axes, or sizes in the place of symbols, that the rank depends on",
-            ).met_at(node.op.name, node.name, node.where or "no line")
+            )
+            raise wrong.of(node).met_at(node.op.name, node.name, node.where or "no line")
         for axis, (stated, size) in enumerate(zip(known.shape, spec.shape, strict=True)):
             expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
             if stated == 1 and size == 0:  # the first element of an axis that has none
                 continue
             if isinstance(size, int) and isinstance(expected, int) and size != expected:
-                raise ShapeError(
+                wrong = ShapeError(
                     f"{t.name!r} has size {size} on axis {axis}, not {stated} = {expected}",
                     facts=[
                         f"{i.name!r} : {s}"
@@ -65,7 +66,8 @@ def _inferred(
                         if i is not None
                     ],
                     need="the sizes that the graph was built for",
-                ).met_at(node.op.name, node.name, node.where or "no line")
+                )
+                raise wrong.of(node).met_at(node.op.name, node.name, node.where or "no line")
             if isinstance(size, int) and isinstance(expected, Dim):
                 sizes.update(expected.solve(size))
     return outs

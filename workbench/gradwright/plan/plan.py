@@ -314,7 +314,8 @@ class Plan:
         if t in known:
             return
         if node.kind == "placeholder":
-            raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
+            error = FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
+            raise error.of(node)
         known[t] = t.spec
         if isinstance(node.op, Constant):
             program.numbers[t] = program.constant(node.graph.values.array(node.name))

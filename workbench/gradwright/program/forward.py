@@ -41,6 +41,8 @@ def explained(error: Exception, program: Program, step: int) -> Exception:
         return error
     instr = program.instrs[step]
     if isinstance(error, GradwrightError):
+        if instr.origin.site is not None:
+            error.of(instr.origin)
         if error.where:
             return error.inside(instr.path)
         return error.met_at(instr.op.name, instr.path, instr.origin.where)

@@ -12,7 +12,7 @@ from ..errors import ArchiveError
 from ..formats.archive import format as archive
 from ..formats.checked import MAX_JSON
 from ..formats.memory import Memory
-from ..formats.registry import Format, Range, TensorRange
+from ..formats.registry import Format, Outline, Range, TensorRange
 from ..formats.report import ModelInfo
 from ..formats.source import Source, exactly, naming
 from ..train.checkpoints import format as checkpoint
@@ -66,10 +66,19 @@ def inspect(source: Source) -> ModelInfo:
 
 def memory(source: Source, info: ModelInfo, sizes: Mapping[str, int]) -> Memory:
     """Return what the graph of the latest checkpoint would take."""
+    return archive.memory(_checkpoint(source), info, sizes)
+
+
+def outline(source: Source) -> Outline:
+    """Return the graph of the latest checkpoint."""
+    return archive.outline(_checkpoint(source))
+
+
+def _checkpoint(source: Source) -> Source:
     latest = _latest(source)
     if latest is None:
         raise ArchiveError("the run has no checkpoint yet", where=source.name)
-    return archive.memory(latest, info, sizes)
+    return latest
 
 
 def tensors(source: Source) -> Mapping[str, TensorRange]:
@@ -98,5 +107,6 @@ FORMAT = Format(
     inspect=inspect,
     tensors=tensors,
     memory=memory,
+    outline=outline,
     use="gw.train.RunFolder(path), gw.resume(trainer, path)",
 )

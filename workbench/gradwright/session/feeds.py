@@ -17,6 +17,13 @@ Array = np.ndarray[Any, Any]
 
 def as_feed(t: Tensor, value: Any) -> Array:
     """Return a fed value as an array of the tensor's dtype, checked against its shape."""
+    try:
+        return _fitted(t, value)
+    except GradwrightError as error:
+        raise error.of(t.node) from None
+
+
+def _fitted(t: Tensor, value: Any) -> Array:
     label = f"{t.kind} {t.name!r}"
     if isinstance(t.spec, ContainerSpec):
         try:

@@ -41,9 +41,8 @@ def run_plainly(
     for index, node in enumerate(order):
         if any(t not in env for t in node.outputs):
             if node.kind == "placeholder":
-                raise FeedError(
-                    f"placeholder {node.name!r} is not fed", need=str(node.outputs[0].spec)
-                )
+                spec = node.outputs[0].spec
+                raise FeedError(f"placeholder {node.name!r} is not fed", need=str(spec)).of(node)
             op = node.op.for_mode(training).bind(sizes)
             xs = [None if x is None else env[x] for x in node.inputs]
             ys = run_node(node, op, xs, training=training)

@@ -19,6 +19,7 @@ from .callbacks import Callback
 from .config import OF_SESSION, TrainingConfig, check_names
 from .history import History, Record
 from .hits import accuracy
+from .living import enter
 from .loop import checked_length
 from .optim import Optimizer
 from .parts import Parts, part, setting
@@ -102,6 +103,7 @@ class Trainer:
             device=device,
         )
         """What does the work."""
+        enter(self)
 
     # -- training --------------------------------------------------------------------------------
 

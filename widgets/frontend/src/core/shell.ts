@@ -1,12 +1,11 @@
-// What every widget has around its panels: style sheet, height, keyboard manners, the message line, and a way to live
-// in a file without a kernel.
+// What every widget has around its panels: style sheet, height, keyboard manners, the message line.
 
 import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
-import type { Traits } from "./contract";
 import { element } from "./dom";
 import { hearLate, isDetached, kernelState } from "./host";
 import { keepFocus } from "./keep_focus";
 import type { Panel } from "./panel";
+import { DetachedModel, SavedModel, type Saved } from "./saved";
 import { styleSheet } from "./style";
 import { themeOf } from "./theme";
 
@@ -23,11 +22,18 @@ type Factory = () => Widget;
 
 /**
  * What a widget's module exports: `widget`, which the notebook calls once per model, and `open`, which shows the widget in a
- * page without a kernel.
+ * page without a kernel and returns what takes it down again.
  */
-export function defineWidget<Shared>(panel: Panel<Shared>): { widget: Factory; open: (el: HTMLElement, saved: Saved) => void } {
+export function defineWidget<Shared>(panel: Panel<Shared>): { widget: Factory; open: (el: HTMLElement, saved: Saved) => () => void } {
   const widget = factory(panel);
-  return { widget, open: (el, saved) => openSaved(widget, el, saved) };
+  return { widget, open: (el, saved) => showPanel(panel, el, new SavedModel(saved)) };
+}
+
+/** Shows a panel over a model of its own, as a widget would; returns what takes it down again. */
+export function showPanel<Shared>(panel: Panel<Shared>, el: HTMLElement, model: Model): () => void {
+  const shown = factory(panel)();
+  shown.initialize?.({ model });
+  return shown.render({ model, el }) ?? (() => undefined);
 }
 
 function factory<Shared>(panel: Panel<Shared>): Factory {
@@ -36,7 +42,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
     let still: Model | undefined; // a notebook that was made into a page: what is in its file stands for the kernel
     return {
       initialize({ model }) {
-        if (isDetached(model)) still = stillModel((key) => model.get(key as keyof Traits), (model.get("_kept") ?? []) as Kept[]);
+        if (isDetached(model)) still = new DetachedModel(model);
         shared = panel.prepare(still ?? model);
         if (!still) hearLate(model);
       },
@@ -83,67 +89,4 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
       },
     };
   };
-}
-
-/** What the kernel would tell a new view. */
-interface Kept {
-  content: unknown;
-  buffers: unknown[];
-}
-
-/** State of a widget in a file: traits, and the messages that a new view would get from the kernel. */
-interface Saved {
-  state: Record<string, unknown>;
-  messages: Kept[];
-}
-
-/** Shows a widget without a kernel. What is drawn can be explored; what would change the graph is left alone. */
-function openSaved(widget: Factory, el: HTMLElement, saved: Saved): void {
-  const state = revive(saved.state) as Record<string, unknown>;
-  const model = stillModel((key) => state[key], saved.messages.map(({ content, buffers }) => ({ content, buffers: revive(buffers) as unknown[] })));
-  const shown = widget();
-  shown.initialize?.({ model });
-  shown.render({ model, el });
-}
-
-/** A model without a kernel: it answers with the messages that were kept, and refuses what would change anything. */
-function stillModel(kept: (key: string) => unknown, messages: readonly Kept[]): Model & { saved: true } {
-  const own = new Map<string, unknown>();
-  const listeners = new Map<string, Set<(...args: unknown[]) => void>>();
-  const emit = (event: string, ...args: unknown[]): void => listeners.get(event)?.forEach((callback) => callback(...args));
-  const set = (key: string, value: unknown): void => {
-    own.set(key, value);
-    emit(`change:${key}`);
-  };
-  return {
-    saved: true,
-    get: <K extends keyof Traits>(key: K) => (own.has(key) ? own.get(key) : kept(key)) as Traits[K],
-    set,
-    save_changes: () => undefined,
-    send: (content) => {
-      const { kind, id } = content as { kind: string; id?: number };
-      queueMicrotask(() => {
-        if (kind.endsWith(".sync")) for (const m of messages) emit("msg:custom", m.content, m.buffers);
-        else {
-          set("message", "This is a saved view: open the notebook to change anything.");
-          emit("msg:custom", { kind: "refused", id }, []);
-        }
-      });
-    },
-    on: (event, callback) => {
-      const known = listeners.get(event);
-      if (known) known.add(callback as () => void);
-      else listeners.set(event, new Set([callback as () => void]));
-    },
-    off: (event, callback) => void listeners.get(event)?.delete(callback as () => void),
-  };
-}
-
-/** Buffers are stored as `{"$bytes": base64}`. */
-function revive(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(revive);
-  if (value === null || typeof value !== "object") return value;
-  const { $bytes } = value as { $bytes?: string };
-  if (typeof $bytes === "string") return new DataView(Uint8Array.from(atob($bytes), (c) => c.charCodeAt(0)).buffer);
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, revive(inner)]));
 }

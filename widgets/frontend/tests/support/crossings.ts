@@ -1,6 +1,6 @@
 // Crossings of drawn lines, counted alike for our scenes and for the output of `dot -Tplain`.
 import { spawnSync } from "node:child_process";
-import { placesOf, type Scene } from "../../src/panels/graph/scene";
+import { PieceFlag, placesOf, type Scene } from "../../src/panels/graph/scene";
 import type { GraphModel } from "../../src/panels/graph/model";
 import { itemSize, describe } from "../../src/panels/graph/describe";
 
@@ -35,7 +35,8 @@ export function linesOfScene(scene: Scene): Line[] {
       for (const p of chain) {
         const [x0, y0, y1, x1, y2, y3] = scene.pieces.subarray(6 * p, 6 * p + 6);
         const middle = (y1 + y2) / 2;
-        points.push([x0, y0], [x0, y1], ...bezier([x0, y1], [x0, middle], [x1, middle], [x1, y2]), [x1, y3]);
+        if (scene.pieceFlags[p] & PieceFlag.Bus) points.push([x0, y0], [x0, y1], [x1, y1], [x1, y3]);
+        else points.push([x0, y0], [x0, y1], ...bezier([x0, y1], [x0, middle], [x1, middle], [x1, y2]), [x1, y3]);
       }
       lines.push({ from: scene.pieceFrom[chain[0]], to, points });
     }

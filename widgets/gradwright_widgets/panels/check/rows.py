@@ -15,7 +15,8 @@ from gradwright.debug import ElementCheck, LossCurve, ParameterCheck, Report
 from gradwright.debug.check.blame import NodeCheck
 from gradwright.debug.check.report import VERDICTS
 
-from ...host.wire import Message, float64, int32
+from ...drawing.buffers import float64, int32
+from ...host.wire import Message
 
 MOST_TROUBLES = 20  # elements listed of each parameter
 

@@ -9,10 +9,11 @@ import traitlets
 from gradwright import GradientWatch
 from gradwright.debug import Alarm
 
+from ...drawing.buffers import float64, int32
 from ...host.desk import GraphDesk
 from ...host.panel import Panel
 from ...host.part import checks, handles, shared, watches
-from ...host.wire import Message, float64, int32
+from ...host.wire import Message
 
 PER_SECOND = 3
 VERDICTS = ("ok", "kink", "unclear", "surrogate", "fail")

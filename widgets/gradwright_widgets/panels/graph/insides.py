@@ -10,9 +10,9 @@ from gradwright.graph import Rng, SubGraph
 from gradwright.ops.control.branch import Cond
 from gradwright.ops.control.loop_op import LoopOp
 
+from ...drawing.buffers import int32
+from ...drawing.spec import columns, wires
 from ...host.insides import node_at, parts_of
-from ...host.wire import int32
-from .spec import columns, wires
 
 
 def inside_spec(graph: Graph, address: str) -> dict[str, Any]:

@@ -13,23 +13,31 @@ from gradwright import Graph, Node, Tensor
 from gradwright.debug.address import Address
 from gradwright.errors import GradwrightError, GraphError
 
+from ...drawing.buffers import float64
+from ...drawing.grouping import scope_paths
+from ...drawing.nodes import drawn_nodes
+from ...drawing.spec import graph_spec
 from ...host.desk import Feeds, GraphDesk
-from ...host.facts import drawn_nodes, scopes
 from ...host.host import Host
 from ...host.insides import is_inside, node_at, parts_of
 from ...host.panel import Panel
 from ...host.part import checks, shared, watches
-from ...host.wire import float64
 from ...still.tables import node_table
+from .colors import ColorPanel
 from .dot import graph_dot
 from .insides import inside_spec, opened
+from .inspector import InspectorPanel
+from .measure import MEASURES
 from .sketch import draw_svg
-from .spec import graph_spec
 from .twins import ensure_gradients
 from .why import WhyPanel
 
 PATHS = ("none", "upstream", "downstream", "both")
-COLOR_BY = ("category", "size", "parameters", "overlay")
+COLOR_BY = (
+    *("category", "dtype", "size", "bytes", "parameters", "flops"),
+    *MEASURES,
+    "overlay",
+)
 SCALES = ("linear", "log", "diverging")
 
 
@@ -68,7 +76,8 @@ class GraphPanel(Panel):
         traitlets.Enum(
             COLOR_BY,
             COLOR_BY[0],
-            help="What colours mean; `overlay` is what `set_overlay` has given.",
+            help="What colours mean: facts of nodes; from `time` on what is measured when it is"
+            " chosen; or `overlay`, what `set_overlay` has given.",
         )
     )
     overlay = shared(
@@ -126,7 +135,7 @@ class GraphPanel(Panel):
     def _check_expanded(self, paths: list[str] | None) -> list[str] | None:
         if paths is None:
             return None
-        known = scopes(self.desk.graph)
+        known = scope_paths(self.desk.graph)
         for path in paths:
             if path not in known and not is_inside(self.desk.graph, path):
                 raise GraphError(
@@ -252,7 +261,7 @@ class GraphPanel(Panel):
             self.graph_spec = self._spec()
             if self.overlay:
                 self.overlay = {**self.overlay, **self._values()}
-            known = scopes(self.desk.graph)
+            known = scope_paths(self.desk.graph)
             if self._is_gone(self.desk.selected):
                 self.desk.selected = ""
             if self._is_gone(self.path_to):
@@ -318,7 +327,7 @@ class GraphView(Host):
     """
 
     module = "graph_view"
-    panels = (GraphPanel, WhyPanel)
+    panels = (GraphPanel, WhyPanel, ColorPanel, InspectorPanel)
 
     def __init__(
         self,

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from gradwright import Graph, Node
 
-from ...host.facts import drawn_nodes
+from ...drawing.grouping import Groups, groups_of
+from ...drawing.nodes import drawn_nodes
+from ...drawing.spec import category
 from ...host.insides import holder_of, parts_of
 from ...still.svg import INK, LINE, PAPER, QUIET, svg_page, svg_text
 from ...still.tables import MOST_BOXES
 from .insides import drawn_inside, wiring
-from .spec import category
 
 _COLORS = {
     "input": "#2f8fd0",
@@ -36,19 +37,24 @@ _COLORS = {
     "scope": "#5b6472",
 }
 _WIRE = "#868f9c"
+FAULT = "#c62828"
 _GAP, _HEIGHT, _STEP, _MARGIN = 22.0, 36.0, 72.0, 16.0
 _SWEEPS = 12
 _STORED = ("parameter", "constant")
 
 
 @dataclass
-class _Box:
+class Box:
     """A box, or the place where a long line passes a row (then without a title)."""
 
     title: str = ""
     note: str = ""
     category: str = ""
     inputs: list[int] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    """What stands at the lines that leave it."""
+    fault: bool = False
+    """Whether it is what went wrong, drawn in red, as is what comes in."""
     row: int = 0
     x: float = 0.0
     width: float = 0.0
@@ -67,8 +73,14 @@ def draw_svg(graph: Graph, opened: Sequence[str] = ()) -> str:
     True
     """
     boxes = _boxes(graph, opened)
-    if not boxes:
-        return ""
+    return svg_page(*draw_boxes(boxes), graph.name) if boxes else ""
+
+
+def draw_boxes(boxes: list[Box]) -> tuple[float, float, str]:
+    """Return width, height and body of a picture of boxes, each of which comes after its inputs."""
+    for box in boxes:
+        box.width = max(76.0, 7.2 * len(_cut(box.title)) + 28, 5.8 * len(_cut(box.note)) + 28)
+        box.width = max([box.width, *(11.6 * len(text) for text in box.labels)])
     _choose_rows(boxes)
     routes = _routes(boxes)
     rows: list[list[int]] = [[] for _ in range(max(box.row for box in boxes) + 1)]
@@ -83,7 +95,7 @@ def draw_svg(graph: Graph, opened: Sequence[str] = ()) -> str:
     width = max(box.x + box.width / 2 for box in boxes) + _MARGIN
     lines = [_line([boxes[k] for k in route]) for route in routes]
     body = "".join(lines) + "".join(_shape(box) for box in boxes if box.title)
-    return svg_page(width, 2 * _MARGIN + _STEP * (len(rows) - 1) + _HEIGHT, body, graph.name)
+    return width, 2 * _MARGIN + _STEP * (len(rows) - 1) + _HEIGHT, body
 
 
 class _Step(NamedTuple):
@@ -129,10 +141,13 @@ def _opened(step: _Step) -> list[_Step]:
     return [*inner, step._replace(sources=dict(enumerate([*left.values(), *exits])))]
 
 
-def _boxes(graph: Graph, opened: Sequence[str]) -> list[_Box]:
+def _boxes(graph: Graph, opened: Sequence[str]) -> list[Box]:
     steps = _steps(graph, opened)
     whole = len(steps) <= MOST_BOXES
-    boxes: list[_Box] = []
+    groups = groups_of(graph)
+    if groups is not None and not (whole and opened):
+        return _group_boxes(groups, steps)
+    boxes: list[Box] = []
     place: dict[str, int] = {}
     sizes: dict[str, int] = {}
     for name, node, sources in steps:
@@ -144,7 +159,7 @@ def _boxes(graph: Graph, opened: Sequence[str]) -> list[_Box]:
             if len(boxes) == MOST_BOXES:
                 return []
             place[key] = len(boxes)
-            boxes.append(_Box(outer[:-1], "", "scope") if outer else _node_box(name, node))
+            boxes.append(Box(outer[:-1], "", "scope") if outer else _node_box(name, node))
         mine = place[key]
         for read in sources.values():
             source = place.get(read, place.get(read.partition("/")[0] + "/"))
@@ -153,21 +168,41 @@ def _boxes(graph: Graph, opened: Sequence[str]) -> list[_Box]:
                 boxes[mine].inputs.append(source)
     for key, count in sizes.items():
         boxes[place[key]].note = f"{count} node{'s' * (count != 1)}"
-    for box in boxes:
-        box.width = max(76.0, 7.2 * len(_cut(box.title)) + 28, 5.8 * len(_cut(box.note)) + 28)
     return boxes
 
 
-def _node_box(name: str, node: Node) -> _Box:
+def _group_boxes(groups: Groups, steps: Sequence[_Step]) -> list[Box]:
+    """Return a box for each outer group, and for what stands beside them."""
+    boxes: list[Box] = []
+    place: dict[str, int] = {}
+    at: dict[int, int] = {}
+    main = [step for step in steps if not groups.role.get(id(step.node))]
+    for name, node, sources in main:
+        group = groups.outermost(node)
+        if group < 0 or group not in at:
+            if len(boxes) == MOST_BOXES:
+                return []
+            at[group] = len(boxes)
+            told = groups.title(group), groups.about(group), groups.category(group)
+            boxes.append(Box(*told) if group >= 0 else _node_box(name, node))
+        mine = place[name] = at[group]
+        for read in sources.values():
+            source = place.get(read, mine)
+            if source < mine and source not in boxes[mine].inputs:
+                boxes[mine].inputs.append(source)
+    return boxes
+
+
+def _node_box(name: str, node: Node) -> Box:
     spec = str(node.outputs[0].spec) if node.outputs else ""
     shape = spec.partition("[")[2].rstrip("]").replace(", ", "×") or spec.partition("[")[0]
     holder = holder_of(name)
     where = f"in {holder.rpartition('/')[2]}" if holder else node.scope
     leaf = node.name.rpartition("/")[2]
-    return _Box(leaf, " · ".join(part for part in (where, shape) if part), category(node))
+    return Box(leaf, " · ".join(part for part in (where, shape) if part), category(node))
 
 
-def _choose_rows(boxes: Sequence[_Box]) -> None:
+def _choose_rows(boxes: Sequence[Box]) -> None:
     """Every box comes below what it reads; what reads nothing stands right above its reader."""
     uses: list[list[int]] = [[] for _ in boxes]
     for k, box in enumerate(boxes):
@@ -182,19 +217,19 @@ def _choose_rows(boxes: Sequence[_Box]) -> None:
         box.row = used[box.row]
 
 
-def _routes(boxes: list[_Box]) -> list[list[int]]:
+def _routes(boxes: list[Box]) -> list[list[int]]:
     """Return each line as the boxes it joins, with a new place in every row that it passes."""
     routes = []
     for k in range(len(boxes)):
         for source in boxes[k].inputs:
             passed = range(boxes[source].row + 1, boxes[k].row)
             first = len(boxes)
-            boxes.extend(_Box(row=row, width=4.0) for row in passed)
+            boxes.extend(Box(row=row, width=4.0) for row in passed)
             routes.append([source, *range(first, first + len(passed)), k])
     return routes
 
 
-def _neighbours(boxes: list[_Box], routes: list[list[int]]) -> tuple[list[list[int]], ...]:
+def _neighbours(boxes: list[Box], routes: list[list[int]]) -> tuple[list[list[int]], ...]:
     above: list[list[int]] = [[] for _ in boxes]
     below: list[list[int]] = [[] for _ in boxes]
     for route in routes:
@@ -230,7 +265,7 @@ def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
     return count
 
 
-def _place(boxes: list[_Box], rows: list[list[int]], near: tuple[list[list[int]], ...]) -> None:
+def _place(boxes: list[Box], rows: list[list[int]], near: tuple[list[list[int]], ...]) -> None:
     """Move boxes towards the median of their neighbours, long lines first, as the order allows."""
     for row in rows:
         at = 0.0
@@ -254,7 +289,7 @@ def _place(boxes: list[_Box], rows: list[list[int]], near: tuple[list[list[int]]
                 boxes[k].x = x + by
 
 
-def _pull(box: _Box) -> float:
+def _pull(box: Box) -> float:
     """Return how much a box has its way where several want the same place."""
     return 8.0 if not box.title else 0.02 if box.category in _STORED else 1.0
 
@@ -276,7 +311,7 @@ def _isotonic(wish: Sequence[float], weight: Sequence[float]) -> list[float]:
     return [mean for mean, _, members in pools for _ in range(members)]
 
 
-def _line(stops: list[_Box]) -> str:
+def _line(stops: list[Box]) -> str:
     """Return a line from the first box to the last, straight through the rows that it passes."""
     x, y = stops[0].x, _MARGIN + stops[0].row * _STEP + _HEIGHT
     path = [f"M{x:.1f} {y:.1f}"]
@@ -289,19 +324,23 @@ def _line(stops: list[_Box]) -> str:
         if not stop.title:
             path.append(f"L{x:.1f} {y:.1f}")
     tip = _MARGIN + stops[-1].row * _STEP
+    color, weight = (FAULT, 2.0) if stops[-1].fault else (_WIRE, 1.2)
     return (
-        f'<path d="{"".join(path)}" fill="none" stroke="{_WIRE}" stroke-width="1.2"/>'
-        f'<path d="M{x:.1f} {tip:.1f}l-3.5 -6.5h7z" fill="{_WIRE}"/>'
+        f'<path d="{"".join(path)}" fill="none" stroke="{color}" stroke-width="{weight}"/>'
+        f'<path d="M{x:.1f} {tip:.1f}l-3.5 -6.5h7z" fill="{color}"/>'
     )
 
 
-def _shape(box: _Box) -> str:
+def _shape(box: Box) -> str:
     left, top, color = box.x - box.width / 2, _MARGIN + box.row * _STEP, _COLORS[box.category]
     place = f'x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{_HEIGHT:g}"'
     stored = box.category == "input" or box.category in _STORED
     rounding = {"parameter": 18, "input": 4, "constant": 4}.get(box.category, 6)
     out = [f'<rect {place} rx="{rounding}" fill="{PAPER}" stroke="{color if stored else LINE}"/>']
-    if stored:
+    if box.fault:
+        style = f'fill="{FAULT}" fill-opacity="0.1" stroke="{FAULT}" stroke-width="2"'
+        out.append(f'<rect {place} rx="{rounding}" {style} stroke-dasharray="5 3"/>')
+    elif stored:
         out.append(f'<rect {place} rx="{rounding}" fill="{color}" fill-opacity="0.14"/>')
     elif box.category == "scope":
         out.insert(0, f'<rect {place} rx="6" transform="translate(4 4)" fill="{LINE}"/>')
@@ -311,9 +350,11 @@ def _shape(box: _Box) -> str:
     middle = top + _HEIGHT / 2
     out.append(svg_text(_cut(box.title), box.x, middle - (7 if box.note else 0), 12, INK))
     if box.note:
-        out.append(svg_text(_cut(box.note), box.x, middle + 8, 10, QUIET))
+        out.append(svg_text(_cut(box.note), box.x, middle + 8, 10, FAULT if box.fault else QUIET))
+    for k, text in enumerate(box.labels):
+        out.append(svg_text(text, box.x + 5, top + _HEIGHT + 10 + 11 * k, 10, QUIET, "start"))
     return "".join(out)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 24 else text[:23] + "…"
+    return text if len(text) <= 36 else text[:35] + "…"

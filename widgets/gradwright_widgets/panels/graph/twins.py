@@ -9,7 +9,7 @@ from gradwright.errors import GraphError
 from gradwright.graph import ancestors
 from gradwright.spec import is_floating
 
-from ...host.facts import differentiated
+from ...drawing.nodes import differentiated
 
 if TYPE_CHECKING:
     from ...host.desk import GraphDesk

@@ -12,7 +12,7 @@ from gradwright.errors import GradwrightError
 from gradwright.train import History
 from gradwright.train.columns import Table
 
-from ...host.wire import float64
+from ...drawing.buffers import float64
 
 MOST_POINTS = 200_000
 """Points that a curve keeps, 3.2 MB; when it has more, it goes on with half or fewer."""

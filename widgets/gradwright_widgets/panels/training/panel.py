@@ -73,6 +73,11 @@ class TrainPanel(Panel):
 
     # -- control ---------------------------------------------------------------------------------
 
+    @property
+    def training_data(self) -> tuple[Any, Any]:
+        """What ``start`` trains on, and what it is validated on; None where there is none."""
+        return self._data, self._validation
+
     def start(self, epochs: int | None = None) -> None:
         """Train in the background, from where a stopped training was; a paused one goes on.
 

@@ -13,10 +13,11 @@ import traitlets
 from gradwright.errors import TrainingError
 from gradwright.train import Trainer
 
+from ...drawing.buffers import float64
 from ...host.desk import GraphDesk
 from ...host.panel import Panel
 from ...host.part import handles, shared
-from ...host.wire import Message, float64
+from ...host.wire import Message
 
 MOST = 400
 """Points of a schedule that are drawn; a curve on a page has hardly more pixels."""

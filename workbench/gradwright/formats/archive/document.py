@@ -26,15 +26,18 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import GradwrightError, GraphError
+from ...errors import ArchiveError, GradwrightError, GraphError
 from ...graph import Constant, Graph, Node, Placeholder, Rng, SubGraph, Variable, ancestors
 from ...op import Op
 from ...spec import Dim, TensorSpec, dtype_name
 from ...spec.containers import ANY, OptionalSpec, SequenceSpec
 from ...spec.one_of import OneOf
+from ..checked import expect
 from .attributes import encode_op
 
 Array = np.ndarray[Any, Any]
+Reference = tuple[str, int]
+"""Name of a node, and which of its outputs."""
 
 DOCUMENT = "graph.json"
 SOURCES: dict[str, type[Op]] = {c.name: c for c in (Placeholder, Variable, Constant, Rng)}
@@ -160,3 +163,15 @@ def _known(spec: TensorSpec) -> list[Any] | None:
     if not all(type(v) is int or isinstance(v, Dim) for v in flat):
         return None
     return [str(v) if isinstance(v, Dim) else v for v in flat]
+
+
+def reference_of(value: Any, where: str) -> Reference | None:
+    """Return node name and output of ``split:1``."""
+    if value is None:
+        return None
+    name, colon, index = expect(value, str, "in", where).partition(":")
+    if not colon:
+        return name, 0
+    if not index.isascii() or not index.isdecimal() or index[0] == "0" or len(index) > 9:
+        raise ArchiveError(f"{value[:60]!r} is not the name of an output", where=where)
+    return name, int(index)

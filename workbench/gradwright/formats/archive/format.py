@@ -9,13 +9,15 @@ from typing import BinaryIO
 
 from ...errors import ArchiveError
 from ..memory import Memory
-from ..registry import Format, TensorRange
+from ..registry import Format, Outline, TensorRange
 from ..report import ModelInfo
 from ..source import Source, naming, stream
 from .archive import STATE, VALUES, states_of
 from .container import FORMAT_NAME, MANIFEST, Reader
+from .document import DOCUMENT
+from .rebuild import Document, GraphReader
 from .report import described, memory_of
-from .tensors import ranges_in
+from .tensors import outlined, ranges_in
 
 
 def recognise(source: Source) -> bool | None:
@@ -66,6 +68,13 @@ def tensors(source: Source) -> Mapping[str, TensorRange]:
         return found
 
 
+def outline(source: Source) -> Outline:
+    """Return the graph, whose large arrays are not read."""
+    with opened(source) as reader:
+        document = Document(reader.json(DOCUMENT))
+        return Outline(GraphReader(document, outlined(reader, VALUES), None).read())
+
+
 FORMAT = Format(
     name="gw",
     title="a graph archive",
@@ -75,4 +84,5 @@ FORMAT = Format(
     tensors=tensors,
     use="gw.load(path), gw.inspect(path)",
     memory=memory,
+    outline=outline,
 )

@@ -20,12 +20,11 @@ from ...spec.dims import reserve_symbols
 from ...spec.one_of import OneOf, one_of, options
 from ..checked import expect, expect_fields
 from .attributes import OpReader
-from .document import DOCUMENT, SOURCES, STORED
+from .document import DOCUMENT, SOURCES, STORED, Reference, reference_of
 from .unknown import UnknownOp
 
 Array = np.ndarray[Any, Any]
 Row = dict[str, Any]
-Reference = tuple[str, int]
 
 _MARKS = ("trainable", "frozen", "derived")
 _OPTIONAL = ("version", "attrs", "in", "known", "public", *_MARKS, "origin")
@@ -155,9 +154,14 @@ def _sizes(text: str) -> list[str]:
 
 
 class GraphReader:
-    """Builds graphs from a document and arrays; everything is verified on the way."""
+    """Builds graphs from a document and arrays; everything is verified on the way.
 
-    def __init__(self, document: Document, arrays: Mapping[str, Array], site: Site | None) -> None:
+    Of an array there may be the spec alone; the node then has no value.
+    """
+
+    def __init__(
+        self, document: Document, arrays: Mapping[str, Array | TensorSpec], site: Site | None
+    ) -> None:
         self._document, self._arrays, self._site = document, dict(arrays), site
         self._ops, self._specs = OpReader(), SpecReader()
 
@@ -261,6 +265,8 @@ class GraphReader:
                 "the node's array has another spec", where=where, need=str(spec),
                 facts=[f"got {TensorSpec(array.shape, array.dtype)}"],
             )  # fmt: skip
+        if isinstance(array, TensorSpec):
+            return
         node.graph.values.commit({node.name: array})
         if row["op"] == Constant.name and array.dtype.kind in "iu" and array.size <= SMALL:
             spec.value = array
@@ -340,18 +346,6 @@ def _agree(a: TensorSpec, b: TensorSpec) -> bool:
 def _dim(value: Any, where: str) -> int | Dim:
     with _explained(where):
         return Dim.parse(expect(value, str, "known", where))
-
-
-def reference_of(value: Any, where: str) -> Reference | None:
-    """Return node name and output of ``split:1``."""
-    if value is None:
-        return None
-    name, colon, index = expect(value, str, "in", where).partition(":")
-    if not colon:
-        return name, 0
-    if not index.isascii() or not index.isdecimal() or index[0] == "0" or len(index) > 9:
-        raise ArchiveError(f"{value[:60]!r} is not the name of an output", where=where)
-    return name, int(index)
 
 
 def _output(nodes: Mapping[str, Node], reference: Reference, where: str) -> Tensor:

@@ -16,8 +16,8 @@ from ..report import ModelInfo, some, table
 from .archive import STATE, VALUES, states_of
 from .attributes import find_class, op_fields
 from .container import Reader
-from .document import DOCUMENT, SOURCES, STORED
-from .rebuild import Document, SpecReader, reference_of
+from .document import DOCUMENT, SOURCES, STORED, reference_of
+from .rebuild import Document, SpecReader
 from .tensors import shards_in
 
 

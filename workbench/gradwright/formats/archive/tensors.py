@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArchiveError, GraphError
-from ...spec import NARROW, dtype_name
+from ...spec import NARROW, TensorSpec, dtype_name
 from ...spec import dtype as as_dtype
 from ..checked import expect
 from ..registry import Range, TensorRange
@@ -248,11 +248,28 @@ def ranges_in(reader: Reader, folder: str) -> dict[str, TensorRange]:
             e.dtype,
             e.shape,
             (Range(member.start + e.start, e.nbytes, member.file),),
-            "text" if e.dtype.kind == "T" else "",
+            "texts" if e.dtype.kind == "T" else "",
         )
         for member, entries in shards_in(reader, folder)
         for e in entries
     }
+
+
+SMALL = 4096
+"""Bytes of an array that is read for an outline: shapes, axes and bounds are smaller."""
+
+
+def outlined(reader: Reader, folder: str) -> dict[str, Array | TensorSpec]:
+    """Return the small arrays of a folder, unverified, and of all others the specs."""
+    found: dict[str, Array | TensorSpec] = {}
+    for member, entries in shards_in(reader, folder):
+        for e in entries:
+            found[e.name] = TensorSpec(e.shape, e.dtype)
+            if e.nbytes <= SMALL:
+                array = _shaped(e, member, buffer=reader.read(member, e.start, e.nbytes))
+                text = e.dtype.kind == "T"
+                found[e.name] = unpack(array, e.shape, member.name) if text else array
+    return found
 
 
 def read_tensors(reader: Reader, folder: str, mapped: bool) -> dict[str, Array]:

@@ -57,6 +57,6 @@ def fold(tensor: Tensor, takes_dims: bool = False) -> Array | None:
 
 def _held(t: Tensor) -> Array | None:
     """Return the value of a tensor that is stored, or known as a shape."""
-    if isinstance(t.op, Constant):
+    if isinstance(t.op, Constant) and t.name in t.graph.values:
         return t.graph.values.array(t.name)
     return known_value(t.spec)

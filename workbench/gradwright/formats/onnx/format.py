@@ -14,7 +14,7 @@ from ..source import Source, naming
 from .dtypes import NARROW, from_element_type, stored_bytes
 from .external.reading import place
 from .headers.census import Census, called
-from .headers.outline import memory
+from .headers.outline import drawn, memory
 from .headers.wire import BYTES, VARINT, Field, Pages, fields
 
 IR_VERSION, PRODUCER, PRODUCER_VERSION = 1, 2, 3  # fields of ModelProto
@@ -219,4 +219,5 @@ FORMAT = Format(
     tensors=tensors,
     use="gw.onnx.load(path)",
     memory=memory,
+    outline=drawn,
 )

@@ -34,13 +34,15 @@ from .model import (
 )
 from .node import CALLED, ONNX, READ, UNFIT, OnnxNode, unused
 from .schemas import check_node, present
+from .scopes import scoped
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 Array = np.ndarray[Any, Any]
 Value = Any
-"""A tensor, an array that is not in a graph yet, or None for an input that is left out."""
+"""A tensor, an array or the spec of one that is not in a graph yet, or None for an input that is
+left out."""
 
 
 def import_model(
@@ -48,10 +50,12 @@ def import_model(
     trainable: bool = False,
     recognized: Collection[str] = (),
     shapes: Shapes | None = None,
+    stored: Mapping[str, TensorSpec] | None = None,
 ) -> Graph:
     """Return the graph of a model, in which what is written out of some kinds is one op each.
 
-    Its inputs have the ``shapes`` where these are given.
+    Its inputs have the ``shapes`` where these are given. ``stored`` are tensors that the model
+    lacks, as of one that is read without its weights: they become constants without values.
     """
     proto, beside = read_model(source)
     model = Model(proto, beside)
@@ -62,6 +66,8 @@ def import_model(
     scope = Scope(model, graph, trainable=trainable)
     with graph:
         scope.enter(proto.graph)
+        for name, spec in ({} if stored is None else stored).items():
+            scope.define(name, spec)
         inputs = [info for info in proto.graph.input if info.name not in scope.values]
         outputs = [info.name for info in proto.graph.output]
         scope.labels = distinct([*(info.name for info in inputs), *outputs], clean_name)
@@ -137,19 +143,26 @@ class Scope:
         if not name:
             return None
         scope, value = self.find(name)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray | TensorSpec):
             value = scope.values[name] = scope._stored(name, value)
         return value  # type: ignore[no-any-return]
 
-    def _stored(self, name: str, array: Array) -> Tensor:
+    def _stored(self, name: str, array: Array | TensorSpec) -> Tensor:
         with self.graph, self.graph._at_top():
             label = self.free_name(name)
+            if isinstance(array, TensorSpec):
+                return self.graph._source(Constant(), label, array)
             is_weight = array.size > 1 or name in self.initial  # one number by itself is none
             if self.trainable and array.ndim and is_floating(array.dtype) and is_weight:
                 return self.graph.variable(label, init=array)
             tensor = self.graph._source(Constant(), label, known_spec(array))
             self.graph.values.commit({tensor.name: array})  # as it lies, be that in a file
             return tensor
+
+    def _as_stored(self, name: str) -> Value:
+        """Return what a name stands for, an array where its values are known."""
+        value = self.find(name)[1]
+        return self.tensor(name) if isinstance(value, TensorSpec) else value
 
     def free_name(self, name: str) -> str:
         """Return a clean name that nothing in the scope has that is being built."""
@@ -184,7 +197,7 @@ class Scope:
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], constant_array(attributes))
             return
-        name, version = proto.name, self.versions.get(domain, 0)
+        version = self.versions.get(domain, 0)
         results = present(domain, proto.op_type, version, proto.output)
         node = OnnxNode(
             proto.op_type,
@@ -192,7 +205,7 @@ class Scope:
             attributes,
             tuple(n != "" and n in used for n in results),
             domain,
-            name or next(filter(None, results), ""),
+            scoped(proto, proto.name or next(filter(None, results), "")),
             self,
         )
         reader = ONNX.find_added(node)  # what a user says goes before the model
@@ -202,7 +215,7 @@ class Scope:
             reader = ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
-            self.find(n)[1] if n and i in needed else self.tensor(n)
+            self._as_stored(n) if n and i in needed else self.tensor(n)
             for i, n in enumerate(proto.input)
         ]
         if function is not None:

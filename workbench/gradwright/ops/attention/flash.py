@@ -20,6 +20,7 @@ from ...op import (
     Op,
     Sample,
     attr,
+    multiplied,
 )
 from ...spec import TensorSpec, check_floats, shapes_differ
 from ..core.choice import Where
@@ -171,6 +172,9 @@ class FlashAttention(_Tiled):
         made: Sequence[Cotangent] = FlashAttentionGrad(**self.attributes())(g, *xs, lse, delta)
         return made
 
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return multiplied(outs[1], ins[1].shape[2] * (ins[1].shape[3] + ins[2].shape[3]))
+
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         draw = rng.standard_normal
@@ -255,6 +259,9 @@ class FlashAttentionGrad(_Tiled):
             *filled(gs, ys), *xs
         )
         return made
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return multiplied(ins[4], ins[2].shape[2] * (3 * ins[2].shape[3] + 2 * ins[3].shape[3]))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

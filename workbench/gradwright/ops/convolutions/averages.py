@@ -47,6 +47,9 @@ class AvgPooling(Pooling, abstract=True):
 class _AvgPool(AvgPooling, Formatted):
     onnx: ClassVar[OnnxRule | None] = OnnxRule("AveragePool", since=19, rename=RENAMED)
 
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return self.read(outs[0])
+
     def infer(self, x: TensorSpec) -> TensorSpec:
         return self.pooled(x)
 

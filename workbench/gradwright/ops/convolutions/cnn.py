@@ -7,6 +7,7 @@ derivatives; each one's gradients are the other two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -23,6 +24,8 @@ from ...op import (
     Op,
     Sample,
     attr,
+    elements,
+    multiplied,
 )
 from ...spec import TensorSpec, differ, promote
 from ..core.special import widened
@@ -32,6 +35,11 @@ from .windows import Windows, check_cotangent, check_images
 
 Array = np.ndarray[Any, Any]
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
+
+
+def slid(y: TensorSpec, weight: TensorSpec) -> Any:
+    """Return the arithmetic of windows that make ``y``, or of the cotangent of one."""
+    return multiplied(y, math.prod(weight.shape[1:]))
 
 
 class Convolution(Op, abstract=True):
@@ -127,6 +135,9 @@ class _Conv(Convolution, Formatted):
             lambda: ConvWeightGrad(**settings)(x, g, weight),
             *(lambda: g.sum((0, *range(2, x.rank))) for _ in bias),
         )
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return slid(outs[0], ins[1]) + sum(elements(outs[0]) for _ in ins[2:])
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -244,6 +255,9 @@ class ConvInputGrad(Convolution):
             ZERO,
         )
 
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return slid(ins[0], ins[1])
+
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for x, w, attrs in cls.cases():
@@ -289,6 +303,9 @@ class ConvWeightGrad(Convolution):
             lambda: conv(**settings)(x, h),
             ZERO,
         )
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return slid(ins[1], ins[2])
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...op import LINEAR, ZERO, Cotangent, Dependence, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op.facts import elements
 from ...spec import TensorSpec, kind
 from ..core.special import widened
 from .formats import IMAGES, Formatted, is_first, settings
@@ -49,6 +50,10 @@ class Pooling(Op, abstract=True):
         kernel = per_axis(self.kernel_size, n, "kernel_size", 1)
         stride = kernel if self.stride is None else self.stride
         return Windows.of(kernel, stride, self.padding, self.dilation, self.ceil_mode)
+
+    def read(self, y: TensorSpec) -> Any:
+        """Return how many elements the windows read that become ``y``."""
+        return elements(y) * math.prod(per_axis(self.kernel_size, y.rank - 2, "kernel_size", 1))
 
     def pooled(self, x: TensorSpec) -> TensorSpec:
         """Return the spec of the result; every window must see something of the image."""
@@ -100,6 +105,9 @@ class MaxPooling(Pooling, abstract=True):
     """Poolings that keep the largest element of each window."""
 
     kinds = "fiu"
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return self.read(outs[0])
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         y = self.pooled(x)

@@ -8,9 +8,19 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, attr, elements
 from ...spec import AnyDim, TensorSpec, differ, promote
-from .cnn import Conv1d, Conv2d, Conv3d, Convolution, ConvWeightGrad, biased, joined, with_bias
+from .cnn import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    Convolution,
+    ConvWeightGrad,
+    biased,
+    joined,
+    slid,
+    with_bias,
+)
 from .correlation import correlate_back
 from .formats import IMAGES, TRANSPOSED, Formatted
 from .windows import Pads, Windows, per_axis, read_padding
@@ -107,6 +117,9 @@ class _ConvTranspose(Convolution, Formatted):
             lambda: ConvWeightGrad(**settings)(g, x, weight),
             *(lambda: g.sum((0, *range(2, x.rank))) for _ in bias),
         )
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return slid(ins[0], ins[1]) + sum(elements(outs[0]) for _ in ins[2:])
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import LINEAR, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite
+from ...op import (
+    LINEAR,
+    ZERO,
+    Autocast,
+    Cotangent,
+    ErrorSample,
+    Op,
+    Sample,
+    WeightSite,
+    multiplied,
+    of_product,
+)
 from ...spec import TensorSpec, differ, kind, promote
 from ..core.special import widened
 from ..numerics.products import product
@@ -59,6 +70,7 @@ class GroupedMatmul(Op):
     drawing = "linear"
     autocast = Autocast.PRODUCT
     dependence = LINEAR
+    flops = of_product
 
     def infer(self, x: TensorSpec, weight: TensorSpec, sizes: TensorSpec) -> TensorSpec:
         _check_sizes(self, sizes)
@@ -137,6 +149,9 @@ class GroupedMatmulGrad(Op):
             lambda: GroupedMatmul()(x, h, sizes),
             ZERO,
         )
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return multiplied(ins[0], ins[1].shape[-1])
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import LINEAR, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
+from ...op import (
+    LINEAR,
+    Autocast,
+    Cotangent,
+    ErrorSample,
+    OnnxRule,
+    Op,
+    Sample,
+    WeightSite,
+    of_product,
+)
 from ...spec import TensorSpec, broadcast, differ, dtype, kind, promote
 from ..core.elementwise import conj, promoted
 from ..core.reshape import Flatten
@@ -33,6 +43,7 @@ class Matmul(Op):
     autocast = Autocast.PRODUCT
     is_method = True
     array_api = True
+    flops = of_product
     dependence = LINEAR
     onnx = OnnxRule("MatMul", since=13)
 

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
+from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr, of_product
 from ...spec import TensorSpec, check_floats, differ, dtype, dtype_name, kind, promote
 
 Array = np.ndarray[Any, Any]
@@ -186,6 +186,7 @@ class ScaledMatmul(Op):
 
     namespace = "nn"
     drawing = "activation"
+    flops = of_product
     dtype: np.dtype[Any] = attr(dtype("float32"), doc="Dtype of the product.")
 
     def infer(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, of_product
 from ...spec import AnyDim, TensorSpec, differ, kind
-from ..convolutions.cnn import Convolution
+from ..convolutions.cnn import Convolution, slid
 from ..convolutions.correlation import correlate
 from ..matrices.linalg import Matmul
 from .scales import ROUNDED, limits
@@ -94,6 +94,7 @@ class MatmulInteger(Op):
     """
 
     namespace = "quant"
+    flops = of_product
     onnx = OnnxRule("MatMulInteger", since=10)
 
     def infer(
@@ -154,6 +155,7 @@ class QlinearMatmul(Op):
     """
 
     namespace = "quant"
+    flops = of_product
     onnx = OnnxRule("QLinearMatMul", since=10)
 
     def infer(
@@ -248,6 +250,9 @@ class ConvInteger(Convolution):
     ) -> Any:
         return _int32(self.exact(x, weight, x_zero_point, w_zero_point))
 
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return slid(outs[0], ins[1])
+
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for image, kernel, attrs in [*cls.cases()][:4]:
@@ -324,6 +329,9 @@ class QlinearConv(Convolution):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return [ROUNDED] * len(xs)
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return slid(outs[0], ins[3])
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

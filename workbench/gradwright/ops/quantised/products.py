@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import LINEAR, OPAQUE, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import (
+    LINEAR,
+    OPAQUE,
+    ZERO,
+    Autocast,
+    Cotangent,
+    ErrorSample,
+    Op,
+    Sample,
+    attr,
+    multiplied,
+    of_product,
+)
 from ...spec import TensorSpec, differ, kind, shapes_differ
 from ..core.special import widened
 from .ggml import FORMATS, columns, unpacked
@@ -31,6 +43,7 @@ class PackedMatmul(Op, abstract=True):
     drawing = "linear"
     autocast = Autocast.PRODUCT
     dependence = LINEAR, OPAQUE
+    flops = of_product
 
     def size(self, x: TensorSpec, *packed: TensorSpec | None) -> Any:
         """Return the number of rows of W, after a look at the packed weight."""
@@ -102,6 +115,9 @@ class PackedMatmulGrad(Op):
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         packed = xs[2:]
         return (lambda: self.op(gs[0], *packed), ZERO, *(FROZEN for _ in packed))
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return multiplied(ins[0], ins[1].shape[-1])
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite, attr, find_op
+from ...op.facts import elements, multiplied
 from ...spec import (
     TensorSpec,
     at_least_float32,
@@ -23,7 +24,7 @@ from ...spec import (
     kind,
     promote,
     shapes_differ,
-)
+)  # fmt: skip
 from ..control.scan import scan
 from ..core.choice import Where
 from ..core.creation import Arange
@@ -146,6 +147,9 @@ class RecurrentLayer(Op, abstract=True):
     def saved(self) -> tuple[tuple[int, ...], ...]:
         """Return what stands before [T, B, H] in the shapes of what is saved for the gradient."""
         return ((self.n_gates,),)
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return multiplied(TensorSpec(ins[0].shape[:2]), elements(*ins[1:3]))
 
     # -- numbers ----------------------------------------------------------------------------------
 
@@ -306,8 +310,7 @@ class RecurrentGrad(Op):
 
     def names(self) -> list[str]:
         """Return the names of the inputs whose cotangents are returned."""
-        inputs = type(self.op).inputs
-        return [inputs[i].name for i in self.wrt]
+        return [type(self.op).inputs[i].name for i in self.wrt]
 
     def forward(self, *args: Any) -> Any:
         op = self.layer
@@ -330,9 +333,11 @@ class RecurrentGrad(Op):
             for i, k in zip(self.wrt, self.names(), strict=True)
         )
 
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        return 2 * self.layer.flops(ins, outs)
+
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        n = self.layer.n_inputs
-        m = (len(xs) - n) // 2
+        n, m = self.layer.n_inputs, (len(xs) - self.layer.n_inputs) // 2
         of_wrt = dict(zip(self.wrt, gs, strict=True))
         outer = second_order(RecurrentSteps(op=self.op), xs[:n], xs[n + m :], of_wrt)
         saved = [ZERO] * m  # functions of the inputs, as which they are differentiated

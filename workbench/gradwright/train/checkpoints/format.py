@@ -37,5 +37,6 @@ FORMAT = Format(
     inspect=inspect,
     tensors=archive.tensors,
     memory=archive.memory,
+    outline=archive.outline,
     use="gw.resume(trainer, folder, path), gw.load(path), gw.inspect(path)",
 )

@@ -5,7 +5,7 @@ import { NOTE_SIZE, TITLE_SIZE, type Face } from "./describe";
 import type { Look, Window } from "./look";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
-import { ring, STRIPE, tint, TOGGLE, toggle } from "./shapes";
+import { bus, CORNER, ring, STRIPE, tint, TOGGLE, toggle } from "./shapes";
 import type { Theme } from "../../core/theme";
 
 /** Pieces that are painted here. */
@@ -71,6 +71,11 @@ export function backwardLines(pen: Pen, scene: Scene, visible: (p: number) => bo
 /** A piece that runs upwards, or one of a second-order gradient, which runs downwards again. */
 function along(pen: Pen, pieces: Float32Array, p: number, flags: number, curved: boolean): void {
   const [x0, y0, y1, x1, y2, y3] = pieces.subarray(p, p + PIECE);
+  if (flags & PieceFlag.Bus) {
+    pen.move(x0, y0);
+    bus(pen, x0, y0, y1, x1, y3, curved ? CORNER : 0);
+    return;
+  }
   const sign = flags & PieceFlag.Up ? -1 : 1;
   const ahead = sign * (y2 - y1);
   pen.move(x0, y0);

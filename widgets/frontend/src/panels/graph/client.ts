@@ -17,7 +17,7 @@ function moduleUrl(): string {
 }
 
 function load(): Promise<LayoutModule> {
-  return (loaded ??= import(/* @vite-ignore */ moduleUrl()) as Promise<LayoutModule>);
+  return (loaded ??= import(/* @vite-ignore */ /* webpackIgnore: true */ moduleUrl()) as Promise<LayoutModule>);
 }
 
 export class LayoutClient {

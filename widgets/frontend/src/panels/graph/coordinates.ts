@@ -28,6 +28,7 @@ export function placeHorizontally(skeleton: Skeleton, ordering: Ordering, extent
   const down = links(skeleton, ordering, true);
   const conflicts = markConflicts(skeleton, ordering, up);
   const side = markSideLines(skeleton, up);
+  if (skeleton.spine) clearSpine(skeleton, ordering, conflicts, side);
   const toward = { top: without(up, side), bottom: without(down, side) };
   const candidates: Float64Array[] = [];
   for (const fromTop of [true, false]) {
@@ -97,17 +98,40 @@ function markConflicts(skeleton: Skeleton, { rows, position }: Ordering, up: Lin
   return marked;
 }
 
-/** A parameter and a node that is computed from something else as well do not pull on each other: the main line stays straight. */
-function markSideLines({ segments, floating, realCount, aside }: Skeleton, up: Links): Uint8Array {
-  if (aside) return aside;
+/**
+ * A parameter and a node that is computed from something else as well do not pull on each other: the main line stays
+ * straight. Nor do a line that goes on to further rows and what it reaches on the way.
+ */
+function markSideLines({ segments, floating, realCount, vertexCount, aside }: Skeleton, up: Links): Uint8Array {
+  if (aside) return aside.slice();
   const isParameter = (v: number): boolean => v < realCount && floating[v] === 1;
   const side = new Uint8Array(segments.count);
+  const goesOn = new Uint8Array(vertexCount);
+  for (let s = 0; s < segments.count; s++) if (segments.upper[s] >= realCount && segments.lower[s] >= realCount) goesOn[segments.upper[s]] = 1;
   for (let s = 0; s < segments.count; s++) {
     const v = segments.lower[s];
+    if (goesOn[segments.upper[s]] && v < realCount) side[s] = 1;
     if (!isParameter(segments.upper[s])) continue;
     for (let k = up.first[v]; k < up.first[v + 1]; k++) if (!isParameter(up.far[k])) side[s] = 1;
   }
   return side;
+}
+
+/** Segments of the spine lose no conflict, those that cross it do, and others at its vertices are side lines. */
+function clearSpine({ spine, segments, rank, rankCount }: Skeleton, { position }: Ordering, conflicts: Uint8Array, side: Uint8Array): void {
+  const { entry, segments: straight } = spine!;
+  const { count, upper, lower } = segments;
+  const inRow = new Int32Array(rankCount).fill(-1); // by the row of the upper end
+  for (let s = 0; s < count; s++) if (straight[s]) inRow[rank[upper[s]]] = s;
+  for (let s = 0; s < count; s++) {
+    if (straight[s]) {
+      conflicts[s] = side[s] = 0;
+      continue;
+    }
+    if (entry[upper[s]] >= 0 || entry[lower[s]] >= 0) side[s] = 1;
+    const t = inRow[rank[upper[s]]];
+    if (t >= 0 && (position[upper[s]] - position[upper[t]]) * (position[lower[s]] - position[lower[t]]) < 0) conflicts[s] = 1;
+  }
 }
 
 function without(all: Links, dropped: Uint8Array): Links {

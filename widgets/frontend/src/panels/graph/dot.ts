@@ -1,9 +1,10 @@
 // The drawing in the language of Graphviz: boxes as nodes, open scopes as clusters, one line per pair of boxes.
 
-import { describe, shortShape } from "./describe";
+import { describe } from "./describe";
 import type { GraphModel } from "./model";
 import type { Scene } from "./scene";
 import { drawnFor } from "./marks";
+import { shortShape } from "./sizes";
 
 /** A quoted string of the language: backslashes and quotes are escaped, so that no name can say anything else. */
 export function quote(text: string): string {

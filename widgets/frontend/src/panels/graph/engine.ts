@@ -6,6 +6,7 @@
 // up. The forward nodes never make room for them: they stand as if there were no gradients, unless one is opened
 // that is higher than its row. Updates have a block of their own, further right.
 
+import { columnStarts, followColumns, layInColumns } from "./columns";
 import { placeHorizontally } from "./coordinates";
 import { describe, itemSize, type Face } from "./describe";
 import { laneGuide, laneRows } from "./lane";
@@ -26,6 +27,10 @@ const GAP_Y = 30;
 const GAP_LANE = 64;
 const PADDING = 16;
 const PAIR_STEP = 5;
+/** Width to height of a window, where it is not known. */
+const ASPECT = 1.35;
+/** The window for which everything stays one column. */
+export const ONE_COLUMN = 0;
 
 export class LayoutEngine {
   private readonly drawn = new Map<string, Drawn>();
@@ -33,7 +38,8 @@ export class LayoutEngine {
   private readonly blocks = new Map<number, Block>();
   private readonly faces = new Map<number, Face>();
 
-  constructor(private readonly model: GraphModel) {}
+  /** `aspect` is width to height of the window for which tall levels are laid in columns. */
+  constructor(private readonly model: GraphModel, private readonly aspect = ASPECT) {}
 
   layout(openScopes: Iterable<number>): Scene {
     const open = this.reachable(openScopes);
@@ -171,7 +177,11 @@ export class LayoutEngine {
     const main = this.part(drawn[0]!, inner[0]!, up);
     const lane = drawn[1] && this.part(drawn[1], inner[1]!, !up);
     const updates = drawn[2] && this.part(drawn[2], inner[2]!, false);
-    const height = this.stackRows(scope, main, lane);
+    let height = this.stackRows(scope, main, undefined);
+    const starts = up ? [0] : columnStarts(main, height, this.aspect); // the same with and without gradients
+    if (lane) height = this.stackRows(scope, main, lane);
+    if (starts.length > 1) height = layInColumns(main, starts, scope ? HEADER : 0);
+    if (lane) alignRows(main, lane, this.partners(main, lane), height, scope ? HEADER + PADDING / 2 : 0);
     const beside = [main];
     if (lane && laneScope === scope) beside.push(lane);
     if (updates) {
@@ -265,7 +275,6 @@ export class LayoutEngine {
       // Upwards a row begins at its lower edge, and its boxes still hang on to the upper one.
       for (let v = 0; v < level.items.length; v++) y[v] = rowEnd[rank[v]] + h[v] / 2;
     }
-    if (lane) alignRows(part, lane, partners!, total, title);
     return total;
   }
 
@@ -316,6 +325,7 @@ function alignRows(main: Part, lane: Part, partners: number[], height: number, t
     lane.rowStart[k] = row === 0 ? bottom : row > rankCount ? top : main.rowEnd[partner];
     lane.rowEnd[k] = row === 0 ? bottom : row > rankCount ? (lane.up ? 0 : height) : main.rowStart[partner];
   });
+  if (main.columns) followColumns(lane, main.columns, rows.map((row) => rankCount - row));
   const inRow = new Map<number, number[]>();
   for (let v = 0; v < rank.length; v++) {
     if (v >= realCount) y[v] = (lane.rowStart[rank[v]] + lane.rowEnd[rank[v]]) / 2;

@@ -1,70 +1,215 @@
-// Finds nodes and scopes by what a reader types: part of a name, an op with `op:`, or a regular expression.
+// Finds nodes, scopes and paths by what a reader types (see query.ts), fast enough for every key in a graph of 50,000 nodes.
 
+import { describe } from "./describe";
 import type { GraphModel } from "./model";
 import { leaf } from "./names";
+import { attributesOf, compares, fitsShape, isWild, parse, Unreadable, wild, type Term } from "./query";
+import { dtypeOf, sizesOf } from "./sizes";
+import { outputsOf } from "./trace";
+import type { GraphSpec } from "./wire";
 
 export interface Found {
-  /** Best first, then in the order of creation. */
+  /** Best first, then in the order of creation; of a path the node at which it begins. */
   items: number[];
+  /** The nodes of found paths, in their order: of those at the head of `items`. */
+  paths?: number[][];
+  /** All nodes on found paths, also on those that are not listed. */
+  lit?: number[];
   /** Why nothing could be looked for, "" otherwise. */
   problem: string;
 }
 
-const opOf = (model: GraphModel, item: number): string => (model.nodeAt(item) < 0 ? "" : model.op(model.nodeAt(item)));
-
 export function find(model: GraphModel, query: string): Found {
-  const text = query.trim();
+  const text = query.trim().toLowerCase();
   if (!text) return { items: [], problem: "" };
-  const op = /^op:\s*(.*)$/i.exec(text);
-  if (op) return { items: byOp(model, op[1].toLowerCase()), problem: "" };
-  const pattern = /^\/(.+?)\/(i?)$/.exec(text) ?? (/^\/(.+)$/.exec(text) && undefined);
-  if (pattern === undefined) return { items: [], problem: "end the pattern with a slash" };
-  if (pattern === null) return { items: byName(model, text.toLowerCase()), problem: "" };
+  const index = indexOf(model);
   try {
-    const expression = new RegExp(pattern[1], pattern[2]);
-    return { items: allItems(model).filter((item) => expression.test(nameOf(model, item)) || expression.test(opOf(model, item))), problem: "" };
-  } catch {
-    return { items: [], problem: "not a regular expression" };
+    const steps = parse(query.trim());
+    if (steps.length > 1) {
+      const found = paths(model, index, steps);
+      const titled = index.items.filter((item) => item >= model.n && index.title(item).includes(text)); // `conv 3x3, 64 -> 128`
+      return { ...found, items: [...titled, ...found.items], paths: [...titled.map((item) => [item]), ...found.paths] };
+    }
+    const [[term]] = steps;
+    if (steps[0].length === 1 && term.kind === "word" && !isWild(text)) return { items: byWord(index, text), problem: unfinished(index, text) };
+    const tests = steps[0].map((part) => testOf(model, index, part, false));
+    return { items: index.items.filter((item) => tests.every((test) => test(item))), problem: "" };
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+    return { items: [], problem: error.message };
   }
 }
 
-/** Scopes and nodes, opened or not, in the order of creation. */
-function allItems(model: GraphModel): number[] {
-  const items: number[] = [];
-  const begins = new Map<number, number[]>();
-  for (let s = 1; s < model.scopes.length; s++) {
-    const { first, frame } = model.scopes[s];
-    if (frame >= 0) continue; // found as its node
-    begins.set(first, [...(begins.get(first) ?? []), model.n + s]);
+/** A pattern without its second slash is a name with a slash, if there is one. */
+function unfinished(index: Index, text: string): string {
+  return text.startsWith("/") && !byWord(index, text).length ? "end the pattern with a slash" : "";
+}
+
+// What is looked up.
+
+class Index {
+  /** Scopes and nodes, opened or not, in the order of creation. */
+  readonly items: number[] = [];
+  readonly nodes: number[];
+  private readonly names: string[];
+  private readonly leaves: string[];
+  private readonly ops: string[];
+  private readonly titles = new Map<number, string>();
+
+  constructor(private readonly model: GraphModel) {
+    const begins = new Map<number, number[]>();
+    for (let s = 1; s < model.scopes.length; s++) {
+      const { first, frame } = model.scopes[s];
+      if (frame < 0) begins.set(first, [...(begins.get(first) ?? []), model.n + s]); // frames are found as their nodes
+    }
+    this.nodes = Array.from({ length: model.n }, (_, node) => node);
+    for (const node of this.nodes) this.items.push(...(begins.get(node) ?? []), model.frameOf(node));
+    this.names = Array.from({ length: model.n + model.scopes.length }, (_, item) => model.itemName(item).replace(/\/$/, "").toLowerCase());
+    this.leaves = this.names.map(leaf);
+    this.ops = model.spec.ops.map((op) => op.toLowerCase());
   }
-  for (let node = 0; node < model.n; node++) items.push(...(begins.get(node) ?? []), model.frameOf(node));
-  return items;
+
+  name = (item: number): string => this.names[item];
+  leaf = (item: number): string => this.leaves[item];
+
+  /** What is drawn on a scope, and in it where it is a card. */
+  title(item: number): string {
+    let title = this.titles.get(item);
+    if (title === undefined) {
+      const face = describe(this.model, item);
+      this.titles.set(item, (title = `${face.title}\n${face.note}`.toLowerCase()));
+    }
+    return title;
+  }
+
+  /** The op of a node, "" of a scope. */
+  op(item: number): string {
+    const node = this.model.nodeAt(item);
+    return node < 0 ? "" : this.ops[this.model.call[node]];
+  }
+
+  /** Which calls have an op of this name, or else a part of it in theirs. */
+  readonly callsOf = (text: string): boolean[] => {
+    if (isWild(text)) return this.ops.map((op) => wild(text).test(op) || wild(text).test(leaf(op)));
+    const exact = this.ops.map((op) => op === text || leaf(op) === text);
+    return exact.includes(true) ? exact : this.ops.map((op) => op.includes(text));
+  };
 }
 
-function nameOf(model: GraphModel, item: number): string {
-  return model.itemName(item).replace(/\/$/, "");
+const indices = new WeakMap<GraphSpec, Index>();
+
+/** A model that opens a node takes over another spec, and so another index. */
+function indexOf(model: GraphModel): Index {
+  let index = indices.get(model.spec);
+  if (!index) indices.set(model.spec, (index = new Index(model)));
+  return index;
 }
 
-function byOp(model: GraphModel, op: string): number[] {
-  const nodes = allItems(model).filter((item) => model.nodeAt(item) >= 0);
-  const lower = nodes.map((item) => opOf(model, item).toLowerCase());
-  const exact = nodes.filter((_, k) => lower[k] === op || leaf(lower[k]) === op);
-  return exact.length ? exact : nodes.filter((_, k) => op !== "" && lower[k].includes(op));
-}
-
-function byName(model: GraphModel, text: string): number[] {
-  const ranked: number[][] = [[], [], [], [], []];
-  for (const item of allItems(model)) {
-    const name = nameOf(model, item).toLowerCase();
-    const last = leaf(name);
+function byWord(index: Index, text: string): number[] {
+  const ranked: number[][] = [[], [], [], [], [], []];
+  for (const item of index.items) {
+    const [name, last] = [index.name(item), index.leaf(item)];
     const rank =
       last === text || name === text ? 0
       : last.startsWith(text) ? 1
       : last.includes(text) ? 2
       : name.includes(text) ? 3
-      : opOf(model, item).toLowerCase().includes(text) ? 4
+      : index.op(item).includes(text) ? 4
+      : index.op(item) === "" && index.title(item).includes(text) ? 5
       : -1;
     if (rank >= 0) ranked[rank].push(item);
   }
   return ranked.flat();
+}
+
+type Test = (item: number) => boolean;
+
+/** What an item has to be for a term; along a path a word is an op, or the whole of a node's own name. */
+function testOf(model: GraphModel, index: Index, term: Term, along: boolean): Test {
+  const isNode = (item: number): boolean => model.nodeAt(item) >= 0;
+  const ofCall = (fits: boolean[]): Test => (item) => isNode(item) && fits[model.call[model.nodeAt(item)]];
+  const ofResult = (fits: (spec: string) => boolean): Test => {
+    const { firstTensor, specOf, spec } = model;
+    const which = spec.specs.map(fits);
+    return (item) => {
+      const node = model.nodeAt(item);
+      for (let t = node < 0 ? 0 : firstTensor[node]; node >= 0 && t < firstTensor[node + 1]; t++) if (which[specOf[t]]) return true;
+      return false;
+    };
+  };
+  switch (term.kind) {
+    case "pattern":
+      return (item) => term.pattern.test(model.itemName(item).replace(/\/$/, "")) || (isNode(item) && term.pattern.test(model.op(model.nodeAt(item))));
+    case "op":
+      return ofCall(index.callsOf(term.text));
+    case "layer":
+      return (item) => !isNode(item) && matches(term.text, index.name(item), index.leaf(item), index.title(item));
+    case "dtype":
+      return ofResult((spec) => wild(shortDtype(term.text)).test(dtypeOf(spec)));
+    case "shape":
+      return ofResult((spec) => spec.includes("[") && fitsShape(term.sizes, sizesOf(spec)));
+    case "attribute": {
+      const all = model.spec.calls.map(attributesOf);
+      if (!all.some((attributes) => attributes.has(term.name))) throw new Unreadable(noAttribute(term.name, all));
+      return ofCall(all.map((attributes) => attributes.has(term.name) && compares(attributes.get(term.name)!, term.comparison, term.value)));
+    }
+    case "word": {
+      if (term.text === "*") return along ? isNode : () => true;
+      if (!along) return (item) => matches(term.text, index.name(item), index.leaf(item), isNode(item) ? index.op(item) : index.title(item));
+      const op = ofCall(index.callsOf(term.text));
+      return (item) => op(item) || (isNode(item) && wild(term.text).test(index.leaf(item)));
+    }
+  }
+}
+
+/** Whether a word is part of one of the texts, or with wildcards the whole of one. */
+function matches(text: string, ...others: string[]): boolean {
+  return isWild(text) ? others.some((other) => wild(text).test(other)) : others.some((other) => other.includes(text));
+}
+
+/** `f32` for `float32`, as specs have it. */
+function shortDtype(text: string): string {
+  return text.replace(/^bfloat(?=\d)/, "bf").replace(/^(f|i|u|c)(?:loat|nt|int|omplex)(?=\d)/, "$1");
+}
+
+function noAttribute(name: string, all: readonly Map<string, string>[]): string {
+  const known = [...new Set(all.flatMap((attributes) => [...attributes.keys()]))];
+  const close = known.filter((other) => other.startsWith(name.slice(0, 3)) || name.startsWith(other));
+  return `no node has ${name}${close.length ? `; try ${close.slice(0, 3).join(", ")}` : known.length ? `; there are ${known.slice(0, 4).join(", ")}` : ""}`;
+}
+
+// Paths.
+
+/** Paths that are told node by node; of all others it is known where they begin. */
+const TOLD = 100;
+
+/** The nodes from which a path fits. Every edge is looked at twice per step, however many paths there are. */
+function paths(model: GraphModel, index: Index, steps: readonly Term[][]): { items: number[]; paths: number[][]; lit: number[]; problem: string } {
+  const { n, edgeTensor, edgeTarget, nodeOf } = model;
+  const last = steps.length - 1;
+  const on = steps.map((terms) => {
+    const tests = terms.map((term) => testOf(model, index, term, true));
+    return Uint8Array.from({ length: n }, (_, node) => Number(tests.every((test) => test(model.frameOf(node)))));
+  });
+  // What fits a step stays on it as long as a node of the step before leads there, then if it leads to one of the next.
+  const narrow = (step: number, leads: (mark: (node: number) => void) => void): void => {
+    const kept = new Uint8Array(n);
+    leads((node) => (kept[node] = on[step][node]));
+    on[step] = kept;
+  };
+  for (let step = 1; step <= last; step++) {
+    narrow(step, (mark) => edgeTarget.forEach((to, e) => on[step - 1][nodeOf[edgeTensor[e]]] && mark(to)));
+  }
+  for (let step = last - 1; step >= 0; step--) {
+    narrow(step, (mark) => edgeTarget.forEach((to, e) => on[step + 1][to] && mark(nodeOf[edgeTensor[e]])));
+  }
+  const flagged = (flags: Uint8Array): number[] => index.nodes.filter((node) => flags[node]);
+  const starts = flagged(on[0]);
+  const told = starts.slice(0, TOLD).map((start) => {
+    const path = [start];
+    for (let step = 1; step <= last; step++) path.push(outputsOf(model, path[step - 1]).find((reader) => on[step][reader])!);
+    return path.map((node) => model.frameOf(node));
+  });
+  const lit = flagged(on.reduce((all, flags) => all.map((flag, node) => flag | flags[node])));
+  return { items: starts.map((node) => model.frameOf(node)), paths: told, lit: lit.map((node) => model.frameOf(node)), problem: "" };
 }

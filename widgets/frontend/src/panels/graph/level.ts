@@ -7,6 +7,7 @@
 // computed from it, and opening a scope can therefore never reshuffle what is already on the screen.
 
 import type { GraphModel } from "./model";
+import { Role } from "./roles";
 
 /** Tensors that run together: the same source and the same set of targets within this level. */
 export interface Net {
@@ -24,7 +25,7 @@ export interface Net {
 export interface Level {
   scope: number;
   items: number[];
-  /** Children that hold parameters and constants only. */
+  /** Children and ports into the scope that the main computation does not run through: weights, what is made of them, arithmetic on shapes. */
   stored: boolean[];
   inPorts: number[][];
   outPorts: number[][];
@@ -56,8 +57,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
         if (layer[next] !== part.layer) continue;
         local.set(next, child);
         members.push(next);
-        const kind = model.kindOf(next);
-        if (kind !== "variable" && kind !== "constant") onlyStored = false;
+        if (model.role(next) === Role.Main) onlyStored = false;
       } else {
         const { nodes, scopes: inner, twins } = scopes[next - model.n];
         for (const node of nodes) pending.push(node);
@@ -89,7 +89,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
       const targets = new Map<number, number>();
       for (let c = firstConsumer[tensor]; c < firstConsumer[tensor + 1]; c++) {
         const edge = consumers[c];
-        if (layer[edgeTarget[edge]] !== part.layer) continue;
+        if (layer[edgeTarget[edge]] !== part.layer || model.hides(edge)) continue;
         const target = local.get(edgeTarget[edge]) ?? EXIT;
         if (target === EXIT && isShared(model, node)) continue;
         if (target === source || targets.has(target) || (target === EXIT && !part.ports)) continue;
@@ -107,7 +107,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
   for (const node of members) {
     for (let edge = firstInput[node]; edge < firstInput[node + 1]; edge++) {
       const tensor = edgeTensor[edge];
-      if (!part.ports || layer[nodeOf[tensor]] !== part.layer || local.has(nodeOf[tensor])) continue;
+      if (!part.ports || layer[nodeOf[tensor]] !== part.layer || model.hides(edge) || local.has(nodeOf[tensor])) continue;
       if (isShared(model, nodeOf[tensor])) continue;
       const target = local.get(node)!;
       let targets = incoming.get(tensor);
@@ -131,6 +131,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
   entering.sort((a, b) => place.get(a)! - place.get(b)!);
   const inPorts = entering.map((net, k) => {
     net.source = items.length + k;
+    stored.push(net.tensors.every((tensor) => model.role(nodeOf[tensor]) !== Role.Main));
     return net.tensors;
   });
   const outPorts: number[][] = [];

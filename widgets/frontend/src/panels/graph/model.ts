@@ -1,15 +1,22 @@
 // The graph as the kernel sends it, decoded into columns and indexed by scope.
 
+import { mainRow } from "./card_face";
 import { layersOf, UPDATE } from "./layers";
 import { anywhere, leaf, pathOf } from "./names";
-import { columnsOf, KINDS, type GraphSpec, type Kind } from "./wire";
+import { judgeRoles, type Role } from "./roles";
+import { columnsOf, GROUPS, KINDS, type GraphSpec, type GroupColumns, type Kind } from "./wire";
 import { bytes, int32 } from "../../core/buffers";
 
 export interface Scope {
   /** `block/attention`; the root scope is the empty path. */
   path: string;
-  /** The last part of the path. */
+  /** What is written on it: the last part of the path, or the title of a group. */
   label: string;
+  /** Groups are blocks, cards and runs of blocks that are alike; what names and insides make is called a scope. */
+  kind: "scope" | (typeof GROUPS)[number];
+  /** The group's number among the groups, and that of the first scope of its structure; -1 of others. */
+  group: number;
+  like: number;
   parent: number;
   depth: number;
   scopes: number[];
@@ -64,6 +71,9 @@ export class GraphModel {
   readonly holder: Int32Array;
   /** The number of a node in the graph as it was sent, -1 of what is inside of others. */
   readonly sent: Int32Array;
+  private readonly roles: Uint8Array;
+  /** The group of each node, or -1, where there are groups; group k is scope k + 1. */
+  private readonly groupOf?: Int32Array;
   /** The frame of each opened node. */
   private readonly frames = new Map<number, number>();
   private readonly twins = new Map<number, number>();
@@ -99,10 +109,16 @@ export class GraphModel {
 
     this.origin = int32(spec.origin);
     this.layer = layersOf(this.origin, new Uint8Array(bytes(spec.derived)));
+    this.roles = spec.role ? new Uint8Array(bytes(spec.role)) : judgeRoles({ ...this, random: (node) => this.category(node) === "random" });
     this.holder = spec.holder ? int32(spec.holder) : new Int32Array(n).fill(-1);
     this.sent = spec.sent ? int32(spec.sent) : Int32Array.from(spec.names, (_, i) => i);
-    this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], twins: [], of: -1, frame: -1, layer: 0, size: n, first: 0 }];
-    this.byPath.set("", 0);
+    this.scopes = [];
+    this.addScope("", spec.name, -1, 0, -1, 0);
+    Object.assign(this.scopes[0], { size: n, first: 0 });
+    if (spec.groups && spec.group) {
+      this.groupOf = int32(spec.group);
+      this.addGroups(spec.groups);
+    }
     this.scopeOf = new Int32Array(n).fill(-1);
     spec.names.forEach((name, i) => this.byName.set(name, i));
     const opened = new Set(this.holder);
@@ -115,6 +131,16 @@ export class GraphModel {
         more = true;
       }
     }
+  }
+
+  private addGroups({ names, titles, rows, categories, parent, kind, like }: GroupColumns): void {
+    const [parents, kinds, likes] = [int32(parent), new Uint8Array(bytes(kind)), int32(like)];
+    names.forEach((path, group) => {
+      const around = parents[group] + 1;
+      const scope = this.addScope(path, titles[group] || rows[group][mainRow(categories[group])] || leaf(path), around, this.scopes[around].depth + 1, -1, 0);
+      Object.assign(this.scopes[scope], { kind: GROUPS[kinds[group]], group, like: likes[group] + 1 });
+      this.scopes[around].scopes.push(scope);
+    });
   }
 
   /** The scope that a node stands in; what is inside of others comes before them, so their frames are made here. */
@@ -136,6 +162,7 @@ export class GraphModel {
   private around(node: number): number {
     const name = this.spec.names[node];
     const holder = this.holder[node];
+    if (holder < 0 && this.groupOf && !this.layer[node]) return this.groupOf[node] + 1;
     if (holder < 0) return this.layer[node] > 0 ? this.ensureTwin(this.origin[node], pathOf(name)) : this.ensureScope(pathOf(name));
     const slash = name.lastIndexOf("/");
     const inner = name.lastIndexOf(":") + 1;
@@ -155,7 +182,7 @@ export class GraphModel {
   }
 
   private addScope(path: string, label: string, parent: number, depth: number, of: number, layer: number, frame = -1): number {
-    const scope = this.scopes.push({ path, label, parent, depth, scopes: [], nodes: [], twins: [], of, frame, layer, size: 0, first: -1 }) - 1;
+    const scope = this.scopes.push({ path, label, kind: "scope", group: -1, like: -1, parent, depth, scopes: [], nodes: [], twins: [], of, frame, layer, size: 0, first: -1 }) - 1;
     if (!this.byPath.has(path)) this.byPath.set(path, scope);
     return scope;
   }
@@ -272,6 +299,17 @@ export class GraphModel {
     return this.spec.categories[this.call[node]];
   }
 
+  role(node: number): Role {
+    return this.roles[node];
+  }
+
+  /** Whether an edge is left out: weights and sizes that other cards read, too, would be lines across the whole drawing. */
+  hides(edge: number): boolean {
+    if (!this.groupOf) return false;
+    const [from, to] = [this.nodeOf[this.edgeTensor[edge]], this.edgeTarget[edge]];
+    return (this.roles[from] || this.roles[to]) > 0 && !this.layer[from] && !this.layer[to] && this.groupOf[from] !== this.groupOf[to];
+  }
+
   kindOf(node: number): Kind {
     return KINDS[this.kind[node]] ?? "array";
   }
@@ -350,28 +388,6 @@ export class GraphModel {
   stateOf(scope: number): number {
     const { of } = this.scopes[scope];
     return of > this.n ? of - this.n : scope;
-  }
-
-  /**
-   * Scopes to open at first: breadth first, small ones before large ones, while the forward drawing
-   * stays within `budget` visible items, so that a large graph starts as a readable overview.
-   */
-  openAtFirst(budget = 40): number[] {
-    const open: number[] = [];
-    const forward = (scope: number): number => this.members(scope).filter((item) => !this.isUpdate(item)).length;
-    let visible = forward(0);
-    const byDepth = this.scopes.map((_, s) => s).filter((s) => s > 0 && this.scopes[s].of < 0);
-    byDepth.sort((a, b) => this.scopes[a].depth - this.scopes[b].depth || this.scopes[a].size - this.scopes[b].size || a - b);
-    const isOpen = new Set([0]);
-    for (const s of byDepth) {
-      if (!isOpen.has(this.scopes[s].parent) || this.isUpdate(this.n + s)) continue;
-      const more = forward(s) - 1;
-      if (visible + more > budget) continue;
-      visible += more;
-      isOpen.add(s);
-      open.push(s);
-    }
-    return open;
   }
 }
 

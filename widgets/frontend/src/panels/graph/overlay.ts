@@ -3,6 +3,7 @@
 
 import type { GraphModel } from "./model";
 import { ramp, shadeAt, type Shade } from "./palette";
+import { elements } from "./sizes";
 import { inputsOf } from "./trace";
 import { float64 } from "../../core/buffers";
 import { ticks } from "../../core/ticks";
@@ -114,11 +115,4 @@ function gather(model: GraphModel, nodes: Float64Array, held: Float64Array, join
     }
   }
   return values;
-}
-
-/** Elements of a spec such as `f32[2*B, 8]`, every symbol counted as one: 16. */
-export function elements(spec: string): number {
-  const inner = spec.slice(spec.indexOf("[") + 1, spec.lastIndexOf("]"));
-  if (!spec.includes("[") || !inner) return 1;
-  return inner.split(",").reduce((product, part) => product * Number(/^\s*(\d+)(?=\s*(\*|$))/.exec(part)?.[1] ?? 1), 1);
 }

@@ -3,7 +3,7 @@
 import { HEADER, type Block, type Part } from "./parts";
 import { UPDATE } from "./layers";
 import type { GraphModel } from "./model";
-import { routes } from "./routes";
+import { linesOfPart } from "./part_lines";
 import { PieceFlag, type Scene } from "./scene";
 
 export class Placement {
@@ -56,11 +56,12 @@ export class Placement {
     return {
       width: root.width,
       height: root.height,
+      anchor: anchorOf(root),
       frameCount,
       items: Int32Array.from(this.items),
       rects: Float32Array.from(this.rects),
       pieces: Float32Array.from(this.pieces),
-      pieceFlags: Uint8Array.from(this.flags),
+      pieceFlags: Uint16Array.from(this.flags),
       pieceFrom: Int32Array.from(this.from),
       pieceTo: Int32Array.from(this.to),
       pieceTensor: Int32Array.from(this.tensor),
@@ -84,8 +85,8 @@ export class Placement {
     this.side.push(NaN);
   }
 
-  /** From every item to its gradient. */
-  private hairlines({ skeleton, shift }: Part, place: Map<number, number>): void {
+  /** From every item to its gradient; past other columns only where it is asked for. */
+  private hairlines({ skeleton, shift, columns }: Part, place: Map<number, number>): void {
     if (!shift) return;
     skeleton.level.items.forEach((twin, v) => {
       const item = this.model.scopes[twin - this.model.n].of;
@@ -93,7 +94,7 @@ export class Placement {
       const frame = item >= this.model.n && this.open.has(item - this.model.n);
       const [x, y, w, h] = this.rects.slice(4 * a, 4 * a + 4);
       const at = frame ? y + HEADER / 2 : y + h / 2 + shift[v];
-      this.add(PieceFlag.Pair, item, twin, 0, 0, x + w, at, at, this.rects[4 * b], at, at);
+      this.add(PieceFlag.Pair | (columns ? PieceFlag.Quiet : 0), item, twin, 0, 0, x + w, at, at, this.rects[4 * b], at, at);
     });
   }
 
@@ -140,44 +141,13 @@ export class Placement {
   }
 
   private draw(part: Part, ox: number, oy: number): void {
-    const { skeleton, rowStart, rowEnd, up, inner, x, y, h } = part;
-    const { level, segments, rank, realCount } = skeleton;
-    const sign = up ? -1 : 1;
-    const later = up ? Math.min : Math.max;
-    const sooner = up ? Math.max : Math.min;
-    let backs = 0;
-    const piece = (upper: number, lower: number, net: number, position: number, flag: number): void => {
-      const y0 = y[upper] + (sign * h[upper]) / 2;
-      const y3 = y[lower] - (sign * h[lower]) / 2;
-      const against = (flag & PieceFlag.Feedback) > 0;
-      const y1 = against ? y0 : later(y0, rowEnd[rank[upper]]);
-      const y2 = against ? y3 : sooner(y3, rowStart[rank[lower]]);
-      const arrow = lower < level.items.length && !inner[lower] ? PieceFlag.Arrow : 0;
-      // A bend has no height of its own: the piece that ends in it also runs through its row.
-      const first = upper >= realCount ? y1 : y0;
-      const last = lower >= realCount ? rowEnd[rank[lower]] : y3;
-      for (const { tensor, weight, start, stop } of routes(this.model, part, upper, lower, net, position)) {
-        this.add(
-          flag | arrow | (up ? PieceFlag.Up : 0) | (this.model.layer[this.model.nodeOf[tensor]] > 0 ? PieceFlag.Cotangent : 0),
-          this.joint(part, upper, (block) => block.outPort.get(tensor)),
-          this.joint(part, lower, (block) => block.inPort.get(tensor)),
-          tensor, weight, ox + x[upper] + start, oy + first, oy + y1, ox + x[lower] + stop, oy + y2, oy + last,
-        );
-        if (against && !up) this.side[this.side.length - 1] = ox + this.beside(part, (x[upper] + x[lower]) / 2, backs++);
-      }
-    };
-    for (let s = 0; s < segments.count; s++) {
-      piece(segments.upper[s], segments.lower[s], segments.net[s], segments.lowerSlot[s], 0);
-    }
-    for (const [list, flag] of [[skeleton.express, PieceFlag.Express], [skeleton.feedback, PieceFlag.Feedback]] as const) {
-      for (const [net, k] of list) piece(level.nets[net].source, level.nets[net].targets[k], net, level.nets[net].positions[k], flag);
-    }
-  }
-
-  /** To the left or right of all that stands in a part, whichever is nearer; lines stand side by side there, as far as there is room. */
-  private beside({ width }: Part, x: number, before: number): number {
-    const gap = 7 + 4 * (before % 3);
-    return x < width / 2 ? -gap : width + gap;
+    let turn = 0;
+    linesOfPart(this.model, part, ({ upper, lower, tensor, weight, flag, points: [x0, y0, y1, x1, y2, y3], side, half }) => {
+      const from = half === 2 ? turn : this.joint(part, upper, (block) => block.outPort.get(tensor));
+      const to = half === 1 ? (turn = -1 - this.joints++) : this.joint(part, lower, (block) => block.inPort.get(tensor));
+      this.add(flag, from, to, tensor, weight, ox + x0, oy + y0, oy + y1, ox + x1, oy + y2, oy + y3);
+      if (side !== undefined) this.side[this.side.length - 1] = ox + side;
+    });
   }
 
   /** The name of a line's end: an item, or a negative number for a bend or for the port of an open scope. */
@@ -188,4 +158,11 @@ export class Placement {
     const port = block && portOf(block);
     return port ? -1 - (this.jointBase.get(port.part)! + port.vertex) : items[v];
   }
+}
+
+function anchorOf({ parts: [{ skeleton, left, x, y, h }], width }: Block): [number, number] {
+  const { level, spine, rank } = skeleton;
+  let first = -1;
+  for (let v = 0; v < level.items.length; v++) if (spine && spine.entry[v] >= 0 && (first < 0 || rank[v] < rank[first])) first = v;
+  return first < 0 ? [width / 2, 0] : [left + x[first], y[first] - h[first] / 2];
 }

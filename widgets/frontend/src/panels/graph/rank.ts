@@ -10,6 +10,8 @@ export interface Arcs {
   vertexCount: number;
   tail: number[];
   head: number[];
+  /** A flag for each that goes as close to its readers as it can. */
+  late: Uint8Array;
 }
 
 export function assignRows(arcs: Arcs): Int32Array {
@@ -27,13 +29,15 @@ class RankGraph {
   private readonly n: number;
   private readonly tail: number[];
   private readonly head: number[];
+  private readonly late: Uint8Array;
   /** Arcs that only hold components together have length 0 and weight 0. */
   private readonly real: number;
   private readonly incident: number[][];
   private topological: number[] = [];
 
-  constructor({ vertexCount, tail, head }: Arcs) {
+  constructor({ vertexCount, tail, head, late }: Arcs) {
     this.n = vertexCount;
+    this.late = late;
     this.tail = [...tail];
     this.head = [...head];
     this.real = tail.length;
@@ -92,7 +96,7 @@ class RankGraph {
             pull--;
           }
         }
-        const best = pull > 0 ? high : pull < 0 ? low : this.rank[v];
+        const best = pull > 0 || (this.late[v] && high < Infinity) ? high : pull < 0 ? low : this.rank[v];
         if (best !== this.rank[v]) moved = true;
         this.rank[v] = best;
       }

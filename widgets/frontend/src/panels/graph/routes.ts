@@ -2,10 +2,10 @@
 
 import type { Block, Part } from "./parts";
 import type { GraphModel } from "./model";
+import { Role } from "./roles";
 import { argumentsOf } from "./trace";
 
 const PORT_STEP = 14;
-const SEVERAL = -2;
 
 export interface Route {
   tensor: number;
@@ -21,7 +21,8 @@ export function routes(model: GraphModel, part: Part, upper: number, lower: numb
   const { tensors } = level.nets[net];
   const many = part.inner[upper] || part.inner[lower];
   const lowerItem = level.items[lower];
-  const into = lower < level.items.length && model.nodeAt(lowerItem) >= 0 ? argumentOffset(model, lowerItem, position, part.w[lower]) : 0;
+  const main = part.skeleton.spine?.entry[lower] ?? -1;
+  const into = lower < level.items.length && model.nodeAt(lowerItem) >= 0 ? argumentOffset(model, lowerItem, position, part.w[lower], main) : 0;
   if (!many) return [{ tensor: tensors[0], weight: tensors.length, start: 0, stop: into }];
   const found = new Map<string, Route>();
   for (const tensor of tensors) {
@@ -41,25 +42,27 @@ function portOffset(ports: Block["inPort"] | undefined, width: number, tensor: n
 }
 
 /**
- * Arguments arrive side by side in their order. If only one of them is computed, it arrives in the middle and the
- * parameters beside it, so that the main line of a network runs straight down. Arguments from another layer are not
+ * Arguments arrive side by side in their order. The main line of a level arrives in the middle, and so does the only
+ * argument that is computed where no such line runs; weights stand beside it. Arguments from another layer are not
  * drawn as lines and take no room.
  */
-function argumentOffset(model: GraphModel, item: number, position: number, width: number): number {
+function argumentOffset(model: GraphModel, item: number, position: number, width: number, main: number): number {
   const seen = new Set<number>(); // the same tensor twice is one line
   let own = 0;
-  let main = -1;
+  let middle = -1;
+  let several = false;
   const layer = model.layer[model.nodeAt(item)];
   for (const argument of argumentsOf(model, item)) {
     const { tensor } = argument;
     const source = model.nodeOf[tensor];
     if (seen.has(tensor) || model.layer[source] !== layer) continue;
-    const kind = model.kindOf(source);
-    const computed = kind !== "variable" && kind !== "constant";
     if (argument.position === position) own = seen.size;
-    if (computed) main = main === -1 ? seen.size : SEVERAL;
+    if (main >= 0 ? argument.position === main : model.role(source) === Role.Main) {
+      several = middle >= 0;
+      middle = seen.size;
+    }
     seen.add(tensor);
   }
   const step = Math.min(PORT_STEP, (0.7 * width) / seen.size);
-  return (own - (main >= 0 ? main : (seen.size - 1) / 2)) * step;
+  return (own - (middle >= 0 && !several ? middle : (seen.size - 1) / 2)) * step;
 }

@@ -2,7 +2,8 @@
 
 /**
  * A piece of line goes straight down from (x0, y0) to y1, curves over to (x1, y2) and goes straight down to y3;
- * or up, in the lane of gradients. Pairs and links run sideways and have no straight ends.
+ * or up, in the lane of gradients. That of a bus goes straight to y1, straight across to x1 and straight on to y3.
+ * Pairs and links run sideways and have no straight ends.
  */
 export const PIECE = 6;
 
@@ -21,20 +22,24 @@ export const enum PieceFlag {
   Pair = 32,
   /** From one layer to another: a forward result that a gradient uses, a gradient that an update uses. */
   Link = 64,
-  /** A link of the many that say little: drawn only where it is asked for. */
+  /** One of the many that say little, or that pass what they have nothing to do with: drawn only where it is asked for. */
   Quiet = 128,
+  /** One of many lines that run together, or one from column to column. */
+  Bus = 256,
 }
 
 export interface Scene {
   width: number;
   height: number;
+  /** Where reading begins: the middle of the upper edge of the first item of the main line. */
+  anchor: [number, number];
   /** Open scopes from the outside in, then boxes. */
   frameCount: number;
   /** Items of frames and boxes, and x, y, width, height of each. */
   items: Int32Array;
   rects: Float32Array;
   pieces: Float32Array;
-  pieceFlags: Uint8Array;
+  pieceFlags: Uint16Array;
   /** What a piece joins: an item, or (negative) a bend or port. */
   pieceFrom: Int32Array;
   pieceTo: Int32Array;

@@ -3,6 +3,8 @@
 import { describe } from "./describe";
 import { find } from "./finder";
 import type { GraphModel } from "./model";
+import { leaf } from "./names";
+import { EXAMPLES } from "./query";
 import { button, element, ICONS } from "../../core/dom";
 import { grouped } from "../../core/format";
 
@@ -10,7 +12,7 @@ import { grouped } from "../../core/format";
 const SHOWN = 100;
 
 export interface SearchEvents {
-  /** What is found changes; undefined when nothing is looked for. */
+  /** What is found, with all nodes on paths, changes; undefined when nothing is looked for. */
   found(items: number[] | undefined): void;
   /** The row that the arrow keys are on. */
   point(item: number): void;
@@ -28,11 +30,13 @@ export class SearchBox {
   private readonly count = element("span", { class: "gw-search-count", role: "status" });
   private readonly list = element("div", { class: "gw-hits", role: "listbox", "aria-label": "Found", id: `${this.prefix}list` });
   private items: number[] = [];
+  /** Of each item the path that begins at it, where paths are looked for. */
+  private paths: number[][] | undefined;
   private at = 0;
 
   constructor(private readonly model: GraphModel, private readonly events: SearchEvents) {
     this.input = element("input", {
-      class: "gw-input", type: "text", role: "combobox", "aria-label": "Find nodes and scopes", placeholder: "name, op:matmul or /regex/", spellcheck: "false",
+      class: "gw-input", type: "text", role: "combobox", "aria-label": "Find nodes and scopes", placeholder: "name, op:conv*, [B, *, 64], a -> b", spellcheck: "false",
       autocomplete: "off", "aria-expanded": "false", "aria-controls": `${this.prefix}list`, "aria-autocomplete": "list",
     });
     const bar = element("div", { class: "gw-search-bar" }, this.input, this.count, button(ICONS.cross, "Leave the search", () => this.close()));
@@ -41,8 +45,12 @@ export class SearchBox {
     this.root.addEventListener("keydown", (event) => this.onKey(event));
     this.list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
     this.list.addEventListener("click", (event) => {
-      const row = (event.target as HTMLElement).closest<HTMLElement>("[data-hit]");
-      if (!row) return;
+      const row = (event.target as HTMLElement).closest<HTMLElement>("[data-hit], [data-example]");
+      if (row?.dataset.example) {
+        this.input.value = row.dataset.example;
+        this.look();
+      }
+      if (!row?.dataset.hit) return;
       this.moveTo(Number(row.dataset.hit));
       this.events.visit(this.items[this.at]);
     });
@@ -59,13 +67,24 @@ export class SearchBox {
     this.look();
   }
 
-  /** Opens on a slash, and on what finds things elsewhere. */
+  /** Opens on a slash and on what finds things elsewhere; goes on to the next or the previous hit on F3 and Ctrl G. */
   onShortcut(event: KeyboardEvent): void {
-    const find = event.key === "/" ? !event.altKey && !event.ctrlKey && !event.metaKey : event.key.toLowerCase() === "f" && (event.ctrlKey || event.metaKey);
-    if (!find) return;
-    this.open();
+    const held = event.ctrlKey || event.metaKey;
+    const key = event.key.toLowerCase();
+    if (key === "f3" || (key === "g" && held)) this.step(event.shiftKey ? -1 : 1);
+    else if (key === "/" ? !event.altKey && !held : key === "f" && held) this.open();
+    else return;
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  /** Goes to the next hit, or to the previous one; what was looked for last is looked for again. */
+  private step(by: number): void {
+    if (!this.isOpen) this.open();
+    const count = Math.min(SHOWN, this.items.length);
+    if (!count) return;
+    this.moveTo((this.at + by + count) % count);
+    this.events.visit(this.items[this.at]);
   }
 
   close(): void {
@@ -76,16 +95,18 @@ export class SearchBox {
 
   /** Looks again: for what is typed, or in what has been opened. */
   look(): void {
-    const { items, problem } = find(this.model, this.input.value);
+    const { items, paths, lit, problem } = find(this.model, this.input.value);
     const asked = this.input.value.trim() !== "";
     this.items = items;
+    this.paths = paths;
     this.at = 0;
     this.input.setAttribute("aria-invalid", String(problem !== ""));
     this.input.setAttribute("aria-expanded", String(items.length > 0));
     this.list.replaceChildren(...items.slice(0, SHOWN).map((item, k) => this.row(item, k)));
     if (items.length > SHOWN) this.list.append(element("div", { class: "gw-hits-more" }, `${grouped(items.length - SHOWN)} more; type on to narrow the search`));
-    this.list.hidden = !items.length;
-    this.events.found(asked && !problem ? items : undefined);
+    if (!asked) this.list.replaceChildren(...EXAMPLES.map(example));
+    this.list.hidden = asked && !items.length;
+    this.events.found(asked && !problem ? (lit ? [...items, ...lit] : items) : undefined);
     if (problem || !items.length) this.count.textContent = problem || (asked ? "nothing found" : "");
     else this.moveTo(0, false);
   }
@@ -94,13 +115,16 @@ export class SearchBox {
     const { note, category } = describe(this.model, item);
     const dot = element("span", { class: "gw-dot" });
     dot.style.setProperty("--gw-dot", `var(--gw-c-${category}, var(--gw-c-math))`);
-    const name = element("span", { class: "gw-hit-name" }, this.model.itemName(item));
+    const path = this.paths?.[k] ?? [];
+    const text = path.length > 1 ? path.map((node) => leaf(this.model.itemName(node))).join(" → ") : this.model.itemName(item);
+    const name = element("span", { class: "gw-hit-name" }, text);
     return element(
-      "div", { id: `${this.prefix}${k}`, class: "gw-hit", role: "option", "data-hit": k, title: this.model.itemName(item) },
-      dot, name, element("span", { class: "gw-row-note" }, this.model.nodeAt(item) < 0 ? note : this.model.op(this.model.nodeAt(item))),
+      "div", { id: `${this.prefix}${k}`, class: "gw-hit", role: "option", "data-hit": k, title: path.length > 1 ? path.map((node) => this.model.itemName(node)).join(" → ") : text },
+      dot, name, element("span", { class: "gw-row-note" }, path.length > 1 ? "" : this.model.nodeAt(item) < 0 ? note : this.model.op(this.model.nodeAt(item))),
     );
   }
 
+  /** Moves to a row of the list. */
   private moveTo(k: number, point = true): void {
     this.list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
     this.at = k;
@@ -113,7 +137,9 @@ export class SearchBox {
   }
 
   private onKey(event: KeyboardEvent): void {
+    if (event.key !== "/") this.onShortcut(event);
     event.stopPropagation(); // what is typed here means nothing to the drawing
+    if (event.defaultPrevented) return;
     const last = Math.min(SHOWN, this.items.length) - 1;
     if (event.key === "Escape") this.close();
     else if (event.target !== this.input || last < 0) return;
@@ -123,4 +149,12 @@ export class SearchBox {
     else return;
     event.preventDefault();
   }
+}
+
+/** What can be typed, as long as nothing is; a click types it. */
+function example([text, meaning]: [string, string]): HTMLElement {
+  return element(
+    "div", { class: "gw-hit", role: "option", "data-example": text },
+    element("span", { class: "gw-code" }, text), element("span", { class: "gw-row-note" }, meaning),
+  );
 }

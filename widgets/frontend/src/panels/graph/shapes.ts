@@ -1,19 +1,25 @@
 // The small shapes that a drawing is made of, each at home on a screen and in an SVG file.
 
 import type { Pen } from "./pen";
-import { PIECE, type Scene } from "./scene";
+import { PIECE, PieceFlag, type Scene } from "./scene";
 import { rgb } from "../../core/colors";
 import type { Theme } from "../../core/theme";
 
 export const TOGGLE = 16;
 export const STRIPE = 4;
 const TURN = 20;
+/** Of a line that runs in straight pieces. */
+export const CORNER = 8;
 
 /** A piece of line; one that runs back turns round, passes what is between its ends at one side, and turns round again. */
-export function trace(pen: Pen, { pieces, pieceSide }: Scene, piece: number, curved: boolean): void {
+export function trace(pen: Pen, { pieces, pieceFlags, pieceSide }: Scene, piece: number, curved: boolean): void {
   const [x0, y0, y1, x1, y2, y3] = pieces.subarray(PIECE * piece, PIECE * (piece + 1));
   const side = pieceSide[piece];
   pen.move(x0, y0);
+  if (pieceFlags[piece] & PieceFlag.Bus) {
+    bus(pen, x0, y0, y1, x1, y3, curved ? CORNER : 0);
+    return;
+  }
   if (!Number.isNaN(side)) {
     pen.curve(x0, y0 + TURN, side, y0 + TURN, side, y0);
     pen.line(side, y3);
@@ -27,6 +33,22 @@ export function trace(pen: Pen, { pieces, pieceSide }: Scene, piece: number, cur
     pen.curve(x0, y1 + reach, x1, y2 - reach, x1, y2);
   }
   if (y3 !== y2) pen.line(x1, y3);
+}
+
+/** Straight to a height, across, and straight on, with round corners; from (x0, y0), where the pen is. */
+export function bus(pen: Pen, x0: number, y0: number, y1: number, x1: number, y3: number, corner: number): void {
+  const across = Math.sign(x1 - x0) * Math.min(corner, Math.abs(x1 - x0) / 2);
+  const before = Math.sign(y0 - y1) * Math.min(corner, Math.abs(y0 - y1));
+  const after = Math.sign(y3 - y1) * Math.min(corner, Math.abs(y3 - y1));
+  if (x0 === x1) {
+    pen.line(x1, y3);
+    return;
+  }
+  pen.line(x0, y1 + before);
+  pen.curve(x0, y1 + before / 3, x0 + across / 3, y1, x0 + across, y1);
+  pen.line(x1 - across, y1);
+  pen.curve(x1 - across / 3, y1, x1, y1 + after / 3, x1, y1 + after);
+  pen.line(x1, y3);
 }
 
 export function arrow(pen: Pen, x: number, y: number): void {

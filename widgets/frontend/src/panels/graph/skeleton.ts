@@ -6,20 +6,12 @@
 
 import type { Level } from "./level";
 import { assignRows } from "./rank";
+import { findSpine, type Segments, type Spine } from "./spine";
+import { spreadWide } from "./wide";
 
 /** Bends are added up to this many; beyond, the longest nets are drawn as direct curves. */
 const BENDS_PER_VERTEX = 8;
 const BENDS_AT_LEAST = 20_000;
-
-export interface Segments {
-  count: number;
-  upper: Int32Array;
-  lower: Int32Array;
-  net: Int32Array;
-  /** Result index at the upper end and argument position at the lower end; 0 at bends and scopes. */
-  upperSlot: Int32Array;
-  lowerSlot: Int32Array;
-}
 
 export interface Skeleton {
   level: Level;
@@ -30,8 +22,10 @@ export interface Skeleton {
   rankCount: number;
   /** The row that was asked for, of each rank: rows that nobody stands in are left out. */
   rows: number[];
-  /** Parameters and constants, and what is made of them alone for one consumer, such as a cast. */
+  /** What hangs on to its reader: weights, what is made of them, arithmetic on shapes. */
   floating: Uint8Array;
+  /** The main line; lanes follow that of the level beside them. */
+  spine?: Spine;
   /** Segments that leave the main line of a lane for a gradient from which nothing goes on, such as that of a bias. */
   aside?: Uint8Array;
   segments: Segments;
@@ -65,19 +59,16 @@ export function buildSkeleton(level: Level): Skeleton {
       head.push(w);
     }
   }
-  const rows = assignRows({ vertexCount: itemCount, tail, head });
+  const floating = Uint8Array.from({ length: realCount }, (_, v) => Number(level.stored[v] ?? 0));
+  const close = assignRows({ vertexCount: itemCount, tail, head, late: floating });
+  const rows = spreadWide(close, (v) => inn[v].length > 0 && out[v].every((w) => w >= itemCount));
   const base = level.inPorts.length ? 1 : 0;
   const rank = new Int32Array(realCount);
   let deepest = 0;
   for (let v = 0; v < itemCount; v++) deepest = Math.max(deepest, (rank[v] = rows[v] + base));
   for (let v = inEnd; v < realCount; v++) rank[v] = deepest + 1;
-
-  const floating = new Uint8Array(realCount);
-  for (const v of topological) {
-    const fed = inn[v].length > 0 && inn[v].every((u) => floating[u] && out[u].length === 1);
-    if (v < itemCount && (fed || (level.stored[v] && !inn[v].length))) floating[v] = 1;
-  }
-  return addBends(level, realCount, rank, floating, against);
+  const skeleton = addBends(level, realCount, rank, floating, against);
+  return { ...skeleton, spine: findSpine(level, topological, forward, floating, skeleton.vertexCount, skeleton.segments) };
 }
 
 /**

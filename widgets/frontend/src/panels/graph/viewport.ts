@@ -2,18 +2,22 @@
 // get between a reader and the page: the wheel zooms once the drawing has the focus, or with Ctrl held.
 
 import type { Window } from "./look";
+import type { Scene } from "./scene";
 
 const CLOSEST = 3;
-const FARTHEST = 0.02;
+const FAR = 0.02; // or half of what shows the whole drawing
 const MARGIN = 24;
-/** A drawing that would have to be smaller than the first to fit starts at its top instead, as wide as fits up to the second. */
-const SMALLEST = 0.7;
+/** A drawing that would have to be smaller than the first to fit begins where its reading does instead, as wide as fits up to the second. */
+const SMALLEST = 0.66;
 const READABLE = 0.9;
 
 export class Viewport {
   x = 0;
   y = 0;
   scale = 1;
+  private farthest = FAR;
+  /** All of the drawing was asked for last, so that is what stays when the window changes. */
+  whole = false;
   /** Nobody has moved the drawing yet, so it may be fitted again when it changes. */
   untouched = true;
 
@@ -35,20 +39,29 @@ export class Viewport {
   zoom(factor: number, x: number, y: number): void {
     this.untouched = false;
     const [px, py] = this.toPlane(x, y);
-    this.scale = Math.min(CLOSEST, Math.max(FARTHEST, this.scale * factor));
+    this.scale = Math.min(CLOSEST, Math.max(this.farthest, this.scale * factor));
     this.x = px - x / this.scale;
     this.y = py - y / this.scale;
   }
 
-  /** Shows all of a drawing, or its top at a readable size if `readable` is asked for. */
-  fit(content: { width: number; height: number }, width: number, height: number, readable: boolean): void {
-    const across = (width - 2 * MARGIN) / content.width;
-    const whole = Math.min(1, across, (height - 2 * MARGIN) / content.height);
-    this.scale = Math.max(FARTHEST, readable && whole < SMALLEST ? Math.min(READABLE, Math.max(SMALLEST, across)) : whole);
-    this.x = content.width / 2 - width / 2 / this.scale;
-    const tall = content.height * this.scale > height - 2 * MARGIN;
-    this.y = tall ? -MARGIN / this.scale : content.height / 2 - height / 2 / this.scale;
+  /**
+   * Shows all of a drawing, in the middle. If a readable size is asked for and all of it would be smaller, shows where
+   * reading begins: from the left edge if that is in sight with it, else with it in the middle.
+   */
+  fit({ width: w, height: h, anchor }: Pick<Scene, "width" | "height" | "anchor">, width: number, height: number, readable: boolean): void {
+    const across = (width - 2 * MARGIN) / w;
+    const whole = Math.min(1, across, (height - 2 * MARGIN) / h);
+    const begin = readable && whole < SMALLEST;
+    this.farthest = Math.min(FAR, whole / 2);
+    this.scale = begin ? Math.min(READABLE, Math.max(SMALLEST, across)) : whole;
+    const margin = MARGIN / this.scale;
+    const along = (size: number, room: number, from: number): number =>
+      size + 2 * margin <= room ? (size - room) / 2 : Math.min(Math.max(from - margin, -margin), size + margin - room);
+    const room = width / this.scale;
+    this.x = along(w, room, anchor[0] < 0.7 * room ? 0 : anchor[0] - room / 2);
+    this.y = along(h, height / this.scale, anchor[1]);
     this.untouched = true;
+    this.whole = !readable;
   }
 
   /** Brings a point of the plane to the middle of the screen. */

@@ -66,8 +66,9 @@ export class Wires {
         if (far < least) [best, least] = [p, far];
         continue;
       }
-      if (x < Math.min(x0, x1) - least || x > Math.max(x0, x1) + least || y < Math.min(y0, y3) - least || y > Math.max(y0, y3) + least) continue;
-      const far = Math.min(toSegment(x, y, x0, y0, x0, y1), toSegment(x, y, x1, y2, x1, y3), toCurve(x, y, x0, y1, x1, y2));
+      if (x < Math.min(x0, x1) - least || x > Math.max(x0, x1) + least || y < Math.min(y0, y1, y3) - least || y > Math.max(y0, y1, y3) + least) continue;
+      const across = this.scene.pieceFlags[p] & PieceFlag.Bus ? toSegment(x, y, x0, y1, x1, y2) : toCurve(x, y, x0, y1, x1, y2);
+      const far = Math.min(toSegment(x, y, x0, y0, x0, y1), toSegment(x, y, x1, y2, x1, y3), across);
       if (far < least) [best, least] = [p, far];
     }
     return best;

@@ -10,8 +10,9 @@ import numpy as np
 from gradwright import Graph, Node
 from gradwright.debug.inside import has_inside
 
-from ...host.facts import differentiated, drawn_nodes
-from ...host.wire import int32
+from .buffers import int32
+from .grouping import groups_of
+from .nodes import differentiated, drawn_nodes
 
 KINDS = ("array", "placeholder", "variable", "constant")
 _SOURCES = {"placeholder": "input", "variable": "parameter", "constant": "constant"}
@@ -33,7 +34,7 @@ def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
     """Return the columns that ``GraphModel`` in widgets/frontend/src/panels/graph/model.ts reads.
 
     ``gradients`` adds the nodes of the derived layer; ``origin`` is the index of the node whose
-    gradient a node belongs to, or -1.
+    gradient a node belongs to, or -1. What ``groups_of`` finds is among them.
 
     >>> import gradwright as gw
     >>> g = gw.Graph("double")
@@ -46,10 +47,12 @@ def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
     nodes = drawn_nodes(graph, gradients=gradients)
     number = {id(node): i for i, node in enumerate(nodes)}
     table, first_tensor = columns(nodes, [node.name for node in nodes])
+    groups = groups_of(graph)
     return {
         "version": 1,
         "name": graph.name,
         **table,
+        **(groups.columns(nodes) if groups else {}),
         "edges": int32(wires(nodes, number, first_tensor)),
         "origin": int32([number.get(id(differentiated(node)), -1) for node in nodes]),
         "derived": memoryview(np.array([n.derived for n in nodes], np.uint8).tobytes()),

@@ -1,0 +1,26 @@
+// The factory of documents: a model's file in a tab, shown by reference.
+
+import { ABCWidgetFactory, DocumentWidget, type DocumentRegistry } from "@jupyterlab/docregistry";
+import { markIcon } from "../icons";
+import { FileView, type Given } from "./content";
+import { modelPath } from "./types";
+
+export const FACTORY = "gradwright";
+
+export type ModelDocument = DocumentWidget<FileView>;
+
+export class ModelFactory extends ABCWidgetFactory<ModelDocument> {
+  constructor(options: DocumentRegistry.IWidgetFactoryOptions, private readonly given: (path: string) => Given) {
+    super(options);
+  }
+
+  protected override createNewWidget(context: DocumentRegistry.Context): ModelDocument {
+    const content = new FileView(this.given(modelPath(context.localPath)));
+    context.pathChanged.connect(() => content.move(modelPath(context.localPath)));
+    context.save = () => Promise.resolve(); // there is nothing to save: "Save All" passes by, and the file stays as it is
+    const document = new DocumentWidget({ content, context });
+    document.title.icon = markIcon;
+    document.toolbar.hide(); // what there is to do stands in the head of the document
+    return document;
+  }
+}

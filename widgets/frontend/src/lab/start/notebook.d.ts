@@ -1,0 +1,4 @@
+declare module "*.ipynb" {
+  const notebook: import("@jupyterlab/nbformat").INotebookContent;
+  export default notebook;
+}

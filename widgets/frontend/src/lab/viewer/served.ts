@@ -1,0 +1,148 @@
+// What a viewer asks for: it knows neither JupyterLab nor where files lie.
+
+import type { Saved } from "../../core/saved";
+
+export type Query = Record<string, string | number | undefined>;
+
+export interface Served {
+  /** Returns what the server says; raises `Refused`. */
+  get<T>(what: string, query: Query, signal?: AbortSignal): Promise<T>;
+}
+
+/** An error of the house: what is wrong and where, what came in, what was needed, what to try. */
+export class Refused extends Error {
+  constructor(
+    message: string, readonly status = 0, readonly where = "", readonly facts: readonly string[] = [], readonly need = "",
+    readonly hint = "", readonly code = "",
+  ) {
+    super(message);
+  }
+}
+
+/** Text in the language of the page; `%1` stands for the first argument. */
+export type Words = (text: string, ...args: string[]) => string;
+
+/** What every answer about a file has: another `stamp` says that it has changed on disk. */
+interface Answer {
+  path: string;
+  stamp: string;
+}
+
+export interface TableOf {
+  title: string;
+  columns: string[];
+  rows: string[][];
+  notes: string[];
+}
+
+export interface Inspected extends Answer {
+  /** Name of the format, as in `Formats`. */
+  format: string;
+  title: string;
+  facts: [string, string][];
+  tables: TableOf[];
+  info: {
+    name: string;
+    format: string;
+    bytes: number;
+    parameters: number;
+    inputs: Record<string, string>;
+    outputs: Record<string, string>;
+    ops: Record<string, number>;
+    unknown_ops: Record<string, { why: string; nodes: string[] }>;
+    findings: { what: string; where: string; grave: boolean }[];
+  };
+  /** Of tensors. */
+  count: number;
+}
+
+export interface Formats {
+  version: string;
+  formats: {
+    name: string;
+    title: string;
+    suffixes: string[];
+    graph: boolean;
+    /** What is called to read such a file: calls, or a sentence with one. */
+    use: string;
+  }[];
+}
+
+export interface Stamp extends Answer {
+  kind: "file" | "folder";
+  bytes: number;
+  modified: number;
+}
+
+export interface Drawn extends Answer, Saved {
+  nodes: number;
+  notes: string[];
+}
+
+export interface TensorRow {
+  name: string;
+  dtype: string;
+  shape: number[];
+  bytes: number;
+  /** How bytes stand for elements where they do not as in memory. */
+  form: string;
+}
+
+export interface Tensors extends Answer {
+  total: number;
+  /** How many the filter keeps. */
+  found: number;
+  start: number;
+  tensors: TensorRow[];
+}
+
+/** A tensor as its panel shows it. */
+export interface TensorTold extends Answer, Saved {
+  name: string;
+  bytes: number;
+  /** Of how many values one was read. */
+  every: number;
+}
+
+export interface Fits extends Answer {
+  /** Symbolic size -> where it stands. */
+  sizes: Record<string, string>;
+  machine: { total: number; available: number };
+  rows: { sizes: Record<string, number>; run: number; train: number; runs: boolean; trains: boolean }[];
+  counts: string;
+}
+
+export interface Inside extends Answer {
+  insides: Record<string, object>;
+}
+
+interface ComparedTensor {
+  name: string;
+  other: string;
+  status: "equal" | "differs" | "only a" | "only b" | "shape" | "dtype";
+  a: { dtype: string; shape: number[] } | null;
+  b: { dtype: string; shape: number[] } | null;
+  /** Largest difference of two elements; text where it is infinite, null where it is not a number or not known. */
+  max: number | string | null;
+  /** Norm of the difference, over the norm of `a`. */
+  relative: number | string | null;
+  every: number;
+}
+
+export interface Compared {
+  a: string;
+  b: string;
+  /** Only with the first tensors. */
+  structure?: {
+    same: boolean;
+    graphs: boolean;
+    matched: number;
+    added: string[];
+    removed: string[];
+    changed: { a: string; b: string; what: string[] }[];
+  };
+  total: number;
+  start: number;
+  next: number | null;
+  tensors: ComparedTensor[];
+}

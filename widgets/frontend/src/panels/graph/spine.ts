@@ -1,0 +1,64 @@
+// The main line of a level: the longest path through what is computed, from where it comes in to where it goes out. It
+// is drawn straight, through the middle of all it joins; everything else stands beside it.
+
+import type { Level } from "./level";
+
+/** The lines of a level, cut into pieces from one row to the next. */
+export interface Segments {
+  count: number;
+  upper: Int32Array;
+  lower: Int32Array;
+  net: Int32Array;
+  /** Result index at the upper end and argument position at the lower end; 0 at bends and scopes. */
+  upperSlot: Int32Array;
+  lowerSlot: Int32Array;
+}
+
+export interface Spine {
+  /** Of each vertex, bends included: the argument position at which the line comes in, 0 where it begins, -1 beside it. */
+  entry: Int32Array;
+  /** A flag per segment. */
+  segments: Uint8Array;
+}
+
+/** Of two paths that are as long, the one whose end was created first. */
+export function findSpine(
+  level: Level, topological: number[], forward: (a: number, b: number) => boolean, floating: Uint8Array, vertexCount: number, segments: Segments,
+): Spine {
+  const itemCount = level.items.length;
+  const length = new Int32Array(floating.length);
+  const before = new Int32Array(floating.length).fill(-1);
+  const by = new Int32Array(floating.length).fill(-1); // the net from there
+  const netsOf: number[][] = Array.from(floating, () => []);
+  level.nets.forEach((net, k) => netsOf[net.source].push(k));
+  let end = -1;
+  for (const v of topological) {
+    if (floating[v]) continue;
+    if (v < itemCount && (end < 0 || length[v] > length[end] || (length[v] === length[end] && v < end))) end = v;
+    for (const k of netsOf[v]) {
+      for (const w of level.nets[k].targets) {
+        if (floating[w] || length[v] + 1 <= length[w] || !forward(v, w)) continue;
+        length[w] = length[v] + 1;
+        before[w] = v;
+        by[w] = k;
+      }
+    }
+  }
+  const spine: Spine = { entry: new Int32Array(vertexCount).fill(-1), segments: new Uint8Array(segments.count) };
+  if (end < 0) return spine;
+  const exit = netsOf[end].flatMap((k) => level.nets[k].targets).find((w) => w >= itemCount && before[w] === end);
+  const into = new Map<number, number>(); // the segments that arrive, by net and vertex
+  for (let s = 0; s < segments.count; s++) into.set(segments.net[s] * vertexCount + segments.lower[s], s);
+  for (let v = exit ?? end; v >= 0; v = before[v]) {
+    spine.entry[v] = 0;
+    for (let at = v; before[v] >= 0 && at !== before[v]; ) {
+      const s = into.get(by[v] * vertexCount + at);
+      if (s === undefined) break; // a line without bends
+      spine.segments[s] = 1;
+      if (at === v) spine.entry[v] = segments.lowerSlot[s];
+      at = segments.upper[s];
+      spine.entry[at] = 0;
+    }
+  }
+  return spine;
+}

@@ -1,0 +1,120 @@
+"""What is alive in a kernel: graphs, trainers, steppers, runs and checks, where the user has them.
+
+Nobody registers anything. What a user can name is found in the namespace of the notebook, what is
+shown in the widgets that are open; and a trainer that a function keeps to itself is found among
+those that live.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+from gradwright import Graph, Tensor
+
+MOST = 64
+"""Values of a list or a dict that are looked at, and things of a kind that are told."""
+_KINDS = {
+    "trainers": ("gradwright.train.trainer", "Trainer"),
+    "steppers": ("gradwright.debug.stepping.stepper", "Stepper"),
+    "runs": ("gradwright.recording.run", "Run"),
+    "reports": ("gradwright.debug.check.report", "Report"),
+}
+"""Each kind, and where its class is: one that nobody has imported has no instances."""
+
+
+@dataclass
+class Living:
+    """What is alive, by the variable that holds it; ``trainer.graph`` and ``models[0]`` count."""
+
+    graphs: dict[str, Any] = field(default_factory=dict)
+    trainers: dict[str, Any] = field(default_factory=dict)
+    steppers: dict[str, Any] = field(default_factory=dict)
+    runs: dict[str, Any] = field(default_factory=dict)
+    reports: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, kind: str, name: str, value: Any) -> None:
+        """Enter a thing under a name, unless it is there already, or there are too many."""
+        held: dict[str, Any] = getattr(self, kind)
+        if len(held) < MOST and not any(value is other for other in held.values()):
+            held.setdefault(name, value)
+
+
+def living(namespace: Mapping[str, Any]) -> Living:
+    """Return what is alive in a namespace, what it leads to, and which trainers live beside it.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph("line")
+    >>> w = g.variable("w", (), init=2.0)
+    >>> trainer = gw.Trainer(g, w * w)
+    >>> found = living({"g": g, "models": [trainer], "_": g, "n": 3})
+    >>> list(found.graphs), [name for name, t in found.trainers.items() if t is trainer]
+    (['g'], ['models[0]'])
+    """
+    found = Living()
+    kinds = {kind: cls for kind, place in _KINDS.items() if (cls := _class(*place)) is not None}
+    values = list(_values(namespace))
+    for name, value in values:
+        if isinstance(value, Graph):
+            found.add("graphs", name, value)
+        for kind, cls in kinds.items():
+            if isinstance(value, cls):
+                found.add(kind, name, value)
+    if "trainers" in kinds:
+        for number, trainer in enumerate(sys.modules["gradwright.train.living"].living()):
+            found.add("trainers", f"trainer {number + 1}", trainer)
+    for name, trainer in found.trainers.items():
+        found.add("graphs", f"{name}.graph", trainer.graph)
+        for run in trainer.callbacks:
+            if "runs" in kinds and isinstance(run, kinds["runs"]):
+                found.add("runs", f"{name}'s run", run)
+    for name, stepper in found.steppers.items():
+        found.add("graphs", f"{name}.graph", stepper.graph)
+    for host in hosts():
+        graph = getattr(host.desk, "graph", None)
+        if isinstance(graph, Graph):
+            found.add("graphs", f"of {type(host).__name__}", graph)
+    for name, value in values:  # the last way: a graph that only its tensors or a model hold
+        graph = value.graph if isinstance(value, Tensor) else _attribute(value)
+        if isinstance(graph, Graph) and graph.parent is None:
+            found.add("graphs", f"{name}.graph", graph)
+    return found
+
+
+def hosts() -> list[Any]:
+    """Return the widgets of panels that are open, the oldest first."""
+    module = sys.modules.get("gradwright_widgets.host.host")
+    if module is None:
+        return []
+    from ipywidgets.widgets.widget import _instances
+
+    return [w for w in list(_instances.values()) if isinstance(w, module.Host) and w.comm]
+
+
+def _class(module: str, name: str) -> type[Any] | None:
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _values(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what the user has named, and what stands in lists and dicts of it."""
+    for name, value in list(namespace.items()):
+        if name.startswith("_"):
+            continue
+        yield name, value
+        if type(value) in (list, tuple):
+            yield from ((f"{name}[{k}]", held) for k, held in enumerate(value[:MOST]))
+        elif type(value) is dict and len(value) <= MOST and name not in ("In", "Out"):
+            yield from ((f"{name}[{key!r}]", held) for key, held in list(value.items()))
+
+
+def _attribute(value: Any) -> Any:
+    """Return the graph of a model that keeps it as a plain attribute; no code of it is run."""
+    if isinstance(value, (type, ModuleType, FunctionType)):
+        return None
+    try:
+        return object.__getattribute__(value, "__dict__").get("graph")
+    except AttributeError:
+        return None

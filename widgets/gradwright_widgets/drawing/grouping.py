@@ -1,0 +1,255 @@
+"""Cards, blocks and repeats of a graph whose names leave it flat, as columns of its drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from gradwright import Graph, Node
+
+from .buffers import int32, uint8
+from .cards import Card, cards_of
+from .flow import Flow, beyond
+from .names import module_keys, name_cards
+from .nodes import drawn_nodes, scopes
+from .structure import Structure
+from .summary import Summary
+from .tree import CARD, Group, nested, untangle
+from .words import Words
+
+FLAT = 40
+"""Items at the top level of a graph above which it is grouped, whoever made it."""
+
+
+_COUNT = ("linear", "norm", "activation", "control")
+"""Of the rows of a card, the first that is one of these says what it is."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a graph; parents stand before their children."""
+
+    names: list[str]
+    """Paths: what ``expanded`` and ``selected`` call a group, the latter with a slash behind it."""
+    titles: list[str]
+    notes: list[str]
+    rows: list[tuple[str, ...]]
+    """What the ops of a card do; none of other groups."""
+    categories: list[tuple[str, ...]]
+    parent: list[int]
+    kind: list[int]
+    """0 of a block, 1 of a card, 2 of a run of blocks that are alike."""
+    like: list[int]
+    """The first group of the same structure, itself if it is the first."""
+    group: dict[int, int]
+    """The innermost group of a node, by the node's ``id``; others stand at the top level."""
+    role: dict[int, int]
+
+    def of(self, node: Node) -> int:
+        """Return the innermost group of a node, -1 at the top level."""
+        return self.group.get(id(node), -1)
+
+    def outermost(self, node: Node) -> int:
+        """Return the group of the top level that a node stands in, -1 for none."""
+        group = self.of(node)
+        while group >= 0 and self.parent[group] >= 0:
+            group = self.parent[group]
+        return group
+
+    def title(self, group: int) -> str:
+        """Return what a group is called: by its title, else by the row that counts."""
+        rows = self.rows[group]
+        return self.titles[group] or (rows[self._counts(group)] if rows else self.names[group])
+
+    def about(self, group: int) -> str:
+        """Return what else is said of a group: its other rows, what it holds, what it makes."""
+        title = self.title(group)
+        others = [row for row in self.rows[group] if row != title]
+        return " · ".join(filter(None, [*others, self.notes[group]]))
+
+    def category(self, group: int) -> str:
+        """Return what gives a group its colour: a card the op that counts in it."""
+        found = self.categories[group]
+        return found[self._counts(group)] if found else "scope"
+
+    def _counts(self, group: int) -> int:
+        found = self.categories[group]
+        return next((found.index(each) for each in _COUNT if each in found), 0)
+
+    def columns(self, nodes: Sequence[Node]) -> dict[str, Any]:
+        """Return what ``GraphModel`` reads of the groups that nodes stand in."""
+        return {
+            "groups": {
+                "names": self.names,
+                "titles": self.titles,
+                "notes": self.notes,
+                "rows": [list(rows) for rows in self.rows],
+                "categories": [list(found) for found in self.categories],
+                "parent": int32(self.parent),
+                "kind": uint8(self.kind),
+                "like": int32(self.like),
+            },
+            "group": int32([self.of(node) for node in nodes]),
+            "role": uint8([self.role.get(id(node), 0) for node in nodes]),
+        }
+
+
+_FOUND: WeakKeyDictionary[Graph, tuple[Any, Groups | None]] = WeakKeyDictionary()
+
+
+def groups_of(graph: Graph) -> Groups | None:
+    """Return the groups of a graph, or None where scopes of its own are what is drawn.
+
+    Grouped are graphs that were read from a file of others, and those of more than 40 items at
+    their top level. Gradients change nothing about it, whether they are built or not.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (1, 8))
+    >>> for k in range(30):
+    ...     x = gw.nn.relu(gw.nn.linear(x, g.variable(f"w{k}", (8, 8))))
+    >>> found = groups_of(g)
+    >>> found.titles[0], found.rows[1], found.notes[1]
+    ('linear 8 → 8 × 30', ('linear 8 → 8', 'relu'), '1 w')
+    """
+    nodes = drawn_nodes(graph)
+    state = graph.revision, len(nodes), nodes[-1].serial if nodes else -1
+    known = _FOUND.get(graph)
+    if known is None or known[0] != state:
+        found = _grouped(nodes) if graph.known_as or _is_flat(nodes) else None
+        known = _FOUND[graph] = state, found
+    return known[1]
+
+
+def scope_paths(graph: Graph) -> set[str]:
+    """Return what scopes are called in the drawing of a graph, and their gradients beside them.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> with g.scope("outer"), g.scope("inner"):
+    ...     x = g.placeholder("x", ())
+    >>> sorted(scope_paths(g))
+    ['outer', 'outer/inner']
+    """
+    found = groups_of(graph)
+    known = scopes(graph)
+    if found is None:
+        return known
+    derived = {path for path in known if path.startswith("grad/")}
+    losses = {
+        node.scope.removesuffix(node.origin.name)
+        for node in graph.all_nodes
+        if node.origin is not None and node.scope.endswith(f"/{node.origin.name}")
+    }
+    beside = {loss + name for loss in losses for name in found.names}
+    return {*found.names, *derived, *beside, *(f"∂{name}" for name in found.names)}
+
+
+def _is_flat(nodes: Sequence[Node]) -> bool:
+    if len(nodes) <= FLAT:
+        return False
+    return len({node.name.partition("/")[0] for node in nodes}) > FLAT
+
+
+def _grouped(nodes: Sequence[Node]) -> Groups:
+    flow = Flow.of(nodes)
+    cards, card_of = cards_of(flow, module_keys(flow))
+    words = Words(flow)
+    for card in cards:
+        words.write(card)
+    name_cards(flow, cards)
+    root = nested(cards)
+    untangle(root, cards)
+    summary = Summary(flow, cards)
+    ties = [[card_of[i] for i in tie if card_of[i] >= 0] for tie in beyond(flow)]
+    structure = Structure(cards, summary, ties)
+    structure.find(root)
+    return _Writer(flow, cards, card_of, words, summary, structure).write(root)
+
+
+class _Writer:
+    """Numbers the groups of a tree from the outside in."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        cards: Sequence[Card],
+        card_of: list[int],
+        words: Words,
+        summary: Summary,
+        structure: Structure,
+    ) -> None:
+        self.flow, self.cards, self.card_of, self.words = flow, cards, card_of, words
+        self.summary, self.structure = summary, structure
+        self.out = Groups([], [], [], [], [], [], [], [], {}, {id(n): r for n, r in
+                          zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
+        self.firsts: dict[int, int] = {}
+        self.taken: set[str] = set()
+        self.modules = {-1: ""}
+        """What the paths begin with of what stands in a group: the modules around it."""
+
+    def write(self, root: Group) -> Groups:
+        pending = [(child, -1) for child in reversed(root.children)]
+        while pending:
+            group, parent = pending.pop()
+            number = self._add(group, parent)
+            pending += [(child, number) for child in reversed(group.children)]
+        self._unread()
+        return self.out
+
+    def _add(self, group: Group, parent: int) -> int:
+        flow, out = self.flow, self.out
+        card: Card | None = None
+        if group.kind == CARD:
+            card = self.cards[group.card]
+            inside = [*card.nodes, *card.side]
+            if len(inside) == 1 and flow.nodes[inside[0]].kind == "placeholder":
+                out.group[id(flow.nodes[inside[0]])] = parent
+                return -1
+            name = group.name or flow.nodes[self._key_node(card)].name.rpartition("/")[2]
+            title, note = group.title, self.words.note(card)
+        else:
+            title = group.title or self.summary.work(group.cards())
+            name, note = group.name or title, self.summary.note(group, title)
+        number = self._append(group.kind, name, title, note, parent, card)
+        self.modules[number] = f"{out.names[number]}/" if group.name else self.modules[parent]
+        sign = self.structure.signs.of(group)
+        out.like.append(self.firsts.setdefault(sign, number))
+        if group.kind == CARD:
+            out.group.update((id(flow.nodes[i]), number) for i in inside)
+        return number
+
+    def _append(
+        self, kind: int, name: str, title: str, note: str, parent: int, card: Card | None = None
+    ) -> int:
+        out = self.out
+        path = free = self.modules[parent] + name.replace(":", "_").strip("/")
+        count = 1
+        while free in self.taken:
+            count += 1
+            free = f"{path}_{count}"
+        self.taken.add(free)
+        out.names.append(free)
+        out.titles.append(title)
+        out.notes.append(note)
+        out.rows.append(card.rows if card else ())
+        out.categories.append(card.categories if card else ())
+        out.parent.append(parent)
+        out.kind.append(kind)
+        return len(out.names) - 1
+
+    def _key_node(self, card: Card) -> int:
+        """Return the node that a card is called after: the one that reads most, else the first."""
+        return max(card.nodes, key=lambda i: (len(self.flow.sources[i]), -i))
+
+    def _unread(self) -> None:
+        """What is stored, or sizes, and read by nothing stands in a card of its own."""
+        flow, out = self.flow, self.out
+        left = [i for i, k in enumerate(self.card_of) if k < 0]
+        if not left:
+            return
+        number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", -1)
+        out.like.append(number)
+        out.group.update((id(flow.nodes[i]), number) for i in left)
