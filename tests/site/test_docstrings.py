@@ -41,7 +41,9 @@ def test_a_formula_stays_as_it_is(docstrings: ModuleType, formula: str) -> None:
 
 
 def test_sentences_behind_a_formula_are_text(docstrings: ModuleType) -> None:
-    rst = docstrings.as_rst("What it is.\n\ny = a·x, for all\na. Channels lie along\nthe last axis.")
+    rst = docstrings.as_rst(
+        "What it is.\n\ny = a·x, for all\na. Channels lie along\nthe last axis."
+    )
     assert "   y = a·x, for all a" in rst
     assert "\nChannels lie along the last axis." in rst
 

@@ -7,13 +7,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 import gradwright as gw
 import gradwright_widgets
+from tests.browser.lab import FLAGS, chromium, expect, wait_for
 
 for _library in ("sphinx", "myst_nb", "furo", "anywidget"):
     pytest.importorskip(_library, reason="pip install -e '.[test]'")
@@ -85,7 +88,7 @@ def test_every_public_name_is_described(pages: dict[str, str]) -> None:
 def test_documentation_reads_as_it_was_written(pages: dict[str, str]) -> None:
     page = pages["ops/layers.html"]
     softmax = page[page.index('id="gw.nn.softmax"') :]
-    softmax = softmax[: softmax.index('id="gw.nn.softplus"')]
+    softmax = softmax.split('<dl class="py function">')[0]
     assert "yᵢ = exp(xᵢ − max x) / Σⱼ exp(xⱼ − max x)" in softmax
     assert "formula" in softmax and "[0.5, 0.5]" in html.unescape(re.sub("<[^>]+>", "", softmax))
     assert "ONNX Softmax; SameDiff nn.softmax" in softmax
@@ -112,3 +115,51 @@ def test_the_gallery_has_its_drawings(site: Path, pages: dict[str, str]) -> None
     for name in drawn:
         assert (site / f"gallery/{name}.svg").read_text("utf-8").count("<text") > 3
         assert f"gallery/{name}.html" in pages
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Return a running Chromium."""
+    path = chromium()
+    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[test]'")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.mark.browser
+def test_it_reads_well_from_a_folder(site: Path, browser: Any) -> None:
+    """Search, drawings and the filter of ops work from files alone, in the theme of the page."""
+    ops = len(gw.ops.table())
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme="light")
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda r: wrong.append(r.url) if r.url.startswith("http") else None)
+    page.goto((site / "tutorials/01_first_graph.html").as_uri())
+    view = page.frame_locator(".site-view").first
+    expect(view.locator(".gw")).to_be_visible()
+    assert page.locator(".site-view").first.bounding_box()["height"] > 280
+    paper = "() => getComputedStyle(document.querySelector('.gw')).backgroundColor"
+    assert view.locator("body").evaluate(paper) == "rgb(255, 255, 255)"
+    page.evaluate("document.body.dataset.theme = 'dark'")
+    own = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert own != "rgb(255, 255, 255)"
+    wait_for(lambda: view.locator("body").evaluate(paper) == own, "the drawing in dark")
+    expect(view.locator(".gw")).to_have_attribute("data-gw-theme", "dark")
+
+    page.keyboard.press("/")
+    page.keyboard.type("softmax")
+    page.keyboard.press("Enter")
+    expect(page.locator("#search-results a", has_text="gw.nn.softmax").first).to_be_visible()
+
+    page.goto((site / "ops/index.html").as_uri())
+    expect(page.locator("#site-count")).to_have_text(f"{ops} of {ops}")
+    page.locator("#site-filter").fill("lstmLayer")
+    expect(page.locator("#site-count")).to_have_text(f"1 of {ops}")
+    expect(page.locator(".site-filtered tbody tr:visible")).to_contain_text("gw.rnn.lstm")
+    page.locator(".site-filtered tbody tr:visible a").click()
+    assert page.url.endswith("recurrent.html#gw.rnn.lstm")
+    context.close()
+    assert not wrong

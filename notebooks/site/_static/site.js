@@ -15,17 +15,27 @@ function drawPlots() {
   }
 }
 
-// A drawing is a page of its own in a frame: as high as what it shows, on the paper of this page.
+// A drawing is a page of its own in a frame: as high as what it shows, in the colours of this page.
 function fit(frame) {
   const inner = frame.contentDocument;
-  if (!inner?.body) return;
-  inner.body.style.margin = "0";
-  inner.body.style.background = "transparent";
-  const main = inner.getElementById("view");
+  const main = inner?.getElementById("view");
   if (!main) return;
+  Object.assign(inner.body.style, { margin: "0", background: "transparent" });
+  dye(frame);
   new ResizeObserver(() => {
     if (main.offsetHeight > 100) frame.style.height = `${main.offsetHeight + 2}px`;
   }).observe(main);
+}
+
+function dye(frame) {
+  const inner = frame.contentDocument?.documentElement;
+  if (!inner) return;
+  const page = getComputedStyle(document.body);
+  const paint = { "--jp-layout-color1": "background-primary", "--jp-ui-font-color1": "foreground-primary" };
+  inner.style.colorScheme = dark() ? "dark" : "light";
+  for (const [name, ours] of Object.entries(paint)) {
+    inner.style.setProperty(name, page.getPropertyValue(`--color-${ours}`));
+  }
 }
 
 // Rows of a long table narrow while one types: every word must occur.
@@ -46,16 +56,23 @@ function filter(field) {
   narrow();
 }
 
+// What is to be done again when the page changes between light and dark.
+function whenDyed(act) {
+  new MutationObserver(act).observe(document.body, { attributeFilter: ["data-theme"] });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", act);
+}
+
 addEventListener("DOMContentLoaded", () => {
-  for (const frame of document.querySelectorAll(".site-view")) {
+  const frames = document.querySelectorAll(".site-view");
+  for (const frame of frames) {
     frame.addEventListener("load", () => fit(frame));
     fit(frame);
   }
+  whenDyed(() => frames.forEach(dye));
   const field = document.getElementById("site-filter");
   if (field) filter(field);
   if (document.querySelector(".site-plot")) {
     drawPlots();
-    new MutationObserver(drawPlots).observe(document.body, { attributeFilter: ["data-theme"] });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawPlots);
+    whenDyed(drawPlots);
   }
 });
