@@ -30,7 +30,7 @@ from tests.widgets.benches import data
 bench = pytest.fixture(benches.bench)
 PACKAGE = Path(gww.__file__).parent
 PANELS = Path(__file__).parents[2] / "widgets/frontend/src/panels"
-ROOMS = ["drawing", "host", "still", "panels", "workbench", "contract", "bridge"]
+ROOMS = ["drawing", "host", "still", "panels", "workbench", "contract", "bridge", "server"]
 SHOWS = {
     "ops": {"graph"},
     "runs": {"parameters", "plot"},

@@ -26,6 +26,7 @@ LATER = {
     "rewrite.recognition": "recognize",
     "debug": "Stepper explain_gradient gradient_check",
     "formats.archive": "load load_state save",
+    "formats.comparing": "compare_files",
     "formats.inspecting": "inspect",
     "evaluation": "evaluate",
     "evaluation.predict": "predict",

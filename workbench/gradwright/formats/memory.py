@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import GraphError
+from ..graph import Constant, Graph, Source, Variable
 from ..spec import Dim, TensorSpec, is_floating
 from ..words.spelling import meant
 from ..words.tables import size
@@ -108,6 +109,30 @@ def estimated(
     fed = [spec.substitute(sizes) for spec in inputs]
     taken = sum(spec.nbytes for spec in fed if spec.is_concrete and not spec.by_reference)
     return Memory(dict(sizes), total, floating, taken, sum(nbytes), peak, unknown)
+
+
+def memory_of(graph: Graph, sizes: Mapping[str, int]) -> Memory:
+    """Return the estimate for a graph at certain sizes of its inputs.
+
+    >>> import gradwright as gw
+    >>> from gradwright.formats.memory import memory_of
+    >>> g = gw.Graph()
+    >>> y = g.placeholder("x", ("B", 4)) @ g.variable("w", (4, 2))
+    >>> found = memory_of(g, {"B": 8})
+    >>> found.weights, found.inputs, found.results
+    (32, 128, 64)
+    """
+    inputs = {t.name: t.spec for t in graph.placeholders}
+    check_sizes(sizes, inputs)
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    uses, weights = list[Use](), list[TensorSpec]()
+    for node in graph.nodes:
+        reads = tuple(place[t.node] for t in node.inputs if t is not None and t.node in place)
+        specs = tuple(t.spec for t in node.outputs)
+        uses.append(Use(specs, reads, isinstance(node.op, Source)))
+        if isinstance(node.op, Variable | Constant):
+            weights += specs
+    return estimated(uses, weights, inputs.values(), sizes)
 
 
 def check_sizes(sizes: Mapping[str, int], specs: Mapping[str, TensorSpec]) -> None:

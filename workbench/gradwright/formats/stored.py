@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -59,9 +60,7 @@ class Files(contextlib.AbstractContextManager["Files"]):
         """Return the bytes of a range, all of them; raises ArchiveError where there are less."""
         if r.file not in self._open:
             self._open[r.file] = self._opener(self._find(r.file))
-        file = self._open[r.file]
-        file.seek(r.start)
-        data = file.read(r.nbytes)
+        data = _at(self._open[r.file], r.start, r.nbytes)
         if len(data) != r.nbytes:
             raise ArchiveError(
                 f"the file is cut off: {r.nbytes:,} bytes should begin at {r.start:,}",
@@ -82,6 +81,18 @@ class Files(contextlib.AbstractContextManager["Files"]):
         raise ArchiveError(
             "a file that belongs to it is missing", where=f"{self._path}, {name}", hint=TOGETHER
         )
+
+
+def _at(file: BinaryIO, start: int, nbytes: int) -> bytes:
+    """Return bytes of a file, or as many as there are, and no more than these from the disk."""
+    if hasattr(os, "pread"):
+        parts = []
+        while nbytes and (data := os.pread(file.fileno(), min(nbytes, 1 << 30), start)):
+            parts.append(data)
+            start, nbytes = start + len(data), nbytes - len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    file.seek(start)
+    return file.read(nbytes)
 
 
 class Stored:
@@ -109,18 +120,18 @@ class Stored:
             self._bits = BITS[dtype_name(self.dtype)]
         self._is_plain = tensor.form in ("", "packed") and len(tensor.ranges) <= 1
         self._all: Array | None = None
+        self.piece = -(-max(1, PIECE // max(1, self.dtype.itemsize)) // 8) * 8
+        """Elements of a piece; packed ones begin with a byte."""
 
     @property
     def stored_bytes(self) -> int:
         """Bytes that it takes in the files."""
         return sum(r.nbytes for r in self._tensor.ranges)
 
-    def pieces(self, nbytes: int = PIECE) -> Iterator[Array]:
-        """Yield all elements in C order, in flat pieces of about ``nbytes``."""
-        step = max(1, nbytes // max(1, self.dtype.itemsize))
-        step += -step % 8  # packed elements begin with a byte
-        for start in range(0, self.size, step):
-            yield self._flat(start, min(self.size, start + step))
+    def pieces(self, every: int = 1) -> Iterator[Array]:
+        """Yield all elements in C order, in flat pieces, or of ``every`` pieces one."""
+        for start in range(0, self.size, self.piece * every):
+            yield self.flat(start, min(self.size, start + self.piece))
 
     def take(self, parts: Sequence[Part]) -> Array:
         """Return a slice, with a part for each axis; numbers drop theirs, as in numpy.
@@ -146,20 +157,19 @@ class Stored:
         high = base + sum(b * s for (_, b), s in zip(ends, strides, strict=True)) + 1
         if high - low == out.size and all(r.step > 0 for r in own):
             flat, at = out.reshape(-1), low
-            step = max(8, PIECE // max(1, self.dtype.itemsize))
-            for start in range(0, out.size, step):
-                stop = min(out.size, start + step)
-                flat[start:stop] = self._flat(at + start, at + stop)
+            for start in range(0, out.size, self.piece):
+                stop = min(out.size, start + self.piece)
+                flat[start:stop] = self.flat(at + start, at + stop)
         elif (high - low) * self.dtype.itemsize <= HULL:
             index = np.asarray(base - low)
             for r, stride in zip(own, strides, strict=True):
                 index = index[..., None] + np.asarray(r) * stride
-            out[...] = self._flat(low, high)[index]
+            out[...] = self.flat(low, high)[index]
         else:
             for row, i in zip(out, own[0], strict=True):
                 self._fill(row, taken, axis + 1, base + i * strides[0])
 
-    def _flat(self, start: int, stop: int) -> Array:
+    def flat(self, start: int, stop: int) -> Array:
         """Return the elements from ``start`` to ``stop`` in C order."""
         if not self._is_plain:
             if self._all is None:
@@ -236,7 +246,7 @@ def unpacked(data: Array, dtype: np.dtype[Any]) -> Array:
     if dtype_name(dtype).startswith("int"):  # of two's complement, the upper half is negative
         signed = np.arange(1 << bits)
         table = np.where(signed >> (bits - 1), signed - (1 << bits), signed).astype(dtype)
-    return table[codes]
+    return np.asarray(table[codes])
 
 
 def from_varints(data: Array, dtype: np.dtype[Any], size: int) -> Array:

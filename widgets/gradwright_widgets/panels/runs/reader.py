@@ -62,16 +62,21 @@ class Columns:
 class RunReader:
     """Steps and epochs of a run folder, as its ``events.jsonl`` has them so far.
 
-    What a resumed training has done anew counts in place of what was there before it.
+    What a resumed training has done anew counts in place of what was there before it. With
+    ``since`` only what comes after so many bytes is read; ``cut`` then says which rows from before
+    count no more.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, since: int = 0) -> None:
         self.path = Path(folder) / "events.jsonl"
         self._begin()
+        self.offset = since
 
     def _begin(self) -> None:
         self.steps, self.epochs = Columns(), Columns()
-        self._offset = 0
+        self.offset = 0
+        self.cut: dict[str, int] | None = None
+        """The least step and epoch that a fit of those that were read began at."""
         self.generation = 0
         """Changes where rows were forgotten."""
         self.problem = ""
@@ -83,11 +88,11 @@ class RunReader:
             return False
         try:
             with self.path.open("rb") as file:
-                if file.seek(0, 2) < self._offset:  # another file
+                if file.seek(0, 2) < self.offset:  # another file
                     generation = self.generation
                     self._begin()
                     self.generation = generation + 1
-                file.seek(self._offset)
+                file.seek(self.offset)
                 data = file.read(CHUNK)
         except OSError as error:
             self.problem = error.strerror or str(error)
@@ -97,7 +102,7 @@ class RunReader:
             if len(data) == CHUNK:
                 self.problem = f"a line of events is longer than {CHUNK:,} bytes"
             return bool(self.problem)
-        self._offset += len(whole) + 1
+        self.offset += len(whole) + 1
         try:
             for line in whole.split(b"\n"):
                 self._take(json.loads(line))
@@ -108,6 +113,8 @@ class RunReader:
     def _take(self, event: dict[str, Any]) -> None:
         kind = event["event"]
         if kind == "fit_started":
+            at = {name: int(event[name]) for name in ("step", "epoch")}
+            self.cut = at if self.cut is None else {n: min(at[n], self.cut[n]) for n in at}
             for columns, name in ((self.steps, "step"), (self.epochs, "epoch")):
                 if columns.rows and columns.get(name)[-1] > event[name]:
                     columns.cut(name, event[name])

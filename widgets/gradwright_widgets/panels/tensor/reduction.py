@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,13 +37,26 @@ def real_part(dtype: np.dtype[Any], part: str) -> Real:
     return lambda piece: take(piece.astype(np.complex128)).astype(np.float64)
 
 
-def pieces(array: Array) -> Iterator[Array]:
+class Stream(Protocol):
+    """Numbers that come in flat pieces, for they are too many to be held."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers come."""
+
+    def pieces(self) -> Iterator[Array]:
+        """Yield them, each time from the first on."""
+
+
+def pieces(array: Array | Stream) -> Iterator[Array]:
     """Give the elements in C order, in flat pieces; strided arrays are copied piece by piece.
 
     >>> [piece.tolist() for piece in pieces(np.arange(6).reshape(2, 3).T)]
     [[0, 3, 1, 4, 2, 5]]
     """
-    if array.flags.c_contiguous:
+    if not isinstance(array, np.ndarray):
+        yield from array.pieces()
+    elif array.flags.c_contiguous:
         flat = array.reshape(-1)
         for start in range(0, flat.size, CHUNK):
             yield flat[start : start + CHUNK]
@@ -66,7 +79,7 @@ def sample(array: Array, most: int) -> tuple[Array, int]:
     while math.prod(-(-n // s) for n, s in zip(array.shape, steps, strict=True)) > most:
         longest = max(range(array.ndim), key=lambda k: array.shape[k] / steps[k])
         steps[longest] += 1
-    view = array[tuple(slice(None, None, s) for s in steps)]
+    view = array[(..., *(slice(None, None, s) for s in steps))]  # of a number an array, too
     return view, max(1, round(array.size / max(1, view.size)))
 
 
@@ -169,7 +182,9 @@ class Summary:
     """Position of the first of each kind in what was read, in C order."""
 
 
-def summarize(array: Array, real: Real, *, every: int = 1, size: int | None = None) -> Summary:
+def summarize(
+    array: Array | Stream, real: Real, *, every: int = 1, size: int | None = None
+) -> Summary:
     """Return the statistics of an array; those of the values are of the finite ones.
 
     >>> found = summarize(np.array([0.0, 3.0, np.nan, np.inf]), real_part(np.dtype("f8"), "real"))
@@ -178,7 +193,10 @@ def summarize(array: Array, real: Real, *, every: int = 1, size: int | None = No
     """
     out = Summary(array.size if size is None else size, every)
     mean = spread = 0.0
+    few: list[Array] = []
     for piece in pieces(array):
+        if not isinstance(array, np.ndarray):  # it comes once
+            few.append(piece[:: max(1, -(-array.size // SORTED))].copy())
         values = real(piece)
         good = np.isfinite(values)
         if not good.all():
@@ -207,8 +225,9 @@ def summarize(array: Array, real: Real, *, every: int = 1, size: int | None = No
     if out.finite:
         out.mean, out.std = min(max(mean, out.low), out.high), math.sqrt(spread / out.finite)
         out.norm = math.sqrt(spread + out.finite * mean * mean)
-        few, _ = sample(array, SORTED)
-        values = np.concatenate([real(piece) for piece in pieces(few)])
+        if isinstance(array, np.ndarray):
+            few = list(pieces(sample(array, SORTED)[0]))
+        values = np.concatenate([real(piece) for piece in few])
         values = values[np.isfinite(values)]
         if values.size:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -217,7 +236,7 @@ def summarize(array: Array, real: Real, *, every: int = 1, size: int | None = No
     return out
 
 
-def histogram(array: Array, real: Real, low: float, high: float, *, whole: bool) -> Array:
+def histogram(array: Array | Stream, real: Real, low: float, high: float, *, whole: bool) -> Array:
     """Count the finite values in even bars from ``low`` to ``high``; the last includes its end.
 
     Few different integers (``whole``) get one bar each.

@@ -11,7 +11,7 @@ import css from "./graph.css";
 import { Drawing, type Spot } from "./drawing";
 import { focusOf } from "./focus";
 import { Layouts } from "./layouts";
-import { itemAround, marksOf } from "./marks";
+import { frozenOf, itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
 import type { GraphModel } from "./model";
 import { anywhere, leaf } from "./names";
@@ -20,7 +20,7 @@ import { Outline } from "./outline";
 import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
 import type { Look } from "./look";
 import { pathOf } from "./path";
-import { CanvasPen } from "./pen";
+import { Picture } from "./picture";
 import { save } from "./save";
 import { SearchBox } from "./search_box";
 import { Sight } from "./sight";
@@ -62,6 +62,7 @@ class GraphPanel {
   private readonly outline: Outline;
   private readonly search: SearchBox;
   private readonly surface: Surface;
+  private readonly picture: Picture;
   private readonly sight: Sight;
   private readonly minimap: Minimap;
   private readonly stage: Stage;
@@ -136,6 +137,7 @@ class GraphPanel {
     this.root.append(bar, body, this.card.root, this.status.root);
     host.append(this.root);
     this.surface = new Surface(this.stage.root, () => this.onResize());
+    this.picture = new Picture(this.surface, this.frame.request);
     this.sight = new Sight(graph, this.view, this.surface, this.frame.request);
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
     this.stage.root.append(this.minimap.root, this.search.root);
@@ -166,6 +168,7 @@ class GraphPanel {
     this.cleanup.run();
     this.frame.cancel();
     this.minimap.dispose();
+    this.picture.dispose();
     this.surface.dispose();
     this.layouts.dispose();
     this.root.remove();
@@ -190,7 +193,7 @@ class GraphPanel {
     this.onMarks();
     this.onSelected();
     this.onColors();
-    this.sight.enter(this.drawing, before, this.drawing.rect(this.graph.itemOf(hovered || selected)), this.atFirst());
+    this.sight.enter(this.drawing, before, this.drawing.rect(this.graph.itemOf(hovered || selected)), this.atFirst(), hovered !== "");
     delete this.root.dataset.busy;
     this.root.dataset.ready = String(made.ticket);
     this.root.dataset.boxes = String(made.scene.items.length);
@@ -218,6 +221,7 @@ class GraphPanel {
       this.look = { ...look, focus, lit, path: focus && focus === path?.focus ? path : undefined };
     }
     this.minimap.invalidate();
+    this.picture.invalidate();
     this.writeStatus();
     this.frame.request();
   }
@@ -237,7 +241,7 @@ class GraphPanel {
     if (!drawing) return;
     const names = { current: this.text("current"), stops: this.names("stops"), blamed: this.names("blamed") };
     const marks = marksOf(this.graph, drawing.wires, drawing.isDrawn, names);
-    this.look = { ...this.look, marks, frozen: new Set(this.names("frozen").map((name) => this.graph.node(name))) };
+    this.look = { ...this.look, marks, frozen: frozenOf(this.graph, this.names("frozen")) };
     this.outline.mark(marks);
     this.writeStatus();
     this.frame.request();
@@ -363,13 +367,10 @@ class GraphPanel {
     const theme = this.theme();
     if (theme !== this.shaded) this.onColors();
     const { drawing } = this;
-    if (!drawing || !theme || !this.surface.begin()) return;
-    const { context, width, height, ratio } = this.surface;
-    const { x, y, scale } = this.view;
+    if (!drawing || !theme) return;
     const look = { ...this.look, theme };
-    const shown = this.view.window(width, height);
-    context.setTransform(scale * ratio, 0, 0, scale * ratio, -x * scale * ratio, -y * scale * ratio);
-    drawing.painter.paint(new CanvasPen(context, theme.font), shown, look);
+    const shown = this.view.window(this.surface.width, this.surface.height);
+    this.picture.paint(drawing.painter, shown, look);
     this.minimap.draw(drawing.painter, look, shown, this.model.get("minimap") !== false);
   }
 

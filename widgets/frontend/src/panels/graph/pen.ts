@@ -1,6 +1,6 @@
 // One way of drawing for the screen and for export: a pen on a canvas, and a pen that writes SVG.
 
-import { textWidth } from "./describe";
+import { textWidth } from "./text";
 import { coordinate, escapeXml } from "../../core/files";
 
 export interface TextStyle {
@@ -52,6 +52,11 @@ export class CanvasPen implements Pen {
 
   box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
     const { context } = this;
+    if (!radius && !paint.stroke && paint.fill) { // a patch, of which there may be thousands
+      context.fillStyle = paint.fill;
+      context.fillRect(x, y, width, height);
+      return;
+    }
     context.beginPath();
     if (radius > 0) context.roundRect(x, y, width, height, radius);
     else context.rect(x, y, width, height);

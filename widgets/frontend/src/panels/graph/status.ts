@@ -89,7 +89,7 @@ export class StatusLine {
 function details(model: GraphModel, item: number): string {
   if (model.isTwin(item)) return `gradient of ${nameOf(model, model.pairOf(item))} · ${describe(model, item).note}`;
   const node = model.nodeAt(item);
-  if (node < 0) return `scope · ${describe(model, item).note}`;
+  if (node < 0) return [model.scopes[item - model.n].kind, describe(model, item).note].filter(Boolean).join(" · ");
   const of = model.origin[node] < 0 ? "" : `in the gradient of ${nameOf(model, model.origin[node])} · `;
   return `${of}${model.spec.calls[model.call[node]]} → ${model.outputSpecs(node).join(", ")}`;
 }
@@ -126,6 +126,7 @@ function valueText(overlay: Overlay | undefined, item: number): string {
 function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[] {
   const items = [...drawn];
   const used = new Set(items.filter((item) => item < model.n).map((item) => model.category(item)));
+  for (const item of items) for (const category of describe(model, item).card?.categories ?? []) used.add(category);
   const shown: [string, string][] = items.some((item) => model.isTwin(item)) ? [...CATEGORIES, ["gradient", "gradient"]] : CATEGORIES;
   used.add("gradient");
   return shown.filter(([category]) => used.has(category)).map(([category, label]) => {

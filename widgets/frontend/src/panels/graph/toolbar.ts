@@ -70,7 +70,7 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
     [button(ICONS.search, "Find nodes ( / )", actions.find), outline],
     scopes
       ? [
-          button(ICONS.open, "Open all scopes", () => actions.open(graph.scopes.map((_, s) => s).filter((s) => s > 0 && graph.scopes[s].of < 0 && graph.scopes[s].frame < 0))),
+          button(ICONS.open, "Open all scopes", () => actions.open(graph.scopes.map((_, s) => s).filter((s) => s > 0 && graph.scopes[s].of < 0 && graph.scopes[s].frame < 0 && graph.scopes[s].kind !== "card"))),
           button(ICONS.close, "Close all scopes", () => actions.open([])),
         ]
       : [],

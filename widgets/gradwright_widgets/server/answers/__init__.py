@@ -1,0 +1,1 @@
+"""What the server tells of files: a module a kind of answer, run in a process beside it."""

@@ -1,0 +1,94 @@
+"""The graph of a file as a page without kernel draws it: the state of a GraphView."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradwright import Graph
+from gradwright.errors import GradwrightError
+
+from ...drawing.spec import graph_spec
+from ...panels.graph.insides import inside_spec
+from ..refused import RefusedError
+from .asked import Asked
+from .outlines import outlined
+
+HEIGHT = 420
+INSIDE = 4000
+"""Nodes inside of nodes that come with a drawing; of larger insides a page asks."""
+STATE: dict[str, Any] = {
+    "color_by": "category",
+    "expanded": None,
+    "follow": False,
+    "frozen": [],
+    "gradients": False,
+    "height": HEIGHT,
+    "insides": {},
+    "message": "",
+    "minimap": True,
+    "overlay": {},
+    "path_to": "",
+    "paths": "none",
+    "selected": "",
+    "why": {},
+}
+"""Traits of a GraphView that shows a graph and nothing else."""
+
+
+def drawing(asked: Asked) -> dict[str, Any]:
+    """Return state and messages of a GraphView."""
+    outline = outlined(asked)
+    graph = outline.graph
+    spec = graph_spec(graph)
+    state = {**STATE, "graph_spec": spec, "insides": _insides(graph, spec)}
+    return {
+        "nodes": len(graph.nodes),
+        "name": graph.name,
+        "notes": list(outline.notes),
+        "state": state,
+        "messages": [],
+    }
+
+
+def _insides(graph: Graph, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what nodes enclose, those of the graph first, as long as there is room."""
+    found: dict[str, Any] = {}
+    waiting = collections.deque(_opening(spec))
+    room = INSIDE
+    while waiting and room > 0:
+        address = waiting.popleft()
+        try:
+            inside = inside_spec(graph, address)
+        except GradwrightError:  # an op that is not known encloses nothing that can be told
+            continue
+        room -= len(inside["names"])
+        if room < 0:
+            break
+        found[address] = inside
+        waiting += _opening(inside)
+    return found
+
+
+def _opening(columns: Mapping[str, Any]) -> list[str]:
+    """Return the nodes that enclose others."""
+    opens = [call for call, opened in enumerate(columns["opens"]) if opened]
+    calls = np.frombuffer(columns["call"], "<i4")
+    return [columns["names"][i] for i in np.flatnonzero(np.isin(calls, opens))]
+
+
+def inside(asked: Asked) -> dict[str, Any]:
+    """Return what a node encloses, by its address."""
+    address = asked.text("node").removesuffix("::")
+    if not address:
+        raise RefusedError(400, "the argument 'node' is missing")
+    graph = outlined(asked).graph
+    try:
+        return {"insides": {address: inside_spec(graph, address)}}
+    except GradwrightError as error:
+        raise RefusedError(404, error.problem, hint=error.hint) from None
+    except (KeyError, ValueError, IndexError):
+        raise RefusedError(404, f"no node is called {address[:80]!r}") from None
