@@ -37,7 +37,7 @@ def test_norms_are_those_of_gradients_built_as_graph():
 
 
 def test_the_graph_stays_as_it_was():
-    g, loss, feeds = network(3)
+    g, _, feeds = network(3)
     before = len(g.all_nodes), g.revision
     gw.debug.gradient_norms(g, "loss", feeds)
     assert (len(g.all_nodes), g.revision) == before

@@ -41,7 +41,7 @@ def test_a_whole_graph_is_built_again_and_computes_the_same():
     again.values["body/w"] = g.values["body/w"]
     feeds = {"x": np.random.default_rng(0).standard_normal((2, 1, 8, 6)).astype("f4")}
     ours, theirs = g.output(feeds, loss), again.output(feeds, again.nodes[-1].outputs[0])
-    assert list(ours.values())[0] == list(theirs.values())[0]
+    assert [*ours.values()] == [*theirs.values()]
 
 
 def test_a_part_takes_what_it_reads_as_placeholders():

@@ -11,7 +11,7 @@ from gradwright import Graph, Node
 
 from .buffers import int32, uint8
 from .cards import Card, cards_of
-from .flow import Flow
+from .flow import Flow, beyond
 from .names import module_keys, name_cards
 from .nodes import drawn_nodes, scopes
 from .structure import Structure
@@ -21,6 +21,10 @@ from .words import Words
 
 FLAT = 40
 """Items at the top level of a graph above which it is grouped, whoever made it."""
+
+
+_COUNT = ("linear", "norm", "activation", "control")
+"""Of the rows of a card, the first that is one of these says what it is."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,37 @@ class Groups:
     """The innermost group of a node, by the node's ``id``; others stand at the top level."""
     role: dict[int, int]
 
+    def of(self, node: Node) -> int:
+        """Return the innermost group of a node, -1 at the top level."""
+        return self.group.get(id(node), -1)
+
+    def outermost(self, node: Node) -> int:
+        """Return the group of the top level that a node stands in, -1 for none."""
+        group = self.of(node)
+        while group >= 0 and self.parent[group] >= 0:
+            group = self.parent[group]
+        return group
+
+    def title(self, group: int) -> str:
+        """Return what a group is called: by its title, else by the row that counts."""
+        rows = self.rows[group]
+        return self.titles[group] or (rows[self._counts(group)] if rows else self.names[group])
+
+    def about(self, group: int) -> str:
+        """Return what else is said of a group: its other rows, what it holds, what it makes."""
+        title = self.title(group)
+        others = [row for row in self.rows[group] if row != title]
+        return " · ".join(filter(None, [*others, self.notes[group]]))
+
+    def category(self, group: int) -> str:
+        """Return what gives a group its colour: a card the op that counts in it."""
+        found = self.categories[group]
+        return found[self._counts(group)] if found else "scope"
+
+    def _counts(self, group: int) -> int:
+        found = self.categories[group]
+        return next((found.index(each) for each in _COUNT if each in found), 0)
+
     def columns(self, nodes: Sequence[Node]) -> dict[str, Any]:
         """Return what ``GraphModel`` reads of the groups that nodes stand in."""
         return {
@@ -56,7 +91,7 @@ class Groups:
                 "kind": uint8(self.kind),
                 "like": int32(self.like),
             },
-            "group": int32([self.group.get(id(node), -1) for node in nodes]),
+            "group": int32([self.of(node) for node in nodes]),
             "role": uint8([self.role.get(id(node), 0) for node in nodes]),
         }
 
@@ -128,7 +163,8 @@ def _grouped(nodes: Sequence[Node]) -> Groups:
     root = nested(cards)
     untangle(root, cards)
     summary = Summary(flow, cards)
-    structure = Structure(cards, summary)
+    ties = [[card_of[i] for i in tie if card_of[i] >= 0] for tie in beyond(flow)]
+    structure = Structure(cards, summary, ties)
     structure.find(root)
     return _Writer(flow, cards, card_of, words, summary, structure).write(root)
 
@@ -151,6 +187,8 @@ class _Writer:
                           zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
         self.firsts: dict[int, int] = {}
         self.taken: set[str] = set()
+        self.modules = {-1: ""}
+        """What the paths begin with of what stands in a group: the modules around it."""
 
     def write(self, root: Group) -> Groups:
         pending = [(child, -1) for child in reversed(root.children)]
@@ -176,6 +214,7 @@ class _Writer:
             title = group.title or self.summary.work(group.cards())
             name, note = group.name or title, self.summary.note(group, title)
         number = self._append(group.kind, name, title, note, parent, card)
+        self.modules[number] = f"{out.names[number]}/" if group.name else self.modules[parent]
         sign = self.structure.signs.of(group)
         out.like.append(self.firsts.setdefault(sign, number))
         if group.kind == CARD:
@@ -186,8 +225,7 @@ class _Writer:
         self, kind: int, name: str, title: str, note: str, parent: int, card: Card | None = None
     ) -> int:
         out = self.out
-        around = f"{out.names[parent]}/" if parent >= 0 else ""
-        path = free = around + name.replace(":", "_").strip("/")
+        path = free = self.modules[parent] + name.replace(":", "_").strip("/")
         count = 1
         while free in self.taken:
             count += 1

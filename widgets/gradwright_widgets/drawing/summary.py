@@ -9,6 +9,8 @@ from .flow import Flow, rank_of
 from .tree import RUN, Group
 from .words import op_name
 
+_PRODUCTS = ("matmul", "linear", "gemm")
+
 
 class Summary:
     """Titles and notes of blocks."""
@@ -42,9 +44,11 @@ class Summary:
         names = [op_name(flow.nodes[i].op) for i in nodes]
         convolutions = sum("conv" in name for name in names)
         products = sum(
-            name in ("matmul", "linear") and flow.weight(i, 2) is not None
+            name in _PRODUCTS and flow.weight(i, 2) is not None
             for name, i in zip(names, nodes, strict=True)
         )
+        if cell := _cell(names, products):
+            return cell
         attends = self._heads(names, nodes)
         if attends:
             return attends + (" + mlp" if products > 4 else "")
@@ -89,6 +93,14 @@ class Summary:
             return ""
         sizes = [str(size) for k, size in enumerate(spec.shape) if k or str(size) != "1"]
         return f"→ {'×'.join(sizes)}"
+
+
+def _cell(names: Sequence[str], products: int) -> str:
+    """Return what a step of a recurrent network is called, by its gates."""
+    gates, tanh = names.count("sigmoid"), names.count("tanh")
+    if not products or not tanh or len(names) > 40:
+        return ""
+    return "lstm cell" if (gates, tanh) == (3, 2) else "gru cell" if (gates, tanh) == (2, 1) else ""
 
 
 def span(first: str, last: str) -> str:

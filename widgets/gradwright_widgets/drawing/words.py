@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -88,7 +87,9 @@ class Words:
         """Return the sizes of a window, which tell ops apart that channels do not."""
         op = self.flow.nodes[i].op
         if hasattr(op, "kernel_size"):
-            return _sizes(op.kernel_size)
+            found = _sizes(op.kernel_size)
+            rank = rank_of(self.flow.nodes[i].outputs[0].spec)
+            return found * (rank - 2) if len(found) == 1 and rank > 2 else found
         layout = getattr(op, "weights_format", "")
         if not layout and "conv" not in op.name:
             return ()
@@ -100,7 +101,7 @@ class Words:
 
     def _text(self, i: int, sizes: tuple[str, ...]) -> str:
         flow, node = self.flow, self.flow.nodes[i]
-        specs = tuple(nodes_spec(flow, k) for k in flow.sources[i])
+        specs = tuple(flow.nodes[k].outputs[0].spec for k in flow.sources[i])
         key = (node.op, specs, sum(not flow.role[k] for k in flow.sources[i]))
         try:
             found = self._texts.get(key)
@@ -113,7 +114,7 @@ class Words:
     def _written(self, i: int, sizes: tuple[str, ...]) -> str:
         flow, op = self.flow, self.flow.nodes[i].op
         name, result = op_name(op), self.flow.nodes[i].outputs[0].spec
-        by = _by(getattr(op, "stride", 1))
+        by = _by(getattr(op, "stride", None) or getattr(op, "kernel_size", 1))
         if "conv" in name and sizes:
             return self._convolution(i, sizes, by)
         if "pool" in name:
@@ -153,23 +154,6 @@ class Words:
 def op_name(op: Any) -> str:
     """Return what an op is called; one that only a run tells, by its ONNX name."""
     return str(op.op_type).lower() if op.name == "onnx_op" else str(op.name)
-
-
-def nodes_spec(flow: Flow, i: int) -> TensorSpec:
-    """Return the spec of a node's first result."""
-    return flow.nodes[i].outputs[0].spec
-
-
-def count_weights(count: int) -> str:
-    """Return a number of elements, short: ``25.6M``.
-
-    >>> [count_weights(n) for n in (7, 4096, 25_557_032)]
-    ['7', '4.1k', '25.6M']
-    """
-    if count < 1000:
-        return str(count)
-    power = min(3, int(math.log10(count)) // 3)
-    return f"{count / 1000**power:.1f}{' kMG'[power]}"
 
 
 def _sizes(value: Any) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ export interface Traits {
   check_training: boolean;
   check_which: "trainable" | "selected";
   checkpoint_list: object;
-  color_by: "category" | "size" | "parameters" | "overlay";
+  color_by: "category" | "dtype" | "size" | "bytes" | "parameters" | "flops" | "time" | "device" | "gradient" | "nan" | "zero" | "saturated" | "overlay";
   current: string;
   epochs: number;
   expanded: string[] | null;
@@ -23,8 +23,10 @@ export interface Traits {
   graph_spec: object;
   height: number;
   insides: object;
+  inspector: boolean;
   keep: number;
   log_scale: boolean;
+  measured: object;
   message: string;
   metrics: string[];
   minimap: boolean;
@@ -73,6 +75,7 @@ export interface Traits {
   tensor_range: "full" | "symmetric" | "robust" | "fixed";
   tensor_scope: "tensor" | "slice";
   training: object;
+  views: object[];
   watch_on: boolean;
   watch_pause: boolean;
   watch_state: "" | "idle" | "watching" | "alarm";
@@ -91,10 +94,14 @@ export type Request =
   | "checkpoints.look"
   | "checkpoints.restore"
   | "checkpoints.save"
+  | "colors.measure"
   | "compare.start"
   | "compare.stop"
   | "compare.sync"
   | "desk.hear"
+  | "inspector.code"
+  | "inspector.look"
+  | "inspector.sync"
   | "parameters.freeze"
   | "parameters.sync"
   | "plot.sync"
@@ -136,6 +143,9 @@ export type Told =
   | "compare.rows"
   | "done"
   | "heard"
+  | "inspector.code"
+  | "inspector.facts"
+  | "inspector.values"
   | "parameters.statistics"
   | "plot.points"
   | "rate.schedule"

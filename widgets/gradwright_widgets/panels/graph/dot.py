@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradwright import Graph, Node
 
+from ...drawing.grouping import Groups, groups_of
 from ...drawing.nodes import drawn_nodes
 
 _SHAPES = {
@@ -40,7 +41,7 @@ def graph_dot(graph: Graph, *, gradients: bool = False) -> str:
     nodes = drawn_nodes(graph, gradients=gradients)
     number = {id(node): i for i, node in enumerate(nodes)}
     lines = [f"digraph {_quoted(graph.name)} {{", "  node [fontsize=12]", "  edge [fontsize=10]"]
-    lines += _clusters(nodes)
+    lines += _clusters(nodes, groups_of(graph))
     for i, node in enumerate(nodes):
         for tensor in node.inputs:
             source = None if tensor is None else number.get(id(tensor.node))
@@ -49,18 +50,25 @@ def graph_dot(graph: Graph, *, gradients: bool = False) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _clusters(nodes: list[Node]) -> list[str]:
-    """Return the nodes by scope, each scope within the one around it."""
+def _clusters(nodes: list[Node], groups: Groups | None) -> list[str]:
+    """Return the nodes by scope or group, each within the one around it."""
     held: dict[str, list[int | str]] = {"": []}
+    around, labels = dict[str, str](), dict[str, str]()
+    for group, path in enumerate(groups.names if groups else ()):
+        assert groups is not None
+        parent = groups.parent[group]
+        around[path] = groups.names[parent] if parent >= 0 else ""
+        labels[path] = groups.title(group)
     for i, node in enumerate(nodes):
-        path, inner = node.scope, []
+        home = path = _home(node, groups)
+        inner = []
         while path not in held:
             held[path] = []
             inner.append(path)
-            path = path.rpartition("/")[0]
+            path = around.get(path, path.rpartition("/")[0])
         for scope in inner:
-            held[scope.rpartition("/")[0]].append(scope)
-        held[node.scope].append(i)
+            held[around.get(scope, scope.rpartition("/")[0])].append(scope)
+        held[home].append(i)
     cluster = {path: k for k, path in enumerate(held)}
     lines: list[str] = []
     stack = [iter(held[""])]
@@ -72,7 +80,7 @@ def _clusters(nodes: list[Node]) -> list[str]:
             if stack:
                 lines.append("  " * len(stack) + "}")
         elif isinstance(entry, str):
-            label = _quoted(entry.rpartition("/")[2])
+            label = _quoted(labels.get(entry, entry.rpartition("/")[2]))
             lines.append(f'{pad}subgraph "cluster_{cluster[entry]}" {{')
             lines.append(f"{pad}  label={label}")
             stack.append(iter(held[entry]))
@@ -81,6 +89,14 @@ def _clusters(nodes: list[Node]) -> list[str]:
                 f"{pad}n{entry} [label={_label(nodes[entry])}, {_SHAPES[nodes[entry].kind]}]"
             )
     return lines
+
+
+def _home(node: Node, groups: Groups | None) -> str:
+    """Return the scope or group that a node stands in, "" at the top."""
+    if groups is None or node.derived:
+        return node.scope
+    group = groups.of(node)
+    return groups.names[group] if group >= 0 else ""
 
 
 def _label(node: Node) -> str:

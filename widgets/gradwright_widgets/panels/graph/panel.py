@@ -23,14 +23,21 @@ from ...host.insides import is_inside, node_at, parts_of
 from ...host.panel import Panel
 from ...host.part import checks, shared, watches
 from ...still.tables import node_table
+from .colors import ColorPanel
 from .dot import graph_dot
 from .insides import inside_spec, opened
+from .inspector import InspectorPanel
+from .measure import MEASURES
 from .sketch import draw_svg
 from .twins import ensure_gradients
 from .why import WhyPanel
 
 PATHS = ("none", "upstream", "downstream", "both")
-COLOR_BY = ("category", "size", "parameters", "overlay")
+COLOR_BY = (
+    *("category", "dtype", "size", "bytes", "parameters", "flops"),
+    *MEASURES,
+    "overlay",
+)
 SCALES = ("linear", "log", "diverging")
 
 
@@ -69,7 +76,8 @@ class GraphPanel(Panel):
         traitlets.Enum(
             COLOR_BY,
             COLOR_BY[0],
-            help="What colours mean; `overlay` is what `set_overlay` has given.",
+            help="What colours mean: facts of nodes; from `time` on what is measured when it is"
+            " chosen; or `overlay`, what `set_overlay` has given.",
         )
     )
     overlay = shared(
@@ -319,7 +327,7 @@ class GraphView(Host):
     """
 
     module = "graph_view"
-    panels = (GraphPanel, WhyPanel)
+    panels = (GraphPanel, WhyPanel, ColorPanel, InspectorPanel)
 
     def __init__(
         self,

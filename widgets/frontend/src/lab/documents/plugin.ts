@@ -14,9 +14,10 @@ import { markIcon } from "../icons";
 import { servedBy } from "../served";
 import type { Formats, Inspected } from "../viewer/served";
 import type { Habits } from "../viewer/viewer";
+import { from, readingCode } from "./code";
 import { ComparisonView, FileView, type Given } from "./content";
 import { FACTORY, ModelFactory, type ModelDocument } from "./factory";
-import { codeCell, from, readingCode, writeNotebook } from "./notebook";
+import { codeCell, writeNotebook } from "./notebook";
 import { REFERENCE, ReferenceFactory } from "./reference";
 import { addServedTypes, knownTypes } from "./types";
 

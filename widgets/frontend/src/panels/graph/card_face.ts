@@ -33,7 +33,7 @@ export function cardSize({ title, rows, chip }: CardFace): { width: number; heig
   return { width: Math.ceil(Math.max(104, Math.min(WIDEST, width))), height: 2 * FIRST + LINE * (lines.length - 1) };
 }
 
-/** What a card is: a convolution, rather than the norm before it. */
-export function mainCategory(categories: string[]): string {
-  return WEIGHS.find((category) => categories.includes(category)) ?? categories[0] ?? "scope";
+/** The row that says what a card is: a convolution, rather than the norm before it. */
+export function mainRow(categories: string[]): number {
+  return Math.max(0, categories.indexOf(WEIGHS.find((category) => categories.includes(category)) ?? ""));
 }

@@ -3,7 +3,7 @@
 
 import type { GraphModel } from "./model";
 import { leaf } from "./names";
-import { cardSize, mainCategory, type CardFace } from "./card_face";
+import { cardSize, mainRow, type CardFace } from "./card_face";
 import { shortShape } from "./sizes";
 import { textWidth } from "./text";
 import { resultsOf } from "./trace";
@@ -53,11 +53,13 @@ export function describe(model: GraphModel, item: number): Face {
   return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category, opens };
 }
 
-/** In one line the title and all rows; a card without a title is called after its first row. */
+/** In one line the title and all rows; a card without a title is called after the row that counts. */
 function describeCard({ titles, rows, categories, notes }: GroupColumns, group: number): Face {
   const card = { title: titles[group], rows: rows[group], categories: categories[group], chip: notes[group] };
-  const [title, ...more] = [card.title, ...card.rows].filter(Boolean);
-  return { shape: "card", title, note: [...more, card.chip].filter(Boolean).join(" · "), category: mainCategory(card.categories), opens: true, card };
+  const main = mainRow(card.categories);
+  const title = card.title || card.rows[main];
+  const others = card.rows.filter((row) => row !== title);
+  return { shape: "card", title, note: [...others, card.chip].filter(Boolean).join(" · "), category: card.categories[main] ?? "scope", opens: true, card };
 }
 
 /** `∂ matmul`, how many ops it takes, and the shape of what arrives: the gradient of the result. */

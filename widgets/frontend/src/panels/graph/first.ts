@@ -23,7 +23,7 @@ export function openAtFirst(model: GraphModel, budget = BUDGET): number[] {
         alike.set(inside, [...(alike.get(inside) ?? []), item - model.n]);
       }
       for (const scopes of alike.values()) {
-        const more = forward(scopes[0]).length - 1;
+        const more = Math.max(1, forward(scopes[0]).length - 1); // a frame around a frame is something to see, too
         const count = visible + scopes.length * more <= budget ? scopes.length : visible + more <= budget ? 1 : 0;
         visible += count * more;
         open.push(...scopes.slice(0, count));

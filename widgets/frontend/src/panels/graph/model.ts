@@ -1,5 +1,6 @@
 // The graph as the kernel sends it, decoded into columns and indexed by scope.
 
+import { mainRow } from "./card_face";
 import { layersOf, UPDATE } from "./layers";
 import { anywhere, leaf, pathOf } from "./names";
 import { judgeRoles, type Role } from "./roles";
@@ -132,11 +133,11 @@ export class GraphModel {
     }
   }
 
-  private addGroups({ names, titles, rows, parent, kind, like }: GroupColumns): void {
+  private addGroups({ names, titles, rows, categories, parent, kind, like }: GroupColumns): void {
     const [parents, kinds, likes] = [int32(parent), new Uint8Array(bytes(kind)), int32(like)];
     names.forEach((path, group) => {
       const around = parents[group] + 1;
-      const scope = this.addScope(path, titles[group] || rows[group][0] || leaf(path), around, this.scopes[around].depth + 1, -1, 0);
+      const scope = this.addScope(path, titles[group] || rows[group][mainRow(categories[group])] || leaf(path), around, this.scopes[around].depth + 1, -1, 0);
       Object.assign(this.scopes[scope], { kind: GROUPS[kinds[group]], group, like: likes[group] + 1 });
       this.scopes[around].scopes.push(scope);
     });

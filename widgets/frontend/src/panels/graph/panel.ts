@@ -193,7 +193,7 @@ class GraphPanel {
     this.onMarks();
     this.onSelected();
     this.onColors();
-    this.sight.enter(this.drawing, before, this.drawing.rect(this.graph.itemOf(hovered || selected)), this.atFirst());
+    this.sight.enter(this.drawing, before, this.drawing.rect(this.graph.itemOf(hovered || selected)), this.atFirst(), hovered !== "");
     delete this.root.dataset.busy;
     this.root.dataset.ready = String(made.ticket);
     this.root.dataset.boxes = String(made.scene.items.length);

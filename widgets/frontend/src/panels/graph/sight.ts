@@ -12,10 +12,13 @@ export class Sight {
 
   constructor(private readonly graph: GraphModel, private readonly view: Viewport, private readonly surface: Surface, private readonly moved: () => void) {}
 
-  /** Takes over a new drawing. What was at `before` and is now at `after` stays there; one that nobody has moved begins anew at `name`. */
-  enter(drawing: Drawing, before: number[] | undefined, after: number[] | undefined, name: string): void {
+  /**
+   * Takes over a new drawing. What was at `before` and is now at `after` stays there if it is what the pointer is on, or if
+   * somebody has moved the drawing; else it begins anew at `name`.
+   */
+  enter(drawing: Drawing, before: number[] | undefined, after: number[] | undefined, name: string, pointed: boolean): void {
     this.drawing = drawing;
-    if (this.view.untouched) this.settle(name);
+    if (this.view.untouched && !(pointed && before && after)) this.settle(name);
     else if (before && after) {
       this.view.x += after[0] - before[0];
       this.view.y += after[1] - before[1];
@@ -49,10 +52,10 @@ export class Sight {
     this.moved();
   }
 
-  /** Where a drawing begins that nobody has moved: at its top in a readable size, and an item in sight. */
+  /** Where a drawing begins that nobody has moved: all of it or its beginning, as was seen before, and an item in sight. */
   settle(name: string): void {
     if (!this.drawing || !this.view.untouched) return;
-    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
+    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, !this.view.whole);
     this.show(name);
   }
 
