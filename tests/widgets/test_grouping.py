@@ -168,6 +168,29 @@ def test_modules_are_read_off_names(scopes, weights):
     assert [groups.names[k] for k in cards] == ["layers.2/up", "layers.2/down"]
 
 
+def test_a_card_is_called_after_the_module_of_its_weights():
+    g = gw.Graph("attention")
+    x = g.placeholder("x", ("B", 8))
+    parts = {}
+    for part in ("query", "key"):
+        w = g.constant(np.ones((8, 8), np.float32), f"w_{part}")
+        made = gw.matmul(x, w, name=f"layer/self/{part}/MatMul")
+        parts[part] = gw.reshape(made, (-1, 2, 4), name=f"layer/self/Reshape_{part}")
+    gw.mul(*parts.values(), name="layer/self/Mul")
+    gw.tanh(x, name="other/Tanh")
+    g.known_as = {"x": x}
+    groups = of(g)
+    named_here = {
+        groups.names[k]: (groups.titles[k], groups.rows[k])
+        for k in inside(groups, groups.names.index("layer/self"))
+    }
+    assert named_here == {
+        "layer/self/query": ("query", ("linear 8 → 8", "reshape")),
+        "layer/self/key": ("key", ("linear 8 → 8", "reshape")),
+        "layer/self/Mul": ("", ("multiply",)),
+    }
+
+
 def test_scopes_of_a_file_of_ours_are_blocks(tmp_path):
     g = gw.Graph("saved")
     h = g.placeholder("x", ("B", 8))

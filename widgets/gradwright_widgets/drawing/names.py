@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
-from .cards import Card
+from .cards import Card, weighs
 from .flow import STORED, Flow
 
 Path = tuple[str, ...]
@@ -107,6 +107,10 @@ def name_cards(flow: Flow, cards: Sequence[Card]) -> None:
         card.path = common(scopes) or (max(scopes, key=scopes.count) if scopes else ())
         if len(scopes) < len(card.nodes) and len(card.path) > 1:
             card.path = card.path[:-1]  # it is more than the innermost module
+        heavy = next((i for i in card.nodes if weighs(flow, i)), card.nodes[0])
+        within = modules(flow.nodes[heavy].scope)
+        if within[: len(card.path)] == card.path:
+            card.label = ".".join(within[len(card.path) :])
         own += bool(scopes)
     by_ops = own > len(cards) / 2
     if not by_ops:
@@ -117,7 +121,7 @@ def name_cards(flow: Flow, cards: Sequence[Card]) -> None:
     firsts = {card.path[0] for card in named}
     if len(named) < len(cards) / 4 or len(firsts) < (1 if own else 2):
         for card in cards:
-            card.path = ()
+            card.path, card.label = (), ""
         return
     _place_unnamed(flow, cards, by_ops)
 

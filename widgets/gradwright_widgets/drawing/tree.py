@@ -80,7 +80,8 @@ def _nest(group: Group, members: Sequence[int], depth: int, cards: Sequence[Card
     for k in members:
         path = cards[k].path
         if len(path) <= depth:
-            group.children.append(Group(CARD, card=k))
+            label = cards[k].label
+            group.children.append(Group(CARD, label, card=k, name=label))
         elif path[depth] in parts:
             parts[path[depth]][1].append(k)
         else:
