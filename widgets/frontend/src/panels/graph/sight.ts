@@ -11,6 +11,7 @@ const NARROW_WIDE = [0.6, 2.4];
 
 export class Sight {
   private drawing: Drawing | undefined;
+  private kept: readonly number[] | undefined;
   private heading: { name: string; middle: boolean } | undefined;
 
   constructor(private readonly graph: GraphModel, private readonly view: Viewport, private readonly surface: Surface, private readonly moved: () => void) {}
@@ -55,6 +56,13 @@ export class Sight {
     if (place) this.view.reveal(...place, this.surface.width, this.surface.height);
   }
 
+  /** Takes the window to a place that was kept: x, y and scale; after the next drawing if that is under way. */
+  recall(place: readonly number[], soon: boolean): void {
+    if (place.length !== 3) return;
+    this.kept = place;
+    if (!soon) this.arrive();
+  }
+
   fit(): void {
     if (!this.drawing) return;
     this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, false);
@@ -71,5 +79,10 @@ export class Sight {
   private arrive(): void {
     if (this.heading) this.show(this.heading.name, this.heading.middle);
     this.heading = undefined;
+    if (!this.kept) return;
+    [this.view.x, this.view.y, this.view.scale] = this.kept;
+    this.kept = undefined;
+    this.view.untouched = false;
+    this.moved();
   }
 }
