@@ -46,9 +46,10 @@ async (code) => {
 """
 
 SCOPE = """
-async (name) => {
+async (names) => {
   const stage = document.querySelector(".gw-stage"), graph = document.querySelector(".gw-graph");
-  const { x, y } = stage.locate(name), before = graph.dataset.ready;
+  const { x, y } = names.map((name) => stage.locate(name)).findLast((place) => place);
+  const before = graph.dataset.ready;
   const began = performance.now();
   const at = { bubbles: true, clientX: x, clientY: y };
   stage.dispatchEvent(new MouseEvent("dblclick", at));
@@ -81,15 +82,14 @@ async () => {
 }
 """
 
-Make = Callable[[], Any]
-CASES: dict[str, tuple[Make, str]] = {
-    "10,000 nodes": (lambda: large_models.tower(10_000), "stage3/"),
-    "50,000 nodes": (large_models.tower, "stage3/"),
-    "50,000 nodes, all open": (large_models.tower, "*"),
-    "fan of 10,000, all open": (large_models.fan_out, "*"),
-    "chain of 100,000, all open": (large_models.chain, "*"),
+CASES: dict[str, tuple[Callable[[], Any], bool]] = {
+    "10,000 nodes": (lambda: large_models.tower(10_000), False),
+    "50,000 nodes": (large_models.tower, False),
+    "50,000 nodes, all open": (large_models.tower, True),
+    "fan of 10,000, all open": (large_models.fan_out, True),
+    "chain of 100,000, all open": (large_models.chain, True),
 }
-"""Graphs, and the scope to open, all of them where it is a star."""
+"""Graphs, and whether all scopes are opened; else one is."""
 
 
 def renderers() -> dict[int, float]:
@@ -106,8 +106,14 @@ def renderers() -> dict[int, float]:
     return found
 
 
-def measure(browser: Any, html: str, code: str, scope: str) -> list[float]:
-    """Return one number for each of the columns."""
+def scopes(graph: Any) -> list[str]:
+    """Return what can be opened, as a drawing calls it."""
+    groups = graph_spec(graph).get("groups")
+    return [f"{path}/" for path in (groups["names"] if groups else sorted(graph.scopes))]
+
+
+def measure(browser: Any, html: str, code: str, names: list[str]) -> list[float]:
+    """Return one number for each of the columns; without names, all scopes are opened."""
     others = renderers()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
@@ -115,12 +121,12 @@ def measure(browser: Any, html: str, code: str, scope: str) -> list[float]:
         page = browser.new_page(viewport={"width": 1200, "height": 800})
         page.goto(path.as_uri())
         figures = [page.evaluate(OPEN, code)]
-        if scope == "*":
+        if names:
+            figures.append(page.evaluate(SCOPE, names))
+        else:
             page.get_by_role("button", name="Open all").click()
             page.wait_for_selector('.gw-graph[data-ready="2"]')
             figures.append(float("nan"))
-        else:
-            figures.append(page.evaluate(SCOPE, scope))
         figures += page.evaluate(FRAMES)
         page.get_by_role("button", name="Fit the drawing").click()
         figures += page.evaluate(FRAMES)
@@ -133,18 +139,19 @@ def limits() -> None:
     """Print what the limits are for, and the limits."""
     from playwright.sync_api import sync_playwright
 
-    views = {name: GraphView(make(), height=740) for name, (make, _) in CASES.items()}
-    pages = {
-        name: view.to_html().partition('<script type="module">') for name, view in views.items()
-    }
+    pages = {}
+    for name, (make, opened) in CASES.items():
+        graph = make()
+        view = GraphView(graph, height=740)
+        head = view.to_html().partition('<script type="module">')[0]
+        pages[name] = head + "</body></html>", bundle(view.module), [] if opened else scopes(graph)
     taken: dict[str, list[list[float]]] = {name: [] for name in CASES}
     with sync_playwright() as playwright:
         flags = [*FLAGS, *UNLIMITED]
         browser = playwright.chromium.launch(executable_path=chromium(), args=flags)
         for _ in range(ROUNDS):
-            for name, (_, scope) in CASES.items():
-                html = pages[name][0] + "</body></html>"
-                taken[name].append(measure(browser, html, bundle(views[name].module), scope))
+            for name, page in pages.items():
+                taken[name].append(measure(browser, *page))
         browser.close()
     print(f"{'':28}", *(f"{column:>7}" for column in COLUMNS))
     for name, rounds in taken.items():
