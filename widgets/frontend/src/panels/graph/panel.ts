@@ -195,7 +195,7 @@ class GraphPanel {
     this.root.dataset.busy = "true";
     let [hovered, selected] = ["", ""];
     let before: ReturnType<Drawing["rect"]>;
-    const made = await this.layouts.next(() => {
+    const made = await this.layouts.next(this.sight.aspect, () => {
       [hovered, selected] = [this.nameOf(this.look.hovered), this.nameOf(this.look.selected)];
       before = this.drawing?.rect(hovered ? this.look.hovered : this.look.selected);
     });

@@ -6,6 +6,9 @@ import type { GraphModel } from "./model";
 import type { Viewport } from "./viewport";
 import type { Surface } from "../../core/dom";
 
+/** Windows narrower and wider than these are drawn for as if they were not. */
+const NARROW_WIDE = [0.6, 2.4];
+
 export class Sight {
   private drawing: Drawing | undefined;
   private kept: readonly number[] | undefined;
@@ -25,6 +28,12 @@ export class Sight {
       this.view.y += after[1] - before[1];
     }
     this.arrive();
+  }
+
+  /** Width to height of the window, within reason; undefined while it is not shown. */
+  get aspect(): number | undefined {
+    const { width, height } = this.surface;
+    return width && height ? Math.min(NARROW_WIDE[1], Math.max(NARROW_WIDE[0], width / height)) : undefined;
   }
 
   /** Brings an item to the middle, or just into sight: with the next drawing if that is under way. */

@@ -10,6 +10,7 @@ import { kindShade } from "./palette";
 import { between, outputsOf, sourcesOf } from "./trace";
 import { element, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";
+import { canShowSource, showSource } from "../../core/source";
 
 const CATEGORIES: [string, string][] = [
   ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
@@ -45,9 +46,19 @@ export class StatusLine {
       this.text.replaceChildren(...aboutLine(model, pieceTensor[line], pieceWeight[line], from, to, visit));
     } else if (look.selected >= 0) {
       this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+      this.offerSource(look.selected);
       this.offer(look.selected);
     }
     else this.text.replaceChildren(...(overlay ? [] : legend(model, drawing.places.keys())));
+  }
+
+  /** Where the page can go to lines, a node leads to its own. */
+  private offerSource(item: number): void {
+    const { model } = this;
+    const node = model.nodeAt(item);
+    if (node < 0 || !canShowSource()) return;
+    const go = (): void => void showSource(this.root, model.spec.name, model.spec.names[node]);
+    this.text.append(textButton("gw-hop", "line", go, { title: "Go to the line that made this node" }));
   }
 
   /** A gradient is explained of what the graph itself has, and what has one. */
