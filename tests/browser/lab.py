@@ -92,6 +92,8 @@ def place(stage: Any, what: Any) -> tuple[float, float]:
 
 
 EXTENSION = Path(__file__).parents[2] / "widgets/gradwright_widgets/labextension"
+SERVER_CONFIG = EXTENSION.parent / "server/jupyter_server_config.d"
+"""What makes Jupyter Server load our extension."""
 
 
 class Lab:
@@ -107,6 +109,7 @@ class Lab:
         extensions = folder / "data/labextensions"
         extensions.mkdir(parents=True)
         (extensions / "gradwright").symlink_to(EXTENSION)  # of this tree, whatever is installed
+        (folder / "config/jupyter_server_config.d").symlink_to(SERVER_CONFIG)
         quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
         overrides = {"@jupyterlab/apputils-extension:notification": quiet}
         (settings / "default_setting_overrides.json").write_text(json.dumps(overrides))

@@ -12,6 +12,7 @@ from gradwright import Graph
 from gradwright.errors import GradwrightError
 
 from ...drawing.spec import graph_spec
+from ...host.facts import frozen
 from ...panels.graph.insides import inside_spec
 from ..refused import RefusedError
 from .asked import Asked
@@ -24,7 +25,6 @@ STATE: dict[str, Any] = {
     "color_by": "category",
     "expanded": None,
     "follow": False,
-    "frozen": [],
     "gradients": False,
     "height": HEIGHT,
     "insides": {},
@@ -44,12 +44,12 @@ def drawing(asked: Asked) -> dict[str, Any]:
     outline = outlined(asked)
     graph = outline.graph
     spec = graph_spec(graph)
-    state = {**STATE, "graph_spec": spec, "insides": _insides(graph, spec)}
+    own = {"graph_spec": spec, "insides": _insides(graph, spec), "frozen": frozen(graph)}
     return {
         "nodes": len(graph.nodes),
         "name": graph.name,
         "notes": list(outline.notes),
-        "state": state,
+        "state": {**STATE, **own},
         "messages": [],
     }
 
