@@ -3,18 +3,21 @@
 #   make lab    open the tour in JupyterLab          make check  ruff, mypy, import order
 #   make test   run all tests and docstring examples make smoke  the ten-second test
 #   make tour   run the tour into build/tour.html    make bench  print benchmark ratios
+#   make docs   the documentation, into build/site   make lite   a site without a server, into build/lite
 #   make dist   build wheel and sdist into dist/     make fuzz   10,000 random programs
 #   make clean  remove all of this but .venv         make machines  engine tests as on other machines
+#   make matrix     the wheel on Pythons 3.11 to 3.13, with the oldest and the newest dependencies
+#   make binder     Binder's steps, and what each cell of a tutorial takes
 #   make fuzz-formats   20,000 damaged ONNX files
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 
 PYTHON ?= python3
 BIN := .venv/bin
-FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
+FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats onnx-wild machines tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats onnx-wild machines matrix binder docs lite tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -55,6 +58,21 @@ tour: .venv/.lab
 		--NbConvertBase.display_data_priority=image/png \
 		--NbConvertBase.display_data_priority=text/plain \
 		notebooks/00_tour.ipynb --output-dir build --output tour
+
+# The first time runs every notebook, which takes some minutes; later ones what has changed.
+docs: .venv/.docs $(STUBS)
+	$(BIN)/python notebooks/site/build.py
+
+lite: .venv/.lite
+	$(BIN)/python notebooks/lite/build.py
+
+# The wheel on every Python that is here, with the oldest and the newest dependencies; asks the index.
+matrix: .venv/.test
+	$(BIN)/python -m tests.packaging.matrix
+
+# What Binder would do, and how long each tutorial's cells take there; asks the index.
+binder: .venv/.test
+	$(BIN)/python -m tests.packaging.binder
 
 dist: .venv/.test
 	$(BIN)/python -m hatchling build

@@ -27,6 +27,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FRONTEND = Path("widgets", "frontend")
 BUNDLES = Path("widgets", "gradwright_widgets", "static")
 EXTENSION = Path("widgets", "gradwright_widgets", "labextension", "package.json")
+TOUR = Path("notebooks", "00_tour.ipynb")
+"""The extension makes copies of it."""
 STAMP = BUNDLES / "sources.sha256"
 OLDEST_NODE = (20, 19)
 """The bundler of Jupyter's builder needs it."""
@@ -87,12 +89,12 @@ def is_stale(root: Path) -> bool:
 
 
 def sources_hash(root: Path) -> str:
-    """Hash names and contents of what decides the bundles: ``src`` and the files beside it."""
+    """Hash names and contents of what decides the bundles: ``src``, what is beside it, the tour."""
     frontend = root / FRONTEND
-    files = [*frontend.glob("[!.]*"), *(frontend / "src").rglob("*")]
+    files = [root / TOUR, *frontend.glob("[!.]*"), *(frontend / "src").rglob("*")]
     digest = hashlib.sha256()
     for path in sorted(path for path in files if path.is_file()):
-        name, content = path.relative_to(frontend).as_posix(), path.read_bytes()
+        name, content = path.relative_to(root).as_posix(), path.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 

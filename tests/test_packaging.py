@@ -91,6 +91,8 @@ def test_wheel_holds_the_extension_where_jupyterlab_looks(wheel: zipfile.ZipFile
     package = json.loads(data[f"{SHARED}package.json"])
     assert package["name"] == "gradwright" and package["version"] == gradwright.__version__
     assert f"{SHARED}{package['jupyterlab']['_build']['load']}" in data
+    # `jupyter labextension list` holds these against the versions of the JupyterLab that is there.
+    assert all(range.startswith("^") for range in package["dependencies"].values())
     install = json.loads(data[f"{SHARED}install.json"])
     assert install["packageName"] == "gradwright" and "pip" in install["uninstallInstructions"]
     assert not [name for name in data if name.endswith((".ts", ".map"))]

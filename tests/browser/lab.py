@@ -97,9 +97,13 @@ SERVER_CONFIG = EXTENSION.parent / "server/jupyter_server_config.d"
 
 
 class Lab:
-    """A JupyterLab whose settings, runtime files and notebooks live under one folder."""
+    """A JupyterLab whose settings, runtime files and notebooks live under one folder.
 
-    def __init__(self, folder: Path) -> None:
+    ``app`` is the module that is run: ``notebook`` for Notebook 7.
+    """
+
+    def __init__(self, folder: Path, app: str = "jupyterlab") -> None:
+        self._app = app
         self.root = folder / "notebooks"
         self.root.mkdir(parents=True)
         self._events = self.root / "events.jsonl"
@@ -134,10 +138,12 @@ class Lab:
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+                    *(sys.executable, "-m", self._app, "--no-browser", "--allow-root"),
                     *("--ip=127.0.0.1", f"--port={self.base.rpartition(':')[2]}"),
                     *("--ServerApp.port_retries=0", f"--IdentityProvider.token={self.token}"),
-                    *(f"--ServerApp.root_dir={self.root}", "--LabApp.expose_app_in_browser=True"),
+                    f"--ServerApp.root_dir={self.root}",
+                    "--LabApp.expose_app_in_browser=True",
+                    "--JupyterNotebookApp.expose_app_in_browser=True",
                     "--LabApp.news_url=",
                     "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
                 ],

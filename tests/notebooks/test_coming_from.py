@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PAGES = Path(__file__).parents[2] / "notebooks"
-NAMES = ("coming_from_samediff", "coming_from_aneforge_and_toy", "coming_from_pytorch")
+NAMES = tuple(path.stem for path in sorted(PAGES.glob("coming_from_*.md")))
 
 
 def rows(page):

@@ -1,4 +1,4 @@
-"""Large graphs of several kinds, as the drawing meets them; small weights, since nobody runs them."""
+"""Large graphs of several kinds, as the drawing meets them; weights are small: nobody runs them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def decoder(layers: int = 24) -> gw.Graph:
     return Decoder(DecoderConfig(vocabulary=64, width=32, layers=layers, heads=4)).graph
 
 
-def _conv(x: Any, name: str, inputs: int, outputs: int, stride: int = 1) -> Any:
-    g = x.graph
-    w = g.variable(f"{name}_w", (outputs, inputs, 3, 3), init=0.0)
-    b = g.variable(f"{name}_b", (outputs,))
+def _conv(x: Any, name: str, channels: int, stride: int = 1) -> Any:
+    w = x.graph.variable(f"{name}_w", (channels, x.shape[1], 3, 3))
+    b = x.graph.variable(f"{name}_b", (channels,))
     return gw.nn.relu(gw.cnn.conv2d(x, w, b, stride=stride, padding=1))
 
 
@@ -35,16 +34,15 @@ def u_net(depth: int = 5) -> gw.Graph:
     """Return encoder and decoder joined by skips, no scopes."""
     g = gw.Graph("u_net")
     x = g.placeholder("image", ("B", 3, 256, 256))
-    skips, channels = [], [3, *(8 * 2**k for k in range(depth))]
+    skips = []
     for k in range(depth):
-        x = _conv(_conv(x, f"down{k}_1", channels[k], channels[k + 1]), f"down{k}_2", *[channels[k + 1]] * 2)
+        x = _conv(_conv(x, f"down{k}_1", 8 << k), f"down{k}_2", 8 << k)
         skips.append(x)
         x = gw.cnn.max_pool2d(x, 2)
-    x = _conv(x, "bottom", channels[-1], channels[-1])
+    x = _conv(x, "bottom", 8 << depth)
     for k in reversed(range(depth)):
         x = gw.concat([gw.cnn.upsampling2d(x, 2), skips[k]], axis=1)
-        x = _conv(x, f"up{k}_1", channels[k + 1] + (channels[k + 2] if k + 1 < depth else channels[-1]), channels[k + 1])
-        x = _conv(x, f"up{k}_2", *[channels[k + 1]] * 2)
+        x = _conv(_conv(x, f"up{k}_1", 8 << k), f"up{k}_2", 8 << k)
     gw.nn.sigmoid(x, name="mask")
     return g
 
@@ -56,21 +54,23 @@ def detector(levels: int = 4) -> gw.Graph:
     pyramid = []
     for k in range(levels):
         with g.scope(f"stage{k}"):
-            x = _conv(_conv(x, "a", 3 if k == 0 else 16, 16, 2), "b", 16, 16)
+            x = _conv(_conv(x, "a", 16, stride=2), "b", 16)
         pyramid.append(x)
     top = pyramid[-1]
     found = []
     for k in reversed(range(levels)):
         with g.scope(f"lateral{k}"):
-            top = _conv(pyramid[k] + (gw.cnn.upsampling2d(top, 2) if k + 1 < levels else top), "c", 16, 16)
+            above = gw.cnn.upsampling2d(top, 2) if k + 1 < levels else top
+            top = _conv(pyramid[k] + above, "c", 16)
         with g.scope(f"head{k}"):
-            scores = gw.nn.sigmoid(_conv(top, "score", 16, 2))
-            boxes = _conv(top, "box", 16, 4)
+            scores = gw.nn.sigmoid(_conv(top, "score", 2))
+            boxes = _conv(top, "box", 4)
             found.append((gw.reshape(boxes, (1, -1, 4)), gw.reshape(scores, (1, 2, -1))))
     boxes = gw.concat([b for b, _ in found], axis=1, name="boxes")
     scores = gw.concat([s for _, s in found], axis=2, name="scores")
     kept = gw.image.non_max_suppression(boxes, scores, max_output_boxes_per_class=20)
-    gw.while_loop(lambda s: gw.sum(s) > 1.0, lambda s: s * 0.5, gw.sum(boxes, axis=2), name="refine")
+    total = gw.sum(boxes, axis=2)
+    gw.while_loop(lambda s: gw.sum(s) > 1.0, lambda s: s * 0.5, total, name="refine")
     gw.cast(kept, "float32", name="detections")
     return g
 
@@ -80,8 +80,8 @@ def lstm(steps: int = 24) -> gw.Graph:
     g = gw.Graph("lstm")
     xs = [g.placeholder(f"x{t}", ("B", 8)) for t in range(steps)]
     for layer in range(2):
-        w = g.variable(f"w{layer}", (16 if layer else 8, 64), init=0.0)
-        r = g.variable(f"r{layer}", (16, 64), init=0.0)
+        w = g.variable(f"w{layer}", (16 if layer else 8, 64))
+        r = g.variable(f"r{layer}", (16, 64))
         h = c = g.constant([[0.0] * 16])
         ys = []
         for x in xs:
@@ -95,10 +95,10 @@ def lstm(steps: int = 24) -> gw.Graph:
 
 
 def maml(tasks: int = 8) -> gw.Graph:
-    """Return one inner step of each of some tasks, unrolled; its gradients are part of the model."""
+    """Return one inner step of each task, unrolled; its gradients are part of the model."""
     g = gw.Graph("maml")
     sizes = [(1, 10), (10, 10), (10, 1)]
-    weights = [g.variable(f"w{k}", size, init=0.0) for k, size in enumerate(sizes)]
+    weights = [g.variable(f"w{k}", size) for k, size in enumerate(sizes)]
 
     def loss(ws: list[Any], x: Any, y: Any) -> Any:
         h = gw.nn.relu(gw.nn.relu(x @ ws[0]) @ ws[1])
@@ -121,9 +121,9 @@ def gan() -> gw.Graph:
     with g.scope("generator"):
         h = z
         for k in range(4):
-            h = gw.nn.relu(h @ g.variable(f"w{k}", (16, 16), init=0.0) + g.variable(f"b{k}", (16,)))
-        fake = gw.tanh(h @ g.variable("w", (16, 64), init=0.0), name="fake")
-    ws = [g.variable(f"discriminator/w{k}", (64, 64), init=0.0) for k in range(3)]
+            h = gw.nn.relu(h @ g.variable(f"w{k}", (16, 16)) + g.variable(f"b{k}", (16,)))
+        fake = gw.tanh(h @ g.variable("w", (16, 64)), name="fake")
+    ws = [g.variable(f"discriminator/w{k}", (64, 64)) for k in range(3)]
     scores = []
     for name, x in (("on_real", real), ("on_fake", fake)):
         with g.scope(name):

@@ -32,7 +32,7 @@ def imports(path: Path) -> Iterator[str]:
     for found in IMPORT.findall(path.read_text("utf-8")):
         target = (path.parent / found).resolve()
         declared = target.with_suffix(".d.ts").is_file()
-        if target.suffix != ".css" and not declared:
+        if target.suffix not in {".css", ".ipynb"} and not declared:
             yield target.relative_to(SOURCE).as_posix().removesuffix(".ts")
 
 

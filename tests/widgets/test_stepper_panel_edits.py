@@ -9,8 +9,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
+from gradwright_widgets.drawing.values import ranges, thumbnail
 from gradwright_widgets.host.typed import parse_index, parse_number, parse_value
-from gradwright_widgets.panels.stepper.facts import ranges, thumbnail
 from tests.widgets import stepper_panels
 from tests.widgets.stepper_panels import press, tell
 

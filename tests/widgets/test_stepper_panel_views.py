@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright_widgets.drawing.values import ranges, thumbnail
 from gradwright_widgets.host.base import bundle
 from gradwright_widgets.panels.stepper import recording
-from gradwright_widgets.panels.stepper.facts import ranges, thumbnail
 from gradwright_widgets.panels.stepper.panel import StepPanel, StepperPanel
 from tests.support.panels import EVIL
 from tests.widgets import stepper_panels

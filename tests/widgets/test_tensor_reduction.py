@@ -147,6 +147,11 @@ def test_huge_numbers_have_a_mean():
     assert cells[2, 0, 0, 0] == pytest.approx(1.7e308)
 
 
+def test_a_single_number_has_statistics_and_a_picture():
+    message = tensor_message(TensorView(np.array(3, "i8")))
+    assert picture(message).ravel().tolist() == [3.0]
+
+
 def test_one_nan_among_a_million_is_in_the_picture():
     array = np.random.default_rng(0).standard_normal((1000, 1000)).astype("f4")
     array[421, 777], array[3, 4], array[999, 999] = math.nan, math.inf, -math.inf

@@ -135,9 +135,13 @@ async function labextension() {
   const builder = find("@jupyter/builder/lib/build-labextension.js");
   const said = execFileSync(process.execPath, [builder, "--core-package-file", core, here], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   if (/\b(warning|error)\b/i.test(said)) console.warn(said);
-  const made = resolve(here, "../gradwright_widgets/labextension/static");
-  for (const file of readdirSync(made).filter((name) => name.endsWith(".js")).sort()) {
-    console.log(`labextension/${file} ${kB(readFileSync(join(made, file)).length)}`);
+  const made = resolve(here, "../gradwright_widgets/labextension");
+  // We are compiled against the oldest JupyterLab that we take, and run in all that come after it: `labextension list` looks here.
+  const told = JSON.parse(readFileSync(join(made, "package.json"), "utf8"));
+  for (const [name, range] of Object.entries(told.dependencies)) told.dependencies[name] = range.replace("~", "^");
+  writeFileSync(join(made, "package.json"), JSON.stringify(told, null, 2));
+  for (const file of readdirSync(join(made, "static")).filter((name) => name.endsWith(".js")).sort()) {
+    console.log(`labextension/${file} ${kB(readFileSync(join(made, "static", file)).length)}`);
   }
 }
 

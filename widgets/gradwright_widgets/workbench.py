@@ -16,8 +16,7 @@ from .host.part import Part
 from .panels.check.panel import CheckPanel
 from .panels.check.watch import WatchPanel
 from .panels.compare.panel import ComparePanel
-from .panels.graph.panel import GraphPanel
-from .panels.graph.why import WhyPanel
+from .panels.graph.panel import GraphView
 from .panels.parameters.panel import ParameterPanel
 from .panels.plot.panel import PlotPanel
 from .panels.runs.panel import RunsPanel
@@ -77,7 +76,7 @@ class Workbench(Host):
     """
 
     module = "workbench"
-    panels = (GraphPanel, WhyPanel, *(panel for panels in TABS.values() for panel in panels))
+    panels = (*GraphView.panels, *(panel for panels in TABS.values() for panel in panels))
     tab = traitlets.Enum(tuple(TABS), "train", help="The panel in front, on the right.").tag(
         sync=True
     )
@@ -118,7 +117,7 @@ class Workbench(Host):
 
     def to_table(self) -> str:
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""
-        panels = (GraphPanel, WhyPanel, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
+        panels = (*GraphView.panels, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
         return "".join(self.part(panel).to_table() for panel in (*panels, ComparePanel))
 
 

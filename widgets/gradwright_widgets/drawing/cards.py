@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from gradwright.op import Op
+from gradwright.ops.core.elementwise import Add
+from gradwright.ops.core.index import Gather
+from gradwright.ops.layers.projections import BiasAdd
 
-from .flow import MAIN, Flow
+from .flow import MAIN, Flow, rank_of
 
 MOST_ROWS = 8
-_LOOK_UP = ("embedding", "gather", "rnn", "gru", "lstm", "attention")
 
 
 @dataclass(eq=False)
@@ -25,6 +24,8 @@ class Card:
     path: tuple[str, ...] = ()
     """The modules that it is part of, as names tell."""
     rows: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    """What each row is, which gives it its colour."""
     kind: int = 0
     """Equal for cards of the same ops, whatever their channels."""
     sources: list[int] = field(default_factory=list)
@@ -32,39 +33,30 @@ class Card:
     readers: list[int] = field(default_factory=list)
 
 
-class Traits(NamedTuple):
-    """What an op is to a card."""
-
-    weighs: bool
-    """It multiplies by weights, which it has if something stored is among its inputs."""
-    alone: bool
-    """It has a card of its own: what joins, parts, pools or decides."""
-    adds: bool
+def weighs(flow: Flow, i: int) -> bool:
+    """Tell whether a node multiplies by weights, or looks something up in them."""
+    op = flow.nodes[i].op
+    return len(flow.sources[i]) > 1 and (op.drawing == "linear" or isinstance(op, Gather))
 
 
-def traits(op: Op) -> Traits:
-    """Return what an op is to a card.
+def stands_alone(flow: Flow, i: int) -> bool:
+    """Tell whether a node has a card of its own: what joins, parts, pools, resizes or decides.
 
     >>> import gradwright as gw
     >>> x = gw.Graph().placeholder("x", (1, 1, 4, 4))
-    >>> traits(gw.concat([x, x], 1).op).alone, traits((x @ x).op).weighs
-    (True, True)
+    >>> pooled, both = gw.cnn.max_pool2d(x, 2), gw.concat([x, gw.tanh(x)], 1)
+    >>> flow = Flow.of(x.graph.nodes)
+    >>> [node.op.name for i, node in enumerate(flow.nodes) if stands_alone(flow, i)]
+    ['max_pool2d', 'concat']
     """
-    return _traits(op.name, op.drawing)
-
-
-@functools.cache
-def _traits(name: str, drawing: str) -> Traits:
-    pools = "pool" in name or name.startswith("upsampling")
-    joins = name in ("concat", "stack", "merge", "where")
-    parts = name in ("split", "unstack", "switch", "dynamic_partition")
-    finds = any(part in name for part in _LOOK_UP)
-    weighs = finds or (drawing == "linear" and not pools and name != "local_response_norm")
-    return Traits(
-        weighs,
-        pools or joins or parts or drawing in ("control", "loss") or name.startswith("resize"),
-        name in ("add", "add_n", "bias_add", "sub"),
-    )
+    node = flow.nodes[i]
+    drawing = node.op.drawing
+    ends = rank_of(node.outputs[0].spec) == 0  # in a number, as a loss does
+    if ends or drawing in ("control", "loss") or node.op.family.title == "Images":
+        return True
+    if drawing == "linear":
+        return len(flow.sources[i]) < 2
+    return drawing == "shape" and (len(node.public) > 1 or len(flow.main_sources(i)) > 1)
 
 
 def cards_of(flow: Flow, module: Sequence[str]) -> tuple[list[Card], list[int]]:
@@ -72,27 +64,31 @@ def cards_of(flow: Flow, module: Sequence[str]) -> tuple[list[Card], list[int]]:
 
     A node joins the card of what it reads if it reads nothing else, is the only one to read it, and
     both are of one ``module``. A card has at most one op with weights, and what goes before that
-    belongs to it (pre-activation). What a node reads beside the main line must be known before its
-    card begins, or be made in it: so cards never need each other.
+    belongs to it (pre-activation); what joins two lines, as a skip does, ends a layer. What a node
+    reads beside the main line must be known before its card begins, or be made in it: so cards
+    never need each other.
     """
     card_of = [-1] * len(flow.nodes)
     cards: list[Card] = []
-    weighed, closed = list[bool](), list[bool]()
+    weighed, closed, joins = list[bool](), list[bool](), list[bool]()
+    single = [False] * len(flow.nodes)
     known = [-1] * len(flow.nodes)  # of weights and sizes, the last node of the main line in them
     for i, node in enumerate(flow.nodes):
         if flow.role[i] != MAIN:
             known[i] = max((known[k] if flow.role[k] else k for k in flow.sources[i]), default=-1)
             continue
-        trait = traits(node.op)
         main = flow.main_sources(i)
-        weighs = trait.weighs and len(flow.sources[i]) > 1
+        heavy, alone = weighs(flow, i), stands_alone(flow, i)
+        single[i] = not alone and node.kind == "array"
         k = -1
-        if len(main) == 1 and not trait.alone and node.kind == "array":
-            k = _joined(flow, cards, card_of, main[0], i, module)
+        if len(main) == 1 and single[i]:
+            k = _joined(flow, card_of, main[0], i, module) if single[main[0]] else -1
             if k >= 0:
                 late = max((known[s] for s in flow.sources[i] if flow.role[s]), default=-1)
-                full = len(cards[k].nodes) >= MOST_ROWS or (weighs and weighed[k])
-                shut = closed[k] and not (trait.adds and len(flow.sources[i]) > 1)
+                full = len(cards[k].nodes) >= MOST_ROWS or (heavy and weighed[k])
+                apart = heavy or node.op.drawing == "norm"
+                shut = closed[k] and not isinstance(node.op, Add | BiasAdd)
+                shut = shut or (apart and joins[k])
                 outside = late >= cards[k].nodes[0] and card_of[late] != k
                 k = -1 if full or shut or outside else k
         if k < 0:
@@ -100,7 +96,8 @@ def cards_of(flow: Flow, module: Sequence[str]) -> tuple[list[Card], list[int]]:
             cards.append(Card([]))
             weighed.append(False)
             closed.append(False)
-        if weighs:
+            joins.append(len(main) > 1)
+        if heavy:
             closed[k] = bool(cards[k].nodes)
             weighed[k] = True
         cards[k].nodes.append(i)
@@ -110,18 +107,10 @@ def cards_of(flow: Flow, module: Sequence[str]) -> tuple[list[Card], list[int]]:
     return cards, card_of
 
 
-def _joined(
-    flow: Flow, cards: list[Card], card_of: list[int], source: int, i: int, module: Sequence[str]
-) -> int:
+def _joined(flow: Flow, card_of: list[int], source: int, i: int, module: Sequence[str]) -> int:
     """Return the card of what a node reads, if the node may go on with it, else -1."""
-    node = flow.nodes[source]
-    follows = (
-        node.kind == "array"
-        and module[source] == module[i]
-        and not traits(node.op).alone
-        and len(flow.main_readers(source)) == 1
-    )
-    return card_of[source] if follows else -1
+    only = module[source] == module[i] and len(flow.main_readers(source)) == 1
+    return card_of[source] if only else -1
 
 
 def _add_sides(flow: Flow, cards: list[Card], card_of: list[int]) -> None:

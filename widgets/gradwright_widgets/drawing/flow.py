@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gradwright import Node
+from gradwright.ops.arrays.shapes import Rank, SizeAt
+from gradwright.ops.core.like import ShapeOf, SizeOf
 from gradwright.spec import TensorSpec
 
 MAIN, STORED, SHAPE = 0, 1, 2
 """Roles: what a reader looks for; weights and what is computed of them alone; arithmetic of sizes.
 """
-_ASKS = frozenset({"shape_of", "size_of", "size_at", "rank"})
+_ASKS = (ShapeOf, SizeOf, SizeAt, Rank)
 
 
 class Flow(NamedTuple):
@@ -62,6 +64,45 @@ class Flow(NamedTuple):
             if self.role[k] == STORED and rank_of(spec := self.nodes[k].outputs[0].spec) == rank:
                 return spec
         return None
+
+
+def beyond(flow: Flow) -> list[list[int]]:
+    """Return nodes that hang together by what is not drawn: what a gradient reads, and its readers.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.placeholder("w", ())
+    >>> y = w - 0.1 * gw.gradients(gw.exp(w), [w])[0]
+    >>> flow = Flow.of(g.nodes)
+    >>> [sorted(flow.nodes[i].name for i in tie) for tie in beyond(flow)]
+    [['exp', 'mul']]
+    """
+    number = {id(node): i for i, node in enumerate(flow.nodes)}
+    leader: dict[int, int] = {}
+    ties: dict[int, list[int]] = {}
+    for i, node in enumerate(flow.nodes):
+        pending = [t.node for t in node.inputs if t is not None and t.node.derived]
+        if not pending:
+            continue
+        tie = [i]
+        top = i
+        while pending:
+            behind = pending.pop()
+            if id(behind) in leader:
+                top = leader[id(behind)]
+                continue
+            if not behind.inputs:  # a one, which all gradients begin with, joins nothing
+                continue
+            leader[id(behind)] = top
+            for t in behind.inputs:
+                if t is None:
+                    continue
+                if t.node.derived:
+                    pending.append(t.node)
+                elif not flow.role[k := number.get(id(t.node), i)]:
+                    tie.append(k)
+        ties.setdefault(top, []).extend(tie)
+    return [sorted(set(tie)) for tie in ties.values()]
 
 
 def rank_of(spec: TensorSpec) -> int:
@@ -123,7 +164,7 @@ def _roles(nodes: Sequence[Node], sources: list[list[int]], open_ended: list[boo
             continue
         if all(r == STORED for r in read):
             role[i] = STORED if fed else MAIN
-        elif nodes[i].op.name in _ASKS or (all(read) and _is_flat(nodes[i])):
+        elif isinstance(nodes[i].op, _ASKS) or (all(read) and _is_flat(nodes[i])):
             role[i] = SHAPE
     return role
 

@@ -11,7 +11,7 @@ from gradwright import Graph, Node
 
 from .buffers import int32, uint8
 from .cards import Card, cards_of
-from .flow import Flow
+from .flow import Flow, beyond
 from .names import module_keys, name_cards
 from .nodes import drawn_nodes, scopes
 from .structure import Structure
@@ -23,6 +23,10 @@ FLAT = 40
 """Items at the top level of a graph above which it is grouped, whoever made it."""
 
 
+_COUNT = ("linear", "norm", "activation", "control")
+"""Of the rows of a card, the first that is one of these says what it is."""
+
+
 @dataclass(frozen=True)
 class Groups:
     """The groups of a graph; parents stand before their children."""
@@ -32,6 +36,8 @@ class Groups:
     titles: list[str]
     notes: list[str]
     rows: list[tuple[str, ...]]
+    """What the ops of a card do; none of other groups."""
+    categories: list[tuple[str, ...]]
     parent: list[int]
     kind: list[int]
     """0 of a block, 1 of a card, 2 of a run of blocks that are alike."""
@@ -41,6 +47,37 @@ class Groups:
     """The innermost group of a node, by the node's ``id``; others stand at the top level."""
     role: dict[int, int]
 
+    def of(self, node: Node) -> int:
+        """Return the innermost group of a node, -1 at the top level."""
+        return self.group.get(id(node), -1)
+
+    def outermost(self, node: Node) -> int:
+        """Return the group of the top level that a node stands in, -1 for none."""
+        group = self.of(node)
+        while group >= 0 and self.parent[group] >= 0:
+            group = self.parent[group]
+        return group
+
+    def title(self, group: int) -> str:
+        """Return what a group is called: by its title, else by the row that counts."""
+        rows = self.rows[group]
+        return self.titles[group] or (rows[self._counts(group)] if rows else self.names[group])
+
+    def about(self, group: int) -> str:
+        """Return what else is said of a group: its other rows, what it holds, what it makes."""
+        title = self.title(group)
+        others = [row for row in self.rows[group] if row != title]
+        return " · ".join(filter(None, [*others, self.notes[group]]))
+
+    def category(self, group: int) -> str:
+        """Return what gives a group its colour: a card the op that counts in it."""
+        found = self.categories[group]
+        return found[self._counts(group)] if found else "scope"
+
+    def _counts(self, group: int) -> int:
+        found = self.categories[group]
+        return next((found.index(each) for each in _COUNT if each in found), 0)
+
     def columns(self, nodes: Sequence[Node]) -> dict[str, Any]:
         """Return what ``GraphModel`` reads of the groups that nodes stand in."""
         return {
@@ -49,11 +86,12 @@ class Groups:
                 "titles": self.titles,
                 "notes": self.notes,
                 "rows": [list(rows) for rows in self.rows],
+                "categories": [list(found) for found in self.categories],
                 "parent": int32(self.parent),
                 "kind": uint8(self.kind),
                 "like": int32(self.like),
             },
-            "group": int32([self.group.get(id(node), -1) for node in nodes]),
+            "group": int32([self.of(node) for node in nodes]),
             "role": uint8([self.role.get(id(node), 0) for node in nodes]),
         }
 
@@ -80,8 +118,8 @@ def groups_of(graph: Graph) -> Groups | None:
     state = graph.revision, len(nodes), nodes[-1].serial if nodes else -1
     known = _FOUND.get(graph)
     if known is None or known[0] != state:
-        found = _grouped(nodes) if graph.known_as or _is_flat(nodes) else None
-        known = _FOUND[graph] = state, found
+        found = grouped(nodes) if graph.known_as or _is_flat(nodes) else None
+        known = _FOUND[graph] = state, found if found and found.names else None
     return known[1]
 
 
@@ -100,8 +138,12 @@ def scope_paths(graph: Graph) -> set[str]:
     if found is None:
         return known
     derived = {path for path in known if path.startswith("grad/")}
-    losses = {"/".join(path.split("/")[:2]) for path in derived}
-    beside = {f"{loss}/{name}" for loss in losses for name in found.names}
+    losses = {
+        node.scope.removesuffix(node.origin.name)
+        for node in graph.all_nodes
+        if node.origin is not None and node.scope.endswith(f"/{node.origin.name}")
+    }
+    beside = {loss + name for loss in losses for name in found.names}
     return {*found.names, *derived, *beside, *(f"∂{name}" for name in found.names)}
 
 
@@ -111,7 +153,8 @@ def _is_flat(nodes: Sequence[Node]) -> bool:
     return len({node.name.partition("/")[0] for node in nodes}) > FLAT
 
 
-def _grouped(nodes: Sequence[Node]) -> Groups:
+def grouped(nodes: Sequence[Node]) -> Groups:
+    """Return the groups of nodes, which may be given in any order."""
     flow = Flow.of(nodes)
     cards, card_of = cards_of(flow, module_keys(flow))
     words = Words(flow)
@@ -121,7 +164,8 @@ def _grouped(nodes: Sequence[Node]) -> Groups:
     root = nested(cards)
     untangle(root, cards)
     summary = Summary(flow, cards)
-    structure = Structure(cards, summary)
+    ties = [[card_of[i] for i in tie if card_of[i] >= 0] for tie in beyond(flow)]
+    structure = Structure(cards, summary, ties)
     structure.find(root)
     return _Writer(flow, cards, card_of, words, summary, structure).write(root)
 
@@ -140,10 +184,13 @@ class _Writer:
     ) -> None:
         self.flow, self.cards, self.card_of, self.words = flow, cards, card_of, words
         self.summary, self.structure = summary, structure
-        self.out = Groups([], [], [], [], [], [], [], {}, {id(n): r for n, r in
+        self.out = Groups([], [], [], [], [], [], [], [], {}, {id(n): r for n, r in
                           zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
         self.firsts: dict[int, int] = {}
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}
+        """Paths, and how many groups would have each."""
+        self.modules = {-1: ""}
+        """What the paths begin with of what stands in a group: the modules around it."""
 
     def write(self, root: Group) -> Groups:
         pending = [(child, -1) for child in reversed(root.children)]
@@ -156,6 +203,7 @@ class _Writer:
 
     def _add(self, group: Group, parent: int) -> int:
         flow, out = self.flow, self.out
+        card: Card | None = None
         if group.kind == CARD:
             card = self.cards[group.card]
             inside = [*card.nodes, *card.side]
@@ -163,14 +211,12 @@ class _Writer:
                 out.group[id(flow.nodes[inside[0]])] = parent
                 return -1
             name = group.name or flow.nodes[self._key_node(card)].name.rpartition("/")[2]
-            title, note, rows = group.title, self.words.note(card), card.rows
+            title, note = group.title, self.words.note(card)
         else:
-            work = self.summary.work(held := list(group.cards()))
-            title = group.title or work
-            told = [group.note, "" if title.startswith(work) else work, self.summary.result(held)]
-            name = group.name or title
-            note, rows = " · ".join(filter(None, dict.fromkeys(told))), ()
-        number = self._append(group.kind, name, title, note, rows, parent)
+            title = group.title or self.summary.work(group.cards())
+            name, note = group.name or title, self.summary.note(group, title)
+        number = self._append(group.kind, name, title, note, parent, card)
+        self.modules[number] = f"{out.names[number]}/" if group.name else self.modules[parent]
         sign = self.structure.signs.of(group)
         out.like.append(self.firsts.setdefault(sign, number))
         if group.kind == CARD:
@@ -178,20 +224,19 @@ class _Writer:
         return number
 
     def _append(
-        self, kind: int, name: str, title: str, note: str, rows: tuple[str, ...], parent: int
+        self, kind: int, name: str, title: str, note: str, parent: int, card: Card | None = None
     ) -> int:
         out = self.out
-        around = f"{out.names[parent]}/" if parent >= 0 else ""
-        path = free = around + name.replace(":", "_").strip("/")
-        count = 1
+        path = free = self.modules[parent] + name.replace(":", "_").strip("/")
         while free in self.taken:
-            count += 1
-            free = f"{path}_{count}"
-        self.taken.add(free)
+            self.taken[path] += 1
+            free = f"{path}_{self.taken[path]}"
+        self.taken[free] = 1
         out.names.append(free)
         out.titles.append(title)
         out.notes.append(note)
-        out.rows.append(rows)
+        out.rows.append(card.rows if card else ())
+        out.categories.append(card.categories if card else ())
         out.parent.append(parent)
         out.kind.append(kind)
         return len(out.names) - 1
@@ -206,6 +251,6 @@ class _Writer:
         left = [i for i, k in enumerate(self.card_of) if k < 0]
         if not left:
             return
-        number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", (), -1)
+        number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", -1)
         out.like.append(number)
         out.group.update((id(flow.nodes[i]), number) for i in left)

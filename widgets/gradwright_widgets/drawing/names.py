@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from .cards import Card
 from .flow import STORED, Flow
@@ -95,7 +95,7 @@ def name_cards(flow: Flow, cards: Sequence[Card]) -> bool:
             for i in card.nodes
             if flow.nodes[i].kind == "array" and (path := modules(flow.nodes[i].scope))
         ]
-        card.path = common(scopes)
+        card.path = common(scopes) or (max(scopes, key=scopes.count) if scopes else ())
         own += bool(scopes)
     by_ops = own > len(cards) / 2
     if not by_ops:
@@ -130,22 +130,33 @@ def _drop_shared(cards: Sequence[Card]) -> None:
 
 
 def _place_unnamed(flow: Flow, cards: Sequence[Card], by_ops: bool) -> None:
-    """A card without a name stands where most of what it reads does; of two, the later."""
+    """A card without a name stands where most of what it reads does; of two, the later.
+
+    What reads two modules stands beside them, in what is around both; the name of one op is no
+    module, and takes nothing in.
+    """
+    blocks = {path for path, count in Counter(card.path[:1] for card in cards).items() if count > 1}
     for card in cards:
         if card.path or flow.nodes[card.nodes[0]].kind == "placeholder":
             continue
         after = cards[card.readers[0]].path if len(card.readers) == 1 else ()
         begins = len(card.sources) == 1 and len(cards[card.sources[0]].readers) > 1
         if not by_ops and after and begins:  # a branch begins
-            card.path = after[:-1] or after
+            card.path = _around(after, blocks)
             continue
         votes: dict[Path, tuple[int, int]] = {}
         for k in card.sources:
             if path := cards[k].path:
-                around = path[:-1] or path if len(card.sources) > 1 and not by_ops else path[:-1]
+                beside = len(card.sources) > 1 and not by_ops
+                around = _around(path, blocks) if beside else path[:-1]
                 votes[around] = votes.get(around, (0, 0))[0] + 1, k
         if votes:
             card.path = max(votes, key=votes.__getitem__)
+
+
+def _around(path: Path, blocks: Container[Path]) -> Path:
+    """Return the module around one, an outermost one itself if it holds several cards."""
+    return path[:-1] or (path if path in blocks else ())
 
 
 def common(paths: Iterable[Path]) -> Path:

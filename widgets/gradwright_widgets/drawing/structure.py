@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
 
 from .cards import Card
 from .summary import Summary
@@ -11,8 +15,8 @@ from .tree import BLOCK, CARD, RUN, Group, Signs, children_of
 CROWDED = 12
 """A level with more children than this is looked at for structure, and for repeats from FEW on."""
 FEW = 7
-LONGEST = 8
-"""Blocks that repeat together, at most."""
+SHORT, LONGEST = 8, 96
+"""Children that repeat together: up to so many anywhere, up to so many if they fill the level."""
 MOST = 0.6
 """Of a level: a block that holds more explains nothing."""
 COLLECTS = 4
@@ -22,8 +26,10 @@ COLLECTS = 4
 class Structure:
     """Finds blocks in a tree of cards, level by level."""
 
-    def __init__(self, cards: Sequence[Card], summary: Summary) -> None:
-        self.cards, self.summary = cards, summary
+    def __init__(
+        self, cards: Sequence[Card], summary: Summary, ties: Sequence[Sequence[int]] = ()
+    ) -> None:
+        self.cards, self.summary, self.ties = cards, summary, ties
         self.signs = Signs(cards)
 
     def find(self, root: Group) -> None:
@@ -54,7 +60,7 @@ class Structure:
     def _copies(self, group: Group) -> bool:
         """Group parallel copies: what stays connected once inputs and collectors are gone."""
         children = group.children
-        _, reads = children_of(group, self.cards)
+        place_of, reads = children_of(group, self.cards)
         hub = [len(found) >= COLLECTS for found in reads]
         parent = list(range(len(children)))
 
@@ -67,6 +73,10 @@ class Structure:
             for other in found:
                 if not hub[at] and not hub[other]:
                     parent[max(top(at), top(other))] = min(top(at), top(other))
+        for tie in self.ties:
+            tied = [place_of[k] for k in tie if k in place_of and not hub[place_of[k]]]
+            for at in tied[1:]:
+                parent[max(top(at), top(tied[0]))] = min(top(at), top(tied[0]))
         parts: dict[int, list[int]] = {}
         for at in range(len(children)):
             if not hub[at]:
@@ -83,7 +93,7 @@ class Structure:
         for copies in found_copies:
             title = self.summary.of([children[at] for at in copies[0]])
             for k, members in enumerate(copies, 1):
-                block = Group(BLOCK, title, [children[at] for at in members], name=f"branch {k}")
+                block = Group(BLOCK, title, [children[at] for at in members])
                 block.note = f"{k} of {len(copies)} alike"
                 place.update(dict.fromkeys(members))
                 place[members[0]] = block
@@ -124,27 +134,31 @@ class Structure:
         """Make a block of what lies between two places where a single result goes on."""
         children = group.children
         count = len(children)
-        place, _ = children_of(group, self.cards)
-        change = [0] * (count + 1)  # of the number of cards that are read across the gap after
-        for k, at in place.items():
-            readers = self.cards[k].readers
-            far = max((place.get(r, count - 1 if r > k else at) for r in readers), default=at)
-            if far > at:
-                change[at] += 1
-                change[far] -= 1
         out: list[Group] = []
         block: list[Group] = []
-        crossing = 0
+        crossing = self._crossing(children)
         for at, child in enumerate(children):
             block.append(child)
-            crossing += change[at]
-            if crossing > 1 and at < count - 1:
+            if crossing[at] > 1 and at < count - 1:
                 continue
             if len(block) > MOST * count:
                 return  # long skips, as in a U-Net
             out.append(block[0] if len(block) == 1 else self._block(block))
             block = []
         group.children = out
+
+    def _crossing(self, children: Sequence[Group]) -> list[int]:
+        """Return how many cards up to each child are read after it."""
+        place = {k: at for at, child in enumerate(children) for k in child.cards()}
+        last = len(children) - 1
+        change = [0] * (last + 2)
+        for k, at in place.items():
+            readers = self.cards[k].readers
+            far = max((place.get(r, last if r > k else at) for r in readers), default=at)
+            if far > at:
+                change[at] += 1
+                change[far] -= 1
+        return list(accumulate(change))
 
     def _block(self, members: list[Group]) -> Group:
         """Return a block of members; one block with cards that have no name takes them in."""
@@ -160,31 +174,66 @@ class Structure:
     # -- repeats ---------------------------------------------------------------------------------
 
     def _repeats(self, children: list[Group]) -> list[Group]:
-        """Fold what repeats, the shortest first: A B A B A B becomes a run of three blocks."""
-        for period in range(1, LONGEST + 1):
-            signs = [self.signs.of(child) for child in children]
-            out: list[Group] = []
-            same = 0  # children from here on that equal the one a period before
-            ahead = [0] * (len(children) + 1)
-            for at in range(len(children) - 1, -1, -1):
-                equal = at + period < len(children) and signs[at] == signs[at + period]
-                same = same + 1 if equal else 0
-                ahead[at] = same
-            at = 0
-            while at < len(children):
-                times = 1 + ahead[at] // period
-                part = children[at : at + period]
-                plain = all(child.kind == CARD for child in part)
-                if times < 2 or (plain and times * period < 6):
-                    out.append(children[at])
-                    at += 1
-                    continue
-                copies = [children[at + k * period : at + (k + 1) * period] for k in range(times)]
-                out.append(self._run(copies))
-                at += period * times
-            children = out
+        """Fold what repeats, the shortest first: A B A B A B becomes a run of three blocks.
+
+        What is longer than a few blocks, such as a step of an unrolled network, must fill most of
+        the level.
+        """
+        period = 1
+        while period <= min(LONGEST, len(children) // 2):
+            signs = np.array([self.signs.of(child) for child in children])
+            ahead = _equal_ahead(signs, period)
+            if period <= SHORT and ahead.max() >= period:
+                children = self._fold(children, period, ahead.tolist(), 2)
+            elif period > SHORT and np.mean(ahead > 0) >= MOST:
+                children = self._fold(children, period, self._in_step(children, period, ahead), 3)
+            period += 1
         return children
+
+    def _in_step(
+        self, children: Sequence[Group], period: int, ahead: np.ndarray[Any, Any]
+    ) -> list[int]:
+        """Let long repeats begin where the fewest results go on: at the end of a step."""
+        crossing, shifted = self._crossing(children), ahead.copy()
+        at = 0
+        while at < len(ahead):
+            length = int(ahead[at])
+            if length >= 2 * period:
+                first = min(range(at, at + period), key=lambda k: crossing[k - 1] if k else 0)
+                shifted[at:first] = 0
+            at += length + 1
+        return [int(length) for length in shifted]
+
+    def _fold(
+        self, children: list[Group], period: int, ahead: Sequence[int], least: int
+    ) -> list[Group]:
+        out: list[Group] = []
+        at = 0
+        while at < len(children):
+            times = 1 + ahead[at] // period
+            plain = all(child.kind == CARD for child in children[at : at + period])
+            if times < least or (plain and times * period < 6):
+                out.append(children[at])
+                at += 1
+                continue
+            copies = [children[at + k * period : at + (k + 1) * period] for k in range(times)]
+            out.append(self._run(copies))
+            at += period * times
+        return out
 
     def _run(self, copies: list[list[Group]]) -> Group:
         blocks = [copy[0] if len(copy) == 1 else self._block(copy) for copy in copies]
-        return Group(RUN, self.summary.run(blocks), blocks, note=f"{len(blocks)} alike")
+        return Group(RUN, self.summary.run(blocks), blocks)
+
+
+def _equal_ahead(signs: np.ndarray[Any, Any], period: int) -> np.ndarray[Any, Any]:
+    """Return how many children from each on equal the one that stands a period after them.
+
+    >>> _equal_ahead(np.array([1, 2, 1, 2, 3]), 2).tolist()
+    [2, 1, 0, 0, 0]
+    """
+    differs = np.ones(len(signs), bool)
+    differs[: len(signs) - period] = signs[:-period] != signs[period:]
+    places = np.arange(len(signs))
+    following = np.minimum.accumulate(np.where(differs, places, len(signs))[::-1])[::-1]
+    return np.asarray(following - places)

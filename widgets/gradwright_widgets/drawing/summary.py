@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from .cards import Card
 from .flow import Flow, rank_of
-from .tree import Group
+from .tree import CARD, RUN, Group
 from .words import op_name
+
+_PRODUCTS = ("matmul", "linear", "gemm")
 
 
 class Summary:
@@ -15,12 +17,12 @@ class Summary:
 
     def __init__(self, flow: Flow, cards: Sequence[Card]) -> None:
         self.flow, self.cards = flow, cards
+        self._works: dict[tuple[int, ...], str] = {}
 
     def of(self, members: Sequence[Group]) -> str:
         """Return the title of a block of these members."""
-        names = [group.title for group in members if any(map(str.isdigit, group.title))]
-        names = [name for name in names if "→" not in name]
-        if names and all(group.title for group in members):
+        names = [group.title for group in members if group.name]
+        if names and all(group.name or group.kind == CARD for group in members):
             return span(names[0], names[-1])
         return self.work(k for group in members for k in group.cards())
 
@@ -34,17 +36,24 @@ class Summary:
 
     def work(self, cards: Iterable[int]) -> str:
         """Return what some cards do together: ``attention, 4 heads + mlp``."""
+        found = tuple(cards)
+        if found not in self._works:
+            self._works[found] = self._work(found)
+        return self._works[found]
+
+    def _work(self, found: Sequence[int]) -> str:
         flow = self.flow
-        found = list(cards)
         nodes = [i for k in found for i in self.cards[k].nodes]
         if len(found) == 1 and self.cards[found[0]].rows:
             return self.cards[found[0]].rows[0]
         names = [op_name(flow.nodes[i].op) for i in nodes]
         convolutions = sum("conv" in name for name in names)
         products = sum(
-            name in ("matmul", "linear") and flow.weight(i, 2) is not None
+            name in _PRODUCTS and flow.weight(i, 2) is not None
             for name, i in zip(names, nodes, strict=True)
         )
+        if cell := _cell(names, products):
+            return cell
         attends = self._heads(names, nodes)
         if attends:
             return attends + (" + mlp" if products > 4 else "")
@@ -69,13 +78,34 @@ class Summary:
                 return f"attention, {heads} heads" if heads else "attention"
         return ""
 
-    def result(self, cards: Sequence[int]) -> str:
+    def note(self, group: Group, title: str) -> str:
+        """Return what a block does beside what its title says, and the shape that it ends with.
+
+        Of a run it is what each of its blocks does: ``6 × (2 conv, concat) → 256×56×56``.
+        """
+        one = group.children[0] if group.kind == RUN else group
+        work = self.work(one.cards())
+        if group.kind == RUN:
+            work = f"{len(group.children)} × ({work})"
+        told = "" if title.startswith(self.work(one.cards())) else work
+        shape = self._result(list(group.cards()))
+        return " · ".join(filter(None, [group.note, " ".join(filter(None, [told, shape]))]))
+
+    def _result(self, cards: Sequence[int]) -> str:
         """Return the shape that some cards end with, without a batch of one: ``→ 64×56×56``."""
         spec = self.flow.nodes[self.cards[cards[-1]].nodes[-1]].outputs[0].spec
         if rank_of(spec) < 1:
             return ""
         sizes = [str(size) for k, size in enumerate(spec.shape) if k or str(size) != "1"]
         return f"→ {'×'.join(sizes)}"
+
+
+def _cell(names: Sequence[str], products: int) -> str:
+    """Return what a step of a recurrent network is called, by its gates."""
+    gates, tanh = names.count("sigmoid"), names.count("tanh")
+    if not products or not tanh or len(names) > 40:
+        return ""
+    return "lstm cell" if (gates, tanh) == (3, 2) else "gru cell" if (gates, tanh) == (2, 1) else ""
 
 
 def span(first: str, last: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -29,35 +28,41 @@ class Words:
         """Give a card its rows, and the number that cards of the same ops have."""
         flow = self.flow
         rows: list[str] = []
+        categories: list[str] = []
         signs: list[Any] = []
         for i in card.nodes:
             node = flow.nodes[i]
             if node.kind == "placeholder":
                 card.rows, card.kind = (node.name.rpartition("/")[2],), -1 - i
+                card.categories = ("input",)
                 return
-            name = op_name(node.op)
             sizes = self._kernel(i)
-            signs.append((name, sizes))
-            affine = _AFFINE.get(name) if len(flow.sources[i]) > 1 else None
-            last = rows[-1] if rows else ""
-            if affine and len(flow.main_sources(i)) == 1:
-                if affine == "shift" and last == "scale":
-                    rows[-1] = "scale, shift"
-                elif affine == "shift" and re.match("conv|linear|depthwise", last):
-                    rows[-1] = f"{last}, bias" if ", bias" not in last else last
-                else:
-                    rows.append(affine)
-            elif name in _MOVES and len(card.nodes) > 1:
-                moved = name.replace("_", " ")
-                if last.partition(",")[0].replace(" ", "_") in _MOVES:
-                    if moved not in last.split(", "):
-                        rows[-1] = f"{last}, {moved}"
-                else:
-                    rows.append(moved)
-            elif (text := self._text(i, sizes)) != last:
-                rows.append(text)
-        card.rows = tuple(rows)
+            signs.append((op_name(node.op), sizes))
+            last = rows.pop() if rows else ""
+            rows += self._joined(last, i, sizes, len(card.nodes) > 1)
+            categories = [*categories, node.op.drawing][: len(rows)]
+        card.rows, card.categories = tuple(rows), tuple(categories)
         card.kind = self._kinds.setdefault(tuple(signs), len(self._kinds))
+
+    def _joined(self, last: str, i: int, sizes: tuple[str, ...], beside: bool) -> list[str]:
+        """Return the row before a node and its own, or the one that both make."""
+        name = op_name(self.flow.nodes[i].op)
+        before = [last] if last else []
+        affine = _AFFINE.get(name) if len(self.flow.sources[i]) > 1 else None
+        if affine and len(self.flow.main_sources(i)) == 1:
+            if affine == "shift" and last == "scale":
+                return ["scale, shift"]
+            if affine == "shift" and re.match("conv|linear|depthwise", last):
+                return [last if last.endswith(", bias") else f"{last}, bias"]
+            return [*before, affine]
+        if name in _MOVES and beside:
+            moved = name.replace("_", " ")
+            if last.partition(", ")[0].replace(" ", "_") in _MOVES:
+                return [last if moved in last.split(", ") else f"{last}, {moved}"]
+            return [*before, moved]
+        text = self._text(i, sizes)
+        row, _, times = last.partition(" × ")
+        return [f"{text} × {int(times or 1) + 1}"] if row == text else [*before, text]
 
     def note(self, card: Card) -> str:
         """Return what a card holds beside its ops: ``7 w · shape``.
@@ -83,7 +88,9 @@ class Words:
         """Return the sizes of a window, which tell ops apart that channels do not."""
         op = self.flow.nodes[i].op
         if hasattr(op, "kernel_size"):
-            return _sizes(op.kernel_size)
+            found = _sizes(op.kernel_size)
+            rank = rank_of(self.flow.nodes[i].outputs[0].spec)
+            return found * (rank - 2) if len(found) == 1 and rank > 2 else found
         layout = getattr(op, "weights_format", "")
         if not layout and "conv" not in op.name:
             return ()
@@ -95,7 +102,7 @@ class Words:
 
     def _text(self, i: int, sizes: tuple[str, ...]) -> str:
         flow, node = self.flow, self.flow.nodes[i]
-        specs = tuple(nodes_spec(flow, k) for k in flow.sources[i])
+        specs = tuple(flow.nodes[k].outputs[0].spec for k in flow.sources[i])
         key = (node.op, specs, sum(not flow.role[k] for k in flow.sources[i]))
         try:
             found = self._texts.get(key)
@@ -108,7 +115,7 @@ class Words:
     def _written(self, i: int, sizes: tuple[str, ...]) -> str:
         flow, op = self.flow, self.flow.nodes[i].op
         name, result = op_name(op), self.flow.nodes[i].outputs[0].spec
-        by = _by(getattr(op, "stride", 1))
+        by = _by(getattr(op, "stride", None) or getattr(op, "kernel_size", 1))
         if "conv" in name and sizes:
             return self._convolution(i, sizes, by)
         if "pool" in name:
@@ -148,23 +155,6 @@ class Words:
 def op_name(op: Any) -> str:
     """Return what an op is called; one that only a run tells, by its ONNX name."""
     return str(op.op_type).lower() if op.name == "onnx_op" else str(op.name)
-
-
-def nodes_spec(flow: Flow, i: int) -> TensorSpec:
-    """Return the spec of a node's first result."""
-    return flow.nodes[i].outputs[0].spec
-
-
-def count_weights(count: int) -> str:
-    """Return a number of elements, short: ``25.6M``.
-
-    >>> [count_weights(n) for n in (7, 4096, 25_557_032)]
-    ['7', '4.1k', '25.6M']
-    """
-    if count < 1000:
-        return str(count)
-    power = min(3, int(math.log10(count)) // 3)
-    return f"{count / 1000**power:.1f}{' kMG'[power]}"
 
 
 def _sizes(value: Any) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from gradwright import Graph
 
+from ..drawing.grouping import groups_of
 from ..drawing.nodes import drawn_nodes
 from ..host.facts import shape_text
 from .svg import INK, LINE, QUIET, svg_page, svg_text
@@ -73,6 +75,14 @@ def node_table(graph: Graph) -> str:
         ]  # fmt: skip
         return html_table(["node", "op", "result", "inputs"], rows)
     counts: dict[str, int] = {}
+    if (groups := groups_of(graph)) is not None:
+        held = Counter(groups.outermost(node) for node in nodes)
+        layers = [
+            [groups.title(group), groups.about(group), str(held[group])]
+            for group, around in enumerate(groups.parent)
+            if around < 0
+        ]
+        return html_table(["layer", "what it does", "nodes"], layers)
     for node in nodes:
         outer = node.name.partition("/")[0] + "/" if "/" in node.name else "(top)"
         counts[outer] = counts.get(outer, 0) + 1

@@ -9,6 +9,7 @@ from .digits import NodeDigits, PrecisionReport, precision
 from .flops import flops
 from .flow.explain import explain_gradient
 from .flow.explanation import Cause, Explanation, Step
+from .flow.norms import gradient_norms
 from .flow.opening import Turns
 from .live.points import Alarm, Point
 from .stepping.breakpoints import Breakpoint
@@ -40,6 +41,7 @@ __all__ = [
     "explain_gradient",
     "flops",
     "gradient_check",
+    "gradient_norms",
     "loss_curve",
     "precision",
 ]

@@ -2,6 +2,8 @@
 
 /** Traits of the widgets. */
 export interface Traits {
+  _kept: object[];
+  _view: string;
   batch_size: number;
   blamed: string[];
   breakpoints: object[];
@@ -13,7 +15,7 @@ export interface Traits {
   check_training: boolean;
   check_which: "trainable" | "selected";
   checkpoint_list: object;
-  color_by: "category" | "size" | "parameters" | "overlay";
+  color_by: "category" | "dtype" | "size" | "bytes" | "parameters" | "flops" | "time" | "device" | "gradient" | "nan" | "zero" | "saturated" | "overlay";
   current: string;
   epochs: number;
   expanded: string[] | null;
@@ -23,8 +25,10 @@ export interface Traits {
   graph_spec: object;
   height: number;
   insides: object;
+  inspector: boolean;
   keep: number;
   log_scale: boolean;
+  measured: object;
   message: string;
   metrics: string[];
   minimap: boolean;
@@ -36,6 +40,7 @@ export interface Traits {
   parameters: object[];
   path_to: string;
   paths: "none" | "upstream" | "downstream" | "both";
+  record: boolean;
   reruns: object;
   runs_chosen: string[];
   runs_filter: string;
@@ -73,6 +78,7 @@ export interface Traits {
   tensor_range: "full" | "symmetric" | "robust" | "fixed";
   tensor_scope: "tensor" | "slice";
   training: object;
+  views: object[];
   watch_on: boolean;
   watch_pause: boolean;
   watch_state: "" | "idle" | "watching" | "alarm";
@@ -91,10 +97,14 @@ export type Request =
   | "checkpoints.look"
   | "checkpoints.restore"
   | "checkpoints.save"
+  | "colors.measure"
   | "compare.start"
   | "compare.stop"
   | "compare.sync"
   | "desk.hear"
+  | "inspector.code"
+  | "inspector.look"
+  | "inspector.sync"
   | "parameters.freeze"
   | "parameters.sync"
   | "plot.sync"
@@ -136,6 +146,9 @@ export type Told =
   | "compare.rows"
   | "done"
   | "heard"
+  | "inspector.code"
+  | "inspector.facts"
+  | "inspector.values"
   | "parameters.statistics"
   | "plot.points"
   | "rate.schedule"

@@ -1,11 +1,14 @@
 // What our server extension answers, asked with the credentials of the page.
 
-import { URLExt } from "@jupyterlab/coreutils";
+import { PageConfig, URLExt } from "@jupyterlab/coreutils";
 import { ServerConnection } from "@jupyterlab/services";
+import { keptIn } from "./kept";
 import { Refused, type Query, type Served } from "./viewer/served";
 
 /** Asks below `<base>gradwright/`; what it refuses is a `Refused`, which says why. */
 export function servedBy(settings: ServerConnection.ISettings): Served {
+  const kept = PageConfig.getOption("gradwrightAnswers"); // the folder of a site without a server
+  if (kept) return keptIn(URLExt.join(settings.baseUrl, kept));
   return {
     async get<T>(what: string, query: Query, signal?: AbortSignal): Promise<T> {
       const asked = new URLSearchParams();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import traitlets
 from gradwright import Graph, Node, Tensor
 from gradwright.debug.address import Address
 from gradwright.errors import GradwrightError, GraphError
+from gradwright.files.whole import replacing
 
 from ...drawing.buffers import float64
 from ...drawing.grouping import scope_paths
@@ -23,14 +25,21 @@ from ...host.insides import is_inside, node_at, parts_of
 from ...host.panel import Panel
 from ...host.part import checks, shared, watches
 from ...still.tables import node_table
-from .dot import graph_dot
+from .colors import ColorPanel
+from .dot import graph_dot, graph_mermaid, graph_pdf
 from .insides import inside_spec, opened
+from .inspector import InspectorPanel
+from .measure import MEASURES
 from .sketch import draw_svg
 from .twins import ensure_gradients
 from .why import WhyPanel
 
 PATHS = ("none", "upstream", "downstream", "both")
-COLOR_BY = ("category", "size", "parameters", "overlay")
+COLOR_BY = (
+    *("category", "dtype", "size", "bytes", "parameters", "flops"),
+    *MEASURES,
+    "overlay",
+)
 SCALES = ("linear", "log", "diverging")
 
 
@@ -69,7 +78,8 @@ class GraphPanel(Panel):
         traitlets.Enum(
             COLOR_BY,
             COLOR_BY[0],
-            help="What colours mean; `overlay` is what `set_overlay` has given.",
+            help="What colours mean: facts of nodes; from `time` on what is measured when it is"
+            " chosen; or `overlay`, what `set_overlay` has given.",
         )
     )
     overlay = shared(
@@ -282,6 +292,32 @@ class GraphPanel(Panel):
         """
         return graph_dot(self.desk.graph, gradients=self.gradients)
 
+    def to_mermaid(self) -> str:
+        """Return the whole graph as a Mermaid flowchart, with a subgraph for every scope.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> print(GraphView(gw.exp(g.placeholder("x", ())).graph).to_mermaid())
+        flowchart TB
+          n0(["x<br/>f32[]"])
+          n1["exp"]
+          n0 -->|"f32[]"| n1
+        <BLANKLINE>
+        """
+        return graph_mermaid(self.desk.graph, gradients=self.gradients)
+
+    def to_pdf(self, path: str | Path | None = None) -> bytes:
+        """Return the whole graph as a page of PDF, laid out by Graphviz; also write it to path.
+
+        Raises:
+            GradwrightError: Graphviz is not installed; the drawing's menu saves PDFs without it.
+        """
+        page = graph_pdf(self.to_dot())
+        if path is not None:
+            with replacing(path) as file:
+                file.write(page)
+        return page
+
     def to_svg(self) -> str:
         """Return a still drawing; a graph of more than 40 nodes is drawn by its outer scopes."""
         return draw_svg(self.desk.graph, opened(self.expanded))
@@ -319,7 +355,7 @@ class GraphView(Host):
     """
 
     module = "graph_view"
-    panels = (GraphPanel, WhyPanel)
+    panels = (GraphPanel, WhyPanel, ColorPanel, InspectorPanel)
 
     def __init__(
         self,

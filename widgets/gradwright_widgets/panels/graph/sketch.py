@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gradwright import Graph, Node
 
+from ...drawing.grouping import Groups, groups_of
 from ...drawing.nodes import drawn_nodes
 from ...drawing.spec import category
 from ...host.insides import holder_of, parts_of
@@ -143,6 +144,9 @@ def _opened(step: _Step) -> list[_Step]:
 def _boxes(graph: Graph, opened: Sequence[str]) -> list[Box]:
     steps = _steps(graph, opened)
     whole = len(steps) <= MOST_BOXES
+    groups = groups_of(graph)
+    if groups is not None and not (whole and opened):
+        return _group_boxes(groups, steps)
     boxes: list[Box] = []
     place: dict[str, int] = {}
     sizes: dict[str, int] = {}
@@ -164,6 +168,28 @@ def _boxes(graph: Graph, opened: Sequence[str]) -> list[Box]:
                 boxes[mine].inputs.append(source)
     for key, count in sizes.items():
         boxes[place[key]].note = f"{count} node{'s' * (count != 1)}"
+    return boxes
+
+
+def _group_boxes(groups: Groups, steps: Sequence[_Step]) -> list[Box]:
+    """Return a box for each outer group, and for what stands beside them."""
+    boxes: list[Box] = []
+    place: dict[str, int] = {}
+    at: dict[int, int] = {}
+    main = [step for step in steps if not groups.role.get(id(step.node))]
+    for name, node, sources in main:
+        group = groups.outermost(node)
+        if group < 0 or group not in at:
+            if len(boxes) == MOST_BOXES:
+                return []
+            at[group] = len(boxes)
+            told = groups.title(group), groups.about(group), groups.category(group)
+            boxes.append(Box(*told) if group >= 0 else _node_box(name, node))
+        mine = place[name] = at[group]
+        for read in sources.values():
+            source = place.get(read, mine)
+            if source < mine and source not in boxes[mine].inputs:
+                boxes[mine].inputs.append(source)
     return boxes
 
 
@@ -331,4 +357,4 @@ def _shape(box: Box) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 24 else text[:23] + "…"
+    return text if len(text) <= 36 else text[:35] + "…"

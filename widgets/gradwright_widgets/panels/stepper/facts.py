@@ -13,45 +13,13 @@ from gradwright.debug.stepping.frame import Frame
 from gradwright.errors import GradwrightError
 
 from ...drawing.buffers import int32
+from ...drawing.values import number, plain, ranges, thumbnail
 from ...host.wire import Message
 from ..tensor.sheet import spec_text
 
 Array = np.ndarray[Any, Any]
 Row = list[Any]
 """Index of a node in its level, least and greatest finite element, counts of NaN and Inf, shape."""
-
-THUMB = (24, 32)
-"""Most rows and columns of a thumbnail."""
-
-
-def plain(array: Array) -> Array:
-    """Return real numbers that numpy reduces: moduli of complex ones, float32 for small floats."""
-    if array.dtype.kind == "c":
-        return np.abs(array)
-    return array.astype(np.float32) if array.dtype.kind == "V" else array
-
-
-def ranges(array: Array) -> list[Any]:
-    """Return the least and greatest finite element, and how many are NaN and Inf.
-
-    >>> ranges(np.array([1.0, -2.0, np.nan]))
-    [-2.0, 1.0, 1, 0]
-    """
-    values = plain(array)
-    if not values.size or values.dtype.kind in "TO":  # text, and what holds other values
-        return [None, None, 0, 0]
-    with np.errstate(invalid="ignore"):
-        low, high = values.min(), values.max()  # NaN if there is one: two passes for most tensors
-    if np.isfinite(low) and np.isfinite(high):
-        return [number(low), number(high), 0, 0]
-    finite = values[np.isfinite(values)]
-    ends = [number(finite.min()), number(finite.max())] if finite.size else [None, None]
-    return [*ends, int(np.isnan(values).sum()), int(np.isinf(values).sum())]
-
-
-def number(value: Any) -> float | int:
-    """Return a number for JSON with six significant digits."""
-    return int(value) if isinstance(value, (np.integer, int)) else float(f"{float(value):.6g}")
 
 
 def row_of(index: int, array: Array) -> Row:
@@ -67,27 +35,6 @@ def rows_between(frame: Frame, first: int, end: int) -> list[Row]:
         if outputs:
             found.append(row_of(index, frame.value(outputs[0])))
     return found
-
-
-def thumbnail(array: Array) -> tuple[bytes, int, int]:
-    """Return a picture of at most 24 x 32 elements, picked evenly, and its height and width.
-
-    One byte each: 127 is 0, 0 and 254 are ∓ the greatest modulus, 255 is NaN or Inf.
-    """
-    values = plain(array)
-    if not values.size or values.dtype.kind in "TO":
-        return b"", 0, 0
-    grid = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(1, -1)
-    picks = [
-        np.linspace(0, n - 1, min(n, most)).astype(int)
-        for n, most in zip(grid.shape, THUMB, strict=True)
-    ]
-    grid = grid[np.ix_(*picks)].astype(np.float64)
-    finite = np.isfinite(grid)
-    grid[~finite] = 0.0
-    grid /= np.abs(grid).max() or 1.0
-    levels = np.where(finite, np.rint(127 + 127 * grid), 255)
-    return levels.astype(np.uint8).tobytes(), *grid.shape
 
 
 def tensor_facts(label: str, array: Array) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from gradwright import Graph, Node, Stepper
 from gradwright.debug import Breakpoint, Expression, Origin, Stop
 from gradwright.errors import GraphError
 
+from ...drawing.values import ranges
 from ...host.desk import Feeds, GraphDesk
 from ...host.host import Host
 from ...host.panel import Panel
@@ -258,7 +259,7 @@ class StepPanel(Panel):
         rows = []
         for index, node in enumerate(frame.steps[: min(frame.position, _MOST_ROWS)]):
             array = frame.value(node.outputs[0])
-            values = facts.span_text(facts.ranges(array))
+            values = facts.span_text(ranges(array))
             rows.append([f"{index + 1}", node.name, node.op.name, spec_text(array), values])
         if frame.position > len(rows):
             rows.append(["", f"and {frame.position - len(rows):,} more", "", "", ""])

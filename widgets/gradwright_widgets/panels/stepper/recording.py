@@ -8,6 +8,7 @@ from typing import Any
 from gradwright import Stepper, Tensor
 from gradwright.debug import Expression
 
+from ...drawing.values import thumbnail
 from ...host.wire import Message
 from .facts import (
     failure_text,
@@ -15,7 +16,6 @@ from .facts import (
     node_facts,
     rows_between,
     tensor_facts,
-    thumbnail,
     watch_facts,
 )
 

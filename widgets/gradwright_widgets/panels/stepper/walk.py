@@ -17,6 +17,7 @@ from gradwright.errors import GraphError
 from gradwright.graph import coerce
 from gradwright.spec import TensorSpec, is_floating
 
+from ...drawing.values import plain
 from ...host.desk import Feeds, feeds_text
 from ...host.pace import MESSAGES_PER_SECOND
 from ..graph.twins import trained
@@ -355,5 +356,5 @@ def _scalar(stepper: Stepper, tensor: Tensor) -> float | None:
     frame = stepper.levels[0]
     if not frame.is_known(tensor):
         return None
-    array = facts.plain(frame.value(tensor))
+    array = plain(frame.value(tensor))
     return float(array) if array.ndim == 0 else None

@@ -34,6 +34,7 @@ from .model import (
 )
 from .node import CALLED, ONNX, READ, UNFIT, OnnxNode, unused
 from .schemas import check_node, present
+from .scopes import scoped
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
@@ -196,7 +197,7 @@ class Scope:
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], constant_array(attributes))
             return
-        name, version = proto.name, self.versions.get(domain, 0)
+        version = self.versions.get(domain, 0)
         results = present(domain, proto.op_type, version, proto.output)
         node = OnnxNode(
             proto.op_type,
@@ -204,7 +205,7 @@ class Scope:
             attributes,
             tuple(n != "" and n in used for n in results),
             domain,
-            name or next(filter(None, results), ""),
+            scoped(proto, proto.name or next(filter(None, results), "")),
             self,
         )
         reader = ONNX.find_added(node)  # what a user says goes before the model

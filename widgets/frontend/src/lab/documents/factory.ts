@@ -17,6 +17,7 @@ export class ModelFactory extends ABCWidgetFactory<ModelDocument> {
   protected override createNewWidget(context: DocumentRegistry.Context): ModelDocument {
     const content = new FileView(this.given(modelPath(context.localPath)));
     context.pathChanged.connect(() => content.move(modelPath(context.localPath)));
+    context.save = () => Promise.resolve(); // there is nothing to save: "Save All" passes by, and the file stays as it is
     const document = new DocumentWidget({ content, context });
     document.title.icon = markIcon;
     document.toolbar.hide(); // what there is to do stands in the head of the document

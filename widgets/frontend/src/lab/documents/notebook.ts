@@ -1,21 +1,8 @@
-// A notebook about a model: the cells that read it and draw it.
+// Notebooks that are written for somebody who has asked for one.
 
 import { PathExt } from "@jupyterlab/coreutils";
 import type { ICodeCell, IMarkdownCell, INotebookContent } from "@jupyterlab/nbformat";
 import type { ServiceManager } from "@jupyterlab/services";
-import type { Formats } from "../viewer/served";
-
-const ALONE = /gw(\.\w+)+\(path\)/; // a call that needs nothing but the path
-
-/** The code that reads a file, as its format says that it is read. */
-export function readingCode(path: string, format: Formats["formats"][number] | undefined): string {
-  const use = format?.use ?? "";
-  const call = ALONE.exec(use)?.[0];
-  const begin = `import gradwright as gw\n\npath = ${JSON.stringify(path)}\n`;
-  if (!call) return `${begin}${use ? `# ${use}\n` : ""}gw.inspect(path)`;
-  if (!format!.graph || !call.endsWith("load(path)")) return `${begin}${call}`;
-  return `import gradwright as gw\nfrom gradwright_widgets import GraphView\n\npath = ${JSON.stringify(path)}\ngraph = ${call}\nGraphView(graph)`;
-}
 
 export function codeCell(source: string): ICodeCell {
   return { cell_type: "code", source, metadata: {}, outputs: [], execution_count: null };
@@ -23,11 +10,6 @@ export function codeCell(source: string): ICodeCell {
 
 export function markdownCell(source: string): IMarkdownCell {
   return { cell_type: "markdown", source, metadata: {} };
-}
-
-/** A path as a notebook in `folder` names it. */
-export function from(folder: string, path: string): string {
-  return PathExt.relative(`/${folder}`, `/${path}`);
 }
 
 /** Writes a new notebook of these cells into a folder, under a name that is free, and returns its path. */
@@ -38,15 +20,8 @@ export async function writeNotebook(services: ServiceManager.IManager, folder: s
   const spec = known.find((one) => one?.name === specs?.default) ?? known[0];
   const kernelspec = spec ? { name: spec.name, display_name: spec.display_name, language: "python" } : undefined;
   const content = { cells, metadata: kernelspec ? { kernelspec } : {}, nbformat: 4, nbformat_minor: 4 };
-  const { contents } = services;
-  const made = await contents.newUntitled({ path: folder, type: "notebook" });
-  let { path } = made;
-  try {
-    path = (await contents.rename(path, await freeName(services, folder, name))).path;
-  } catch {
-    // somebody has taken the name meanwhile: the notebook keeps its first one
-  }
-  await contents.save(path, { type: "notebook", format: "json", content });
+  const path = await freeName(services, folder, name);
+  await services.contents.save(path, { type: "notebook", format: "json", content });
   return path;
 }
 

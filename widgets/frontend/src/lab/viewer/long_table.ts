@@ -23,18 +23,17 @@ export interface LongTable {
 }
 
 /**
- * `ask` returns a block of rows from `start` and how many there are in all, in an order such as `name`, or `-name` downwards.
- * `choose` is told which row is clicked, and whether by going there with an arrow key.
+ * The order at first is `sort`. `ask` returns a block of rows from `start` and how many there are in all, in an order such as `name`, or `-name`
+ * downwards. `choose` is told which row is clicked, or reached by an arrow key.
  */
 export function longTable<R extends { name: string }>(
-  label: string, columns: readonly LongColumn<R>[], ask: (start: number, n: number, sort: string) => Promise<{ rows: R[]; found: number }>,
+  label: string, columns: readonly LongColumn<R>[], sort: string, ask: (start: number, n: number, sort: string) => Promise<{ rows: R[]; found: number }>,
   choose: (row: R) => void, failed: (error: unknown) => void,
 ): LongTable {
   const cleanup = new Cleanup();
   let rows: (R | undefined)[] = [];
   let asked = new Set<number>();
   let round = 0; // answers to what was asked before a restart are late
-  let sort = "";
   let chosen = "";
   let focused = -1;
   const body = element("tbody");

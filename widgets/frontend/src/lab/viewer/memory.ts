@@ -21,7 +21,10 @@ export async function fillMemory(host: HTMLElement, { served, path, words }: Abo
     const names = Object.keys(told.sizes);
     const verdict = (bytes: number, fits: boolean): HTMLElement =>
       element("td", { class: "gw-cell-number", "data-fits": String(fits) }, bytesText(bytes), element("span", { class: "gw-chip" }, fits ? words("fits") : words("too large")));
-    const head = [...names, words("to run"), words("to train")].map((text) => element("th", { scope: "col" }, text));
+    const head = [
+      ...names.map((name) => element("th", { scope: "col" }, name)),
+      ...[words("to run"), words("to train")].map((text) => element("th", { scope: "col", class: "gw-cell-number" }, text)),
+    ];
     const rows = told.rows.map((row) => element("tr", {}, ...names.map((name) => element("td", {}, grouped(row.sizes[name]))), verdict(row.run, row.runs), verdict(row.train, row.trains)));
     answer.replaceChildren(
       element("table", { class: "gw-table gw-fits", "aria-label": words("Memory") }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)),

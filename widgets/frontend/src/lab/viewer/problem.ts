@@ -23,3 +23,8 @@ export function isAbort(error: unknown): boolean {
 export function isAway(error: unknown): boolean {
   return error instanceof Refused && error.code === "away";
 }
+
+/** Whether the file is of a known format, and damaged. */
+export function isDamage(error: unknown): boolean {
+  return error instanceof Refused && error.status === 422;
+}

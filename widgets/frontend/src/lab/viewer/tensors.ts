@@ -12,7 +12,8 @@ import { TensorModel } from "./tensor_model";
 
 const PAUSE = 200; // ms without a key before the filter is asked for
 
-export function fillTensors(host: HTMLElement, about: About, end: AbortSignal): () => void {
+/** `sort` is the order at first, "" that of the file. */
+export function fillTensors(host: HTMLElement, about: About, sort: string, end: AbortSignal): () => void {
   const { served, path, words } = about;
   const count = element("span", { class: "gw-subtitle", role: "status" });
   const filter = element("input", { class: "gw-input", type: "search", placeholder: words("Filter by name, dtype or shape"), "aria-label": words("Filter") });
@@ -59,7 +60,7 @@ export function fillTensors(host: HTMLElement, about: About, end: AbortSignal): 
     { title: words("dtype"), sort: "dtype", cell: ({ dtype, form }) => (form ? `${dtype} (${form})` : dtype) },
     { title: words("shape"), sort: "shape", cell: ({ shape }) => shapeText(shape) },
     { title: words("size"), sort: "bytes", style: "gw-cell-number", cell: ({ bytes }) => bytesText(bytes) },
-  ], rows, (row) => void show(row), failed);
+  ], sort, rows, (row) => void show(row), failed);
 
   let typing: ReturnType<typeof setTimeout> | undefined;
   filter.addEventListener("input", () => {

@@ -2,14 +2,15 @@
 
 import { Cleanup } from "../../core/afm";
 import { element, textButton } from "../../core/dom";
-import { grouped } from "../../core/format";
+import { bytesText, grouped } from "../../core/format";
 import { tabStrip, type TabStrip } from "../../core/tabs";
 import { fillAbout } from "./about";
-import { fillDrawing, type DrawingModel } from "./drawing";
+import { fillDrawing } from "./drawing";
+import type { DrawingModel } from "./drawing_model";
 import { frameOf } from "./frame";
 import { fillMemory } from "./memory";
 import { Page, type About, type Fill } from "./page";
-import { isAbort, isAway, problem } from "./problem";
+import { isAbort, isAway, isDamage, problem } from "./problem";
 import type { Formats, Inspected, Stamp } from "./served";
 import { fillTensors } from "./tensors";
 import { fillUnknown } from "./unknown";
@@ -92,9 +93,11 @@ export class Viewer {
     this.asking.abort();
     const { signal } = (this.asking = new AbortController());
     const { served, path } = this.about;
+    let seen: Stamp | undefined;
     this.title.textContent = this.title.title = path.slice(path.lastIndexOf("/") + 1);
     try {
-      this.stamp = (await served.get<Stamp>("stamp", { path }, signal)).stamp;
+      seen = await served.get<Stamp>("stamp", { path }, signal);
+      this.stamp = seen.stamp;
       const [told, { formats }] = await Promise.all([
         served.get<Inspected>("inspect", { path }, signal), served.get<Formats>("formats", {}, signal),
       ]);
@@ -105,7 +108,7 @@ export class Viewer {
     } catch (error) {
       if (isAbort(error)) return;
       if (this.told && isAway(error)) this.say(error);
-      else this.fail(error);
+      else await this.fail(error, seen, signal);
     }
   }
 
@@ -124,24 +127,42 @@ export class Viewer {
     };
     this.pages = [
       ...(graph ? [page("drawing", words("Drawing"), (host, end) => fillDrawing(host, this.about, end, drawn))] : []),
-      ...(count ? [page("tensors", words("Tensors"), (host, end) => fillTensors(host, this.about, end))] : []),
+      ...(count ? [page("tensors", words("Tensors"), (host, end) => fillTensors(host, this.about, graph ? "" : "name", end))] : []),
       page("about", words("About"), (host) => fillAbout(host, this.about, told)),
       ...(unknown ? [page("unknown", words("Not supported (%1)", grouped(unknown)), (host) => fillUnknown(host, this.about, told, point))] : []),
       ...(graph ? [page("memory", words("Memory"), (host, end) => fillMemory(host, this.about, end))] : []),
     ];
-    this.strip = tabStrip(words("Parts of the file"), this.pages.map(({ page: { title, host } }) => ({ title, page: host })), (at) => this.choose(this.pages[at].name));
     this.buttons.replaceChildren(...this.deeds().map(({ label, run }) => textButton("gw-action", label, () => run(told))));
-    this.body.replaceChildren(this.strip.root, ...this.pages.map(({ page: { host } }) => host));
-    this.choose(this.chosen || this.habits().first);
+    this.body.replaceChildren();
+    this.lay();
   }
 
-  private fail(error: unknown): void {
+  /** What is wrong with the file, and of the rest what can be read nevertheless. */
+  private async fail(error: unknown, seen: Stamp | undefined, signal: AbortSignal): Promise<void> {
+    const { about, about: { words, served, path } } = this;
     for (const { page } of this.pages) page.clear();
     this.pages = [];
     this.told = undefined;
-    this.subtitle.textContent = "";
+    this.subtitle.textContent = seen ? [bytesText(seen.bytes), words("changed %1", new Date(seen.modified).toLocaleString())].join(" · ") : "";
     this.buttons.replaceChildren();
-    this.body.replaceChildren(problem(error, this.about.words, () => void this.load()));
+    this.body.replaceChildren(problem(error, words, () => void this.load()));
+    if (!seen || !isDamage(error)) return;
+    const readable = async (what: string): Promise<boolean> => served.get(what, { path, n: 1 }, signal).then(() => true, () => false);
+    const [tensors, drawing] = [await readable("tensors"), await readable("drawing")];
+    if (signal.aborted) return;
+    this.pages = [
+      ...(drawing ? [{ name: "drawing", page: new Page(words("Drawing"), words, (host, end) => fillDrawing(host, about, end)) }] : []),
+      ...(tensors ? [{ name: "tensors", page: new Page(words("Tensors"), words, (host, end) => fillTensors(host, about, "", end)) }] : []),
+    ];
+    if (this.pages.length) this.lay();
+  }
+
+  /** Puts the pages behind tabs, below what else stands in the body. */
+  private lay(): void {
+    const pages = this.pages.map(({ page: { title, host } }) => ({ title, page: host }));
+    this.strip = tabStrip(this.about.words("Parts of the file"), pages, (at) => this.choose(this.pages[at].name));
+    this.body.append(this.strip.root, ...pages.map(({ page }) => page));
+    this.choose(this.chosen || this.habits().first);
   }
 
   /** Says what is wrong above what was read before. */

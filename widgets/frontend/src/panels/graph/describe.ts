@@ -3,11 +3,14 @@
 
 import type { GraphModel } from "./model";
 import { leaf } from "./names";
+import { cardSize, mainRow, type CardFace } from "./card_face";
 import { shortShape } from "./sizes";
+import { textWidth } from "./text";
 import { resultsOf } from "./trace";
+import type { GroupColumns } from "./wire";
 import { counted } from "../../core/format";
 
-export type Shape = "op" | "result" | "variable" | "placeholder" | "constant" | "scope" | "gradient" | "gradients";
+export type Shape = "op" | "card" | "result" | "variable" | "placeholder" | "constant" | "scope" | "gradient" | "gradients";
 
 export interface Face {
   shape: Shape;
@@ -17,6 +20,8 @@ export interface Face {
   category: string;
   /** Whether it encloses others that can be shown: as a scope does, as some nodes do. */
   opens?: boolean;
+  /** What is written on a card. */
+  card?: CardFace;
 }
 
 export const TITLE_SIZE = 12;
@@ -24,12 +29,16 @@ export const NOTE_SIZE = 10.5;
 /** Room for the mark of a node that opens. */
 export const OPENER = 16;
 const MAX_TEXT = 168;
+const MAX_NOTE = 250; // of a block, which says what it does
 
 export function describe(model: GraphModel, item: number): Face {
   if (model.isTwin(item)) return describeGradient(model, item);
   const node = model.nodeAt(item);
   if (node < 0) {
-    const { label, size } = model.scopes[item - model.n];
+    const { label, size, kind, group } = model.scopes[item - model.n];
+    const groups = model.spec.groups;
+    if (kind === "card" && groups) return describeCard(groups, group);
+    if (groups && group >= 0) return { shape: "scope", title: label, note: groups.notes[group] || counted(size, "node"), category: "scope", opens: true };
     return { shape: "scope", title: label, note: counted(size, "node"), category: "scope", opens: true };
   }
   const title = leaf(model.spec.names[node]);
@@ -44,25 +53,21 @@ export function describe(model: GraphModel, item: number): Face {
   return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category, opens };
 }
 
+/** In one line the title and all rows; a card without a title is called after the row that counts. */
+function describeCard({ titles, rows, categories, notes }: GroupColumns, group: number): Face {
+  const card = { title: titles[group], rows: rows[group], categories: categories[group], chip: notes[group] };
+  const main = mainRow(card.categories);
+  const title = card.title || card.rows[main];
+  const others = card.rows.filter((row) => row !== title);
+  return { shape: "card", title, note: [...others, card.chip].filter(Boolean).join(" · "), category: card.categories[main] ?? "scope", opens: true, card };
+}
+
 /** `∂ matmul`, how many ops it takes, and the shape of what arrives: the gradient of the result. */
 function describeGradient(model: GraphModel, item: number): Face {
   const { label, size, of } = model.scopes[item - model.n];
   const shapes = new Set(resultsOf(model, of).map((tensor) => shortShape(model.spec.specs[model.specOf[tensor]])));
   const shape = shapes.size === 1 ? ` · ${[...shapes][0]}` : "";
   return { shape: model.nodeAt(of) < 0 ? "gradients" : "gradient", title: `∂ ${model.nodeAt(of) < 0 ? label : describe(model, of).title}`, note: counted(size, "op") + shape, category: "gradient" };
-}
-
-/** Approximate width of text in a system sans-serif at this size; wide ones, such as DejaVu, are allowed for. */
-export function textWidth(text: string, size: number): number {
-  let em = 0;
-  for (const letter of text) {
-    if ("iljtfr.,:;|!'`()[]{}/\\ ".includes(letter)) em += 0.34;
-    else if ("mwMW@%".includes(letter)) em += 0.88;
-    else if (letter >= "A" && letter <= "Z") em += 0.68;
-    else if (letter > "\u2e80") em += 1;
-    else em += 0.575;
-  }
-  return 1.06 * em * size;
 }
 
 export function itemSize(face: Face): { width: number; height: number } {
@@ -73,9 +78,11 @@ export function itemSize(face: Face): { width: number; height: number } {
       return { width: Math.max(76, Math.ceil(Math.max(title, note)) + 30) + (face.opens ? OPENER : 0), height: face.note ? 42 : 30 };
     case "gradient":
       return { width: Math.max(96, Math.ceil(Math.max(title, note)) + 48), height: 38 };
+    case "card":
+      return cardSize(face.card!);
     case "gradients":
     case "scope":
-      return { width: Math.max(120, Math.ceil(Math.max(title, note)) + 54), height: 46 };
+      return { width: Math.max(120, Math.ceil(Math.max(title, Math.min(MAX_NOTE, textWidth(face.note, NOTE_SIZE)))) + 54), height: 46 };
     default:
       return { width: Math.max(48, Math.ceil(title + note) + (face.note ? 38 : 28)), height: 28 };
   }

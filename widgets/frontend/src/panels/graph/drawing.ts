@@ -1,6 +1,7 @@
 // What one layout gives to the panel: the painter of its scene, where items are, how its lines run, and what lies at a
 // point of the plane.
 
+import { FIRST } from "./card_face";
 import { OPENER } from "./describe";
 import { HEADER } from "./parts";
 import { drawnFor } from "./marks";
@@ -54,9 +55,10 @@ export class Drawing {
     const [left, top, width, height] = k < 0 ? [0, 0, 0, 0] : scene.rects.subarray(4 * k, 4 * k + 4);
     const line = k < 0 || (frame && y > top + HEADER) ? this.wires.at(x, y, distance) : NONE;
     if (k < 0 || line !== NONE) return { item: NONE, toggle: false, line };
-    const middle = frame ? top + HEADER / 2 : top + height / 2;
     const item = scene.items[k];
-    const atRight = !frame && this.painter.face(item).shape === "op";
+    const { shape } = this.painter.face(item);
+    const middle = frame ? top + HEADER / 2 : shape === "card" ? top + FIRST : top + height / 2;
+    const atRight = !frame && (shape === "op" || shape === "card");
     const near = atRight ? x > left + width - OPENER - 8 : x < left + TOGGLE + 16;
     const toggle = this.graph.opens(item) && near && Math.abs(y - middle) <= TOGGLE / 2 + 4;
     return { item, toggle, line };

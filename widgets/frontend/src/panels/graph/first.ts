@@ -18,12 +18,12 @@ export function openAtFirst(model: GraphModel, budget = BUDGET): number[] {
     for (const around of level) {
       const alike = new Map<string, number[]>();
       for (const item of forward(around)) {
-        if (item < model.n) continue;
+        if (item < model.n || model.scopes[item - model.n].kind === "card") continue;
         const inside = insideOf(model, item - model.n);
         alike.set(inside, [...(alike.get(inside) ?? []), item - model.n]);
       }
       for (const scopes of alike.values()) {
-        const more = forward(scopes[0]).length - 1;
+        const more = Math.max(1, forward(scopes[0]).length - 1); // a frame around a frame is something to see, too
         const count = visible + scopes.length * more <= budget ? scopes.length : visible + more <= budget ? 1 : 0;
         visible += count * more;
         open.push(...scopes.slice(0, count));
@@ -37,5 +37,6 @@ export function openAtFirst(model: GraphModel, budget = BUDGET): number[] {
 
 /** The same for scopes that hold the same ops, and scopes of the same sizes. */
 function insideOf(model: GraphModel, scope: number): string {
+  if (model.scopes[scope].like >= 0) return `like ${model.scopes[scope].like}`;
   return model.members(scope).map((item) => (item < model.n ? model.op(item) : model.scopes[item - model.n].size)).join();
 }

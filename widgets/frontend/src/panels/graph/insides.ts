@@ -70,6 +70,8 @@ function splice(spec: GraphSpec, at: number, inside: InsideSpec): GraphSpec {
     origin: view(insert(origin, new Int32Array(m).fill(origin[at]), at).map(node)),
     derived: view(insert(derived, new Uint8Array(m).fill(derived[at]), at)),
     holder: view(insert(holder.map(node), new Int32Array(m).fill(at + m), at)),
+    ...(spec.role && { role: view(insert(new Uint8Array(bytes(spec.role)), inner.kind.map((kind) => Number(kind > 1)), at)) }),
+    ...(spec.group && { group: view(insert(int32(spec.group), new Int32Array(m).fill(int32(spec.group)[at]), at)) }),
     sent: view(insert(sent, new Int32Array(m).fill(-1), at)),
   };
 }

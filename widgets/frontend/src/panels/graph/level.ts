@@ -89,7 +89,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
       const targets = new Map<number, number>();
       for (let c = firstConsumer[tensor]; c < firstConsumer[tensor + 1]; c++) {
         const edge = consumers[c];
-        if (layer[edgeTarget[edge]] !== part.layer) continue;
+        if (layer[edgeTarget[edge]] !== part.layer || model.hides(edge)) continue;
         const target = local.get(edgeTarget[edge]) ?? EXIT;
         if (target === EXIT && isShared(model, node)) continue;
         if (target === source || targets.has(target) || (target === EXIT && !part.ports)) continue;
@@ -107,7 +107,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
   for (const node of members) {
     for (let edge = firstInput[node]; edge < firstInput[node + 1]; edge++) {
       const tensor = edgeTensor[edge];
-      if (!part.ports || layer[nodeOf[tensor]] !== part.layer || local.has(nodeOf[tensor])) continue;
+      if (!part.ports || layer[nodeOf[tensor]] !== part.layer || model.hides(edge) || local.has(nodeOf[tensor])) continue;
       if (isShared(model, nodeOf[tensor])) continue;
       const target = local.get(node)!;
       let targets = incoming.get(tensor);

@@ -31,6 +31,13 @@ export function itemAround(model: GraphModel, address: string): number {
   return -1;
 }
 
+/** Variables that training leaves alone, and the cards that hold them. */
+export function frozenOf(model: GraphModel, names: readonly string[]): Set<number> {
+  const { n, scopes, scopeOf } = model;
+  const nodes = names.map((name) => model.node(name)).filter((node) => node >= 0);
+  return new Set([...nodes, ...nodes.map((node) => scopeOf[node]).filter((s) => scopes[s].kind === "card").map((s) => n + s)]);
+}
+
 /** What stands for an item in a drawing: itself, or the closed scope around it; -1 if neither is drawn. */
 export function drawnFor(model: GraphModel, isDrawn: (item: number) => boolean, item: number): number {
   if (item < 0 || isDrawn(item)) return item;

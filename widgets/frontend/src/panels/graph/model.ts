@@ -1,16 +1,22 @@
 // The graph as the kernel sends it, decoded into columns and indexed by scope.
 
+import { mainRow } from "./card_face";
 import { layersOf, UPDATE } from "./layers";
 import { anywhere, leaf, pathOf } from "./names";
 import { judgeRoles, type Role } from "./roles";
-import { columnsOf, KINDS, type GraphSpec, type Kind } from "./wire";
+import { columnsOf, GROUPS, KINDS, type GraphSpec, type GroupColumns, type Kind } from "./wire";
 import { bytes, int32 } from "../../core/buffers";
 
 export interface Scope {
   /** `block/attention`; the root scope is the empty path. */
   path: string;
-  /** The last part of the path. */
+  /** What is written on it: the last part of the path, or the title of a group. */
   label: string;
+  /** Groups are blocks, cards and runs of blocks that are alike; what names and insides make is called a scope. */
+  kind: "scope" | (typeof GROUPS)[number];
+  /** The group's number among the groups, and that of the first scope of its structure; -1 of others. */
+  group: number;
+  like: number;
   parent: number;
   depth: number;
   scopes: number[];
@@ -66,6 +72,8 @@ export class GraphModel {
   /** The number of a node in the graph as it was sent, -1 of what is inside of others. */
   readonly sent: Int32Array;
   private readonly roles: Uint8Array;
+  /** The group of each node, or -1, where there are groups; group k is scope k + 1. */
+  private readonly groupOf?: Int32Array;
   /** The frame of each opened node. */
   private readonly frames = new Map<number, number>();
   private readonly twins = new Map<number, number>();
@@ -104,8 +112,13 @@ export class GraphModel {
     this.roles = spec.role ? new Uint8Array(bytes(spec.role)) : judgeRoles({ ...this, random: (node) => this.category(node) === "random" });
     this.holder = spec.holder ? int32(spec.holder) : new Int32Array(n).fill(-1);
     this.sent = spec.sent ? int32(spec.sent) : Int32Array.from(spec.names, (_, i) => i);
-    this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], twins: [], of: -1, frame: -1, layer: 0, size: n, first: 0 }];
-    this.byPath.set("", 0);
+    this.scopes = [];
+    this.addScope("", spec.name, -1, 0, -1, 0);
+    Object.assign(this.scopes[0], { size: n, first: 0 });
+    if (spec.groups && spec.group) {
+      this.groupOf = int32(spec.group);
+      this.addGroups(spec.groups);
+    }
     this.scopeOf = new Int32Array(n).fill(-1);
     spec.names.forEach((name, i) => this.byName.set(name, i));
     const opened = new Set(this.holder);
@@ -118,6 +131,16 @@ export class GraphModel {
         more = true;
       }
     }
+  }
+
+  private addGroups({ names, titles, rows, categories, parent, kind, like }: GroupColumns): void {
+    const [parents, kinds, likes] = [int32(parent), new Uint8Array(bytes(kind)), int32(like)];
+    names.forEach((path, group) => {
+      const around = parents[group] + 1;
+      const scope = this.addScope(path, titles[group] || rows[group][mainRow(categories[group])] || leaf(path), around, this.scopes[around].depth + 1, -1, 0);
+      Object.assign(this.scopes[scope], { kind: GROUPS[kinds[group]], group, like: likes[group] + 1 });
+      this.scopes[around].scopes.push(scope);
+    });
   }
 
   /** The scope that a node stands in; what is inside of others comes before them, so their frames are made here. */
@@ -139,6 +162,7 @@ export class GraphModel {
   private around(node: number): number {
     const name = this.spec.names[node];
     const holder = this.holder[node];
+    if (holder < 0 && this.groupOf && !this.layer[node]) return this.groupOf[node] + 1;
     if (holder < 0) return this.layer[node] > 0 ? this.ensureTwin(this.origin[node], pathOf(name)) : this.ensureScope(pathOf(name));
     const slash = name.lastIndexOf("/");
     const inner = name.lastIndexOf(":") + 1;
@@ -158,7 +182,7 @@ export class GraphModel {
   }
 
   private addScope(path: string, label: string, parent: number, depth: number, of: number, layer: number, frame = -1): number {
-    const scope = this.scopes.push({ path, label, parent, depth, scopes: [], nodes: [], twins: [], of, frame, layer, size: 0, first: -1 }) - 1;
+    const scope = this.scopes.push({ path, label, kind: "scope", group: -1, like: -1, parent, depth, scopes: [], nodes: [], twins: [], of, frame, layer, size: 0, first: -1 }) - 1;
     if (!this.byPath.has(path)) this.byPath.set(path, scope);
     return scope;
   }
@@ -277,6 +301,13 @@ export class GraphModel {
 
   role(node: number): Role {
     return this.roles[node];
+  }
+
+  /** Whether an edge is left out: weights and sizes that other cards read, too, would be lines across the whole drawing. */
+  hides(edge: number): boolean {
+    if (!this.groupOf) return false;
+    const [from, to] = [this.nodeOf[this.edgeTensor[edge]], this.edgeTarget[edge]];
+    return (this.roles[from] || this.roles[to]) > 0 && !this.layer[from] && !this.layer[to] && this.groupOf[from] !== this.groupOf[to];
   }
 
   kindOf(node: number): Kind {

@@ -30,12 +30,22 @@ export class OpenScopes {
     return this.open;
   }
 
-  /** Opens or closes a scope or a node. */
+  /** Opens or closes a scope or a node; what repeats opens and closes together. */
   set(item: number, open: boolean): void {
     const next = new Set(this.paths());
-    if (open) next.add(this.graph.pathOf(item));
-    else next.delete(this.graph.pathOf(item));
+    for (const copy of this.copies(item)) {
+      if (open) next.add(this.graph.pathOf(copy));
+      else next.delete(this.graph.pathOf(copy));
+    }
     this.write(next);
+  }
+
+  private copies(item: number): number[] {
+    const { scopes, n } = this.graph;
+    if (item < n) return [item];
+    const { parent, like } = scopes[this.graph.stateOf(item - n)];
+    if (parent < 0 || scopes[parent].kind !== "run") return [item];
+    return scopes[parent].scopes.filter((s) => scopes[s].like === like).map((s) => n + s);
   }
 
   /** Opens what is closed around an item; false if nothing was. */
@@ -51,7 +61,11 @@ export class OpenScopes {
   /** Opens all nodes and scopes that enclose an address, once. */
   to(address: string): void {
     const paths = this.paths();
-    const missing = enclosing(address).filter((path) => !paths.includes(path));
+    const { scopes, scopeOf, n } = this.graph;
+    const outer = this.graph.node(address.slice(0, address.indexOf(":"))); // where that stands, its name need not tell
+    const needed = enclosing(address).filter((path) => outer < 0 || path.includes(":"));
+    for (let s = outer < 0 ? 0 : scopeOf[outer]; s > 0; s = scopes[s].parent) needed.push(this.graph.pathOf(n + s));
+    const missing = needed.filter((path) => !paths.includes(path));
     if (missing.length) this.write([...paths, ...missing]);
   }
 

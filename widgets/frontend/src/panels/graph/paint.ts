@@ -1,7 +1,9 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
+import { cardWords } from "./card";
 import { describe, NOTE_SIZE, OPENER, TITLE_SIZE, type Face } from "./describe";
+import { Labels } from "./labels";
 import type { Look, Window } from "./look";
 import type { Marks } from "./marks";
 import type { GraphModel } from "./model";
@@ -10,7 +12,6 @@ import { DEAD } from "./path";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
 import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
-import { shortShape } from "./sizes";
 import type { Theme } from "../../core/theme";
 
 /** Below these scales a detail would be smaller than the eye can use. */
@@ -20,22 +21,17 @@ const LABEL_FROM = 0.7;
 const SHAPE_FROM = 0.2;
 const CURVE_FROM = 0.12;
 const DIM = 0.28;
+/** What a title keeps of its frame's width while the frame is pushed out of the window. */
+const TITLE_ROOM = 120;
 /** Of the lines of a path that is lit, from the least gradient to the largest. */
 const WIDTHS = [1.5, 2.5, 4, 5.5, 7];
 
 export class Painter {
   private readonly faces = new Map<number, Face>();
-  private readonly labelled: number[] = [];
+  private readonly labels: Labels;
 
   constructor(private readonly model: GraphModel, readonly scene: Scene) {
-    // One label per tensor and place it leaves from; parameters carry their shape themselves.
-    const seen = new Set<string>();
-    scene.pieceFrom.forEach((from, p) => {
-      const key = `${from} ${scene.pieceTensor[p]}`;
-      if (from < 0 || scene.pieceFlags[p] & BACKWARD || seen.has(key) || (from < model.n && model.kindOf(from) !== "array")) return;
-      seen.add(key);
-      this.labelled.push(p);
-    });
+    this.labels = new Labels(model, scene);
   }
 
   face(item: number): Face {
@@ -47,17 +43,19 @@ export class Painter {
   paint(pen: Pen, view: Window, look: Look): void {
     const { scene } = this;
     const visible = (k: number): boolean => overlaps(scene.rects, 4 * k, view);
-    for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frame(pen, k, look);
+    let around = 0; // the innermost frame that fills the window: what is around it is hidden
+    for (let k = 0; k < scene.frameCount; k++) if (fills(scene.rects, 4 * k, view)) around = k;
+    for (let k = around; k < scene.frameCount; k++) if (visible(k)) this.frame(pen, k, look);
     backwardLines(pen, scene, (p) => pieceVisible(scene, p, view), view, look);
     this.lines(pen, view, look);
-    for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frameTitle(pen, k, view, look);
+    for (let k = around; k < scene.frameCount; k++) if (visible(k)) this.frameTitle(pen, k, view, look);
     for (let k = scene.frameCount; k < scene.items.length; k++) {
       if (!visible(k)) continue;
       pen.opacity(look.focus && !look.focus.items[scene.items[k]] ? DIM : 1);
       this.box(pen, k, view, look);
     }
     pen.opacity(1);
-    if (view.scale >= LABEL_FROM) this.labels(pen, view, look);
+    if (view.scale >= LABEL_FROM) this.labels.paint(pen, view, look);
     if (look.marks) for (let k = 0; k < scene.items.length; k++) if (visible(k)) this.mark(pen, k, look.marks, look.theme);
     if (look.path) for (let k = 0; k < scene.items.length; k++) if (visible(k) && look.path.culprits.has(scene.items[k])) this.culprit(pen, k, look.theme);
   }
@@ -112,9 +110,10 @@ export class Painter {
     if (view.scale < TEXT_FROM) return;
     toggle(pen, x + 8, y + (HEADER - TOGGLE) / 2, true, item === look.hovered ? theme.ink : theme.quiet, theme);
     const { title, note } = this.face(item);
-    const shown = fitText(pen, title, TITLE_SIZE, 600, w - TOGGLE - 24);
-    pen.text(shown.text, x + 8 + TOGGLE + 6, y + HEADER / 2, { size: TITLE_SIZE, weight: 600, color: theme.ink });
-    const room = w - TOGGLE - 40 - shown.width;
+    const left = Math.max(x + 8 + TOGGLE + 6, Math.min(view.x + 8, x + w - TITLE_ROOM)); // of a frame wider than the window it stays in sight
+    const shown = fitText(pen, title, TITLE_SIZE, 600, x + w - left - 10);
+    pen.text(shown.text, left, y + HEADER / 2, { size: TITLE_SIZE, weight: 600, color: theme.ink });
+    const room = x + w - left - 26 - shown.width;
     if (view.scale < NOTE_FROM || pen.measure(note, NOTE_SIZE) > room) return;
     pen.text(note, x + w - 10, y + HEADER / 2, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
   }
@@ -140,7 +139,7 @@ export class Painter {
     } else if (face.shape === "scope") {
       pen.box(x + 5, y + 5, w, h, radius, { fill: theme.surface, stroke: border });
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.raised, stroke: border });
-    } else if (face.shape === "op") {
+    } else if (face.shape === "op" || face.shape === "card") {
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.surface, stroke: border });
       if (!look.shades) stripe(pen, x, y, h, radius, color);
     } else {
@@ -152,6 +151,10 @@ export class Painter {
     if (look.marks?.tainted?.items[item]) hatch(pen, x, y, w, h, tint(theme.category("loss"), 0.45));
     if (view.scale < TEXT_FROM) return;
     const ink = shade?.ink ?? theme.ink;
+    if (face.card) {
+      cardWords(pen, face.card, [x, y, w], { ink, quiet: shade?.ink ?? theme.quiet, plain: look.shades !== undefined, rows: view.scale >= NOTE_FROM, frozen }, theme);
+      return;
+    }
     if (face.shape === "op" && face.opens && !(look.still && item < this.model.n)) opener(pen, x + w - OPENER - 4, y + h / 2 - 6, hovered ? ink : (shade?.ink ?? theme.quiet));
     this.words(pen, item, [x, y, w, h], view.scale >= NOTE_FROM, frozen, hovered, { ink, quiet: shade?.ink ?? theme.quiet, color: shade?.ink ?? color }, theme);
   }
@@ -167,7 +170,7 @@ export class Painter {
       toggle(pen, x + 10, middle - TOGGLE / 2, false, hovered ? theme.ink : theme.quiet, theme);
       const left = x + 10 + TOGGLE + 8;
       pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
-      if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: quiet });
+      if (notes) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - TOGGLE - 26).text, left, middle + 8, { size: NOTE_SIZE, color: quiet });
     } else if (face.shape === "op") {
       const room = w - (face.opens ? OPENER : 0);
       const center = x + STRIPE / 2 + room / 2;
@@ -253,28 +256,16 @@ export class Painter {
     });
     pen.opacity(1);
   }
-
-  private labels(pen: Pen, view: Window, look: Look): void {
-    const { scene, model } = this;
-    for (const p of this.labelled) {
-      const [x0, y0, y1, x1, y2] = scene.pieces.subarray(PIECE * p, PIECE * p + 5);
-      if (!pieceVisible(scene, p, view)) continue;
-      const count = scene.pieceWeight[p];
-      const text = count > 1 ? `${count} tensors` : shortShape(model.spec.specs[model.specOf[scene.pieceTensor[p]]]);
-      const side = x1 < x0 - 1 ? 1 : x1 > x0 + 1 ? -1 : 1; // on the side from which the line turns away
-      pen.opacity(look.focus && !look.focus.pieces.has(p) ? DIM : 1);
-      const from = scene.pieceFrom[p];
-      const below = from === look.marks?.current || look.marks?.blamed.has(from) ? 17 : 9; // the ring of a mark reaches 7
-      if (y2 - y0 < 2 * below) continue;
-      pen.text(text, x0 + 7 * side, Math.max(y0, y1) + below, { size: 9.5, color: look.theme.quiet, align: side > 0 ? "left" : "right" });
-    }
-    pen.opacity(1);
-  }
 }
 
 function radiusOf(face: Face, height: number): number {
   if (face.shape === "variable") return height / 2;
   return face.shape === "placeholder" || face.shape === "constant" || face.shape === "result" ? 4 : 6;
+}
+
+function fills(rects: Float32Array, r: number, view: Window): boolean {
+  const [x, y, w, h] = rects.subarray(r, r + 4);
+  return view.x > x + 1 && view.y > y + HEADER && view.x + view.width < x + w - 1 && view.y + view.height < y + h - 1;
 }
 
 function overlaps(rects: Float32Array, r: number, view: Window): boolean {

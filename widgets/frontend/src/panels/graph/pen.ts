@@ -1,6 +1,6 @@
 // One way of drawing for the screen and for export: a pen on a canvas, and a pen that writes SVG.
 
-import { textWidth } from "./describe";
+import { textWidth } from "./text";
 import { coordinate, escapeXml } from "../../core/files";
 
 export interface TextStyle {

@@ -61,7 +61,7 @@ export function buildSkeleton(level: Level): Skeleton {
   }
   const floating = Uint8Array.from({ length: realCount }, (_, v) => Number(level.stored[v] ?? 0));
   const close = assignRows({ vertexCount: itemCount, tail, head, late: floating });
-  const rows = spreadWide(close, (v) => inn[v].length > 0 && out[v].every((w) => w >= itemCount), (v) => inn[v].every((u) => u >= itemCount));
+  const rows = spreadWide(close, (v) => inn[v].length > 0 && out[v].every((w) => w >= itemCount));
   const base = level.inPorts.length ? 1 : 0;
   const rank = new Int32Array(realCount);
   let deepest = 0;

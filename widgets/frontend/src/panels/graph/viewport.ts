@@ -16,6 +16,8 @@ export class Viewport {
   y = 0;
   scale = 1;
   private farthest = FAR;
+  /** All of the drawing was asked for last, so that is what stays when the window changes. */
+  whole = false;
   /** Nobody has moved the drawing yet, so it may be fitted again when it changes. */
   untouched = true;
 
@@ -44,7 +46,7 @@ export class Viewport {
 
   /**
    * Shows all of a drawing, in the middle. If a readable size is asked for and all of it would be smaller, shows where
-   * reading begins: there in the middle, or as far to that side as there is something to see.
+   * reading begins: from the left edge if that is in sight with it, else with it in the middle.
    */
   fit({ width: w, height: h, anchor }: Pick<Scene, "width" | "height" | "anchor">, width: number, height: number, readable: boolean): void {
     const across = (width - 2 * MARGIN) / w;
@@ -54,10 +56,12 @@ export class Viewport {
     this.scale = begin ? Math.min(READABLE, Math.max(SMALLEST, across)) : whole;
     const margin = MARGIN / this.scale;
     const along = (size: number, room: number, from: number): number =>
-      size + 2 * margin <= room ? (size - room) / 2 : Math.min(Math.max(from, -margin), size + margin - room);
-    this.x = along(w, width / this.scale, anchor[0] - width / 2 / this.scale);
-    this.y = along(h, height / this.scale, anchor[1] - margin);
+      size + 2 * margin <= room ? (size - room) / 2 : Math.min(Math.max(from - margin, -margin), size + margin - room);
+    const room = width / this.scale;
+    this.x = along(w, room, anchor[0] < 0.7 * room ? 0 : anchor[0] - room / 2);
+    this.y = along(h, height / this.scale, anchor[1]);
     this.untouched = true;
+    this.whole = !readable;
   }
 
   /** Brings a point of the plane to the middle of the screen. */

@@ -25,6 +25,26 @@ export interface GraphColumns {
   edges: DataView;
 }
 
+/** Cards, blocks and runs of repeats, parents before children: what takes the place of scopes made of names. */
+export interface GroupColumns {
+  /** Paths, each of them once. */
+  names: string[];
+  /** What is drawn on a group and beside that; a card may have rows alone. */
+  titles: string[];
+  notes: string[];
+  /** What the ops of a card do, and the category of each row; none of other groups. */
+  rows: string[][];
+  categories: string[][];
+  /** i32[groups]: the group around it, or -1. */
+  parent: DataView;
+  /** u8[groups]: index into `GROUPS`. */
+  kind: DataView;
+  /** i32[groups]: the first group of the same structure. */
+  like: DataView;
+}
+
+export const GROUPS = ["block", "card", "run"] as const;
+
 export interface GraphSpec extends GraphColumns {
   version: 1;
   name: string;
@@ -34,6 +54,9 @@ export interface GraphSpec extends GraphColumns {
   derived: DataView;
   /** u8[nodes]: what each is for, a `Role`; not in older pages. */
   role?: DataView;
+  /** Where scopes are no names, and i32[nodes]: the group that each stands in, -1 at the top. */
+  groups?: GroupColumns;
+  group?: DataView;
   /** Where nodes are opened, i32[nodes]: the node that a node is inside of, or -1; its number in the graph as sent, or -1. */
   holder?: DataView;
   sent?: DataView;

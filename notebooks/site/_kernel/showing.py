@@ -1,0 +1,51 @@
+"""Run by the site's kernel before a notebook: a page keeps what its widgets and plots show.
+
+A widget becomes the page that its ``to_html`` writes, in a frame, over the still picture that
+readers without JavaScript get. A plot becomes its own JSON, which ``site.js`` hands to plotly.
+"""
+
+import html
+from typing import Any
+
+import plotly.io
+from plotly.io.base_renderers import MimetypeRenderer
+
+from gradwright_widgets.host.base import BaseWidget
+
+
+def framed(widget: BaseWidget, **options: Any) -> dict[str, str]:
+    """Return a widget as a page in a frame, or as its still picture."""
+    still = widget.static()._repr_mimebundle_().get("text/html", "")
+    title = f"{type(widget).__name__}, as it can be explored without a kernel"
+    frame = (
+        f'<iframe class="site-view" loading="lazy" title="{title}" '
+        f'style="height: {widget.height + 70}px" srcdoc="{html.escape(widget.to_html())}">'
+        "</iframe>"
+    )
+    return {
+        "text/html": f"<noscript>{still}</noscript>{frame}",
+        "text/plain": type(widget).__name__,
+    }
+
+
+def looked_up(reference: OpReference, **options: Any) -> dict[str, str]:
+    """Return the page of the op that a reference shows, and the graph of its example."""
+    printed, graph = run_example(reference.entry)
+    told = STYLE + page(reference.entry, printed)
+    drawn = framed(GraphView(graph, height=300))["text/html"] if graph is not None else ""
+    return {"text/html": told + drawn, "text/plain": "OpReference"}
+
+
+class PlotRenderer(MimetypeRenderer):
+    """Writes a figure as JSON into an element that ``site.js`` draws."""
+
+    def to_mimebundle(self, figure: dict[str, Any]) -> dict[str, str]:
+        """Return the element of a figure."""
+        told = html.escape(plotly.io.to_json(figure, validate=False))
+        return {"text/html": f'<div class="site-plot" data-figure="{told}"></div>'}
+
+
+BaseWidget._repr_mimebundle_ = framed
+OpReference._repr_mimebundle_ = looked_up
+plotly.io.renderers["site"] = PlotRenderer()
+plotly.io.renderers.default = "site"

@@ -1,0 +1,198 @@
+// Large drawings: a straight main line, columns that fit the window, many lines as buses, and what is seen first.
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { LayoutEngine } from "../src/panels/graph/engine";
+import { openAtFirst } from "../src/panels/graph/first";
+import { Labels } from "../src/panels/graph/labels";
+import { GraphModel } from "../src/panels/graph/model";
+import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/scene";
+import { Painter } from "../src/panels/graph/paint";
+import { SvgPen } from "../src/panels/graph/pen";
+import { Viewport } from "../src/panels/graph/viewport";
+import { backward, ladder, specOf, tangle, transformer, type Plain } from "./support/graphs";
+
+const build = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));
+const allScopes = (model: GraphModel): number[] => model.scopes.map((_, s) => s).slice(1);
+const rectOf = (scene: Scene, item: number): number[] => [...scene.rects.subarray(4 * placesOf(scene).get(item)!, 4 * placesOf(scene).get(item)! + 4)];
+const middle = (scene: Scene, item: number): number => rectOf(scene, item)[0] + rectOf(scene, item)[2] / 2;
+
+const THEME = {
+  font: "sans-serif", surface: "rgb(255, 255, 255)", raised: "rgb(245, 245, 245)", ink: "rgb(0, 0, 0)", quiet: "rgb(90, 90, 90)",
+  dark: false, line: "rgb(200, 200, 200)", wire: "rgb(140, 140, 140)", accent: "rgb(0, 90, 200)", series: [], category: () => "rgb(0, 114, 178)",
+};
+
+/** A chain of layers; each reads a weight that comes over two ops, and every third one the input again. */
+function layers(count: number): Plain[] {
+  const nodes: Plain[] = [{ name: "x", kind: "placeholder" }];
+  for (let k = 0; k < count; k++) {
+    const before = k ? `add${k - 1}` : "x";
+    nodes.push({ name: `size${k}`, kind: "constant" }, { name: `full${k}`, inputs: [`size${k}`] }, { name: `w${k}`, op: "expand_dims", inputs: [`full${k}`] });
+    nodes.push({ name: `mul${k}`, inputs: [before, `w${k}`] }, { name: `add${k}`, inputs: k % 3 === 2 ? [`mul${k}`, "x"] : [`mul${k}`] });
+  }
+  return nodes;
+}
+
+/** One source, readers of it, and as many sources of one reader. */
+function fan(readers: number): Plain[] {
+  const names = Array.from({ length: readers }, (_, k) => `${k}`);
+  return [
+    { name: "x", kind: "placeholder" },
+    ...names.map((k) => ({ name: `r${k}`, inputs: ["x"] })),
+    ...names.map((k): Plain => ({ name: `s${k}`, kind: "placeholder" })),
+    { name: "all", inputs: names.map((k) => `s${k}`) },
+  ];
+}
+
+const corpus: [string, Plain[]][] = [
+  ["layers", layers(60)],
+  ["chain", layers(0).concat(Array.from({ length: 400 }, (_, k) => ({ name: `n${k}`, inputs: [k ? `n${k - 1}` : "x"] })))],
+  ["transformer in scopes", transformer(400)],
+  ["transformer without scopes", transformer(300, false)],
+  ["ladder", ladder(12)],
+  ["backward pass", backward(24)],
+  ["tangle", tangle(300, 4)],
+  ["fan", fan(130)],
+];
+
+function overlapping(rects: ArrayLike<number>[]): boolean {
+  const byTop = [...rects].sort((a, b) => a[1] - b[1]);
+  return byTop.some((p, i) => {
+    for (let k = i + 1; k < byTop.length && byTop[k][1] < p[3]; k++) if (p[0] < byTop[k][2] && byTop[k][0] < p[2]) return true;
+    return false;
+  });
+}
+
+/** Corners of the boxes, without frames. */
+const boxes = (scene: Scene): number[][] =>
+  [...scene.items.keys()].slice(scene.frameCount).map((k) => {
+    const [x, y, w, h] = scene.rects.subarray(4 * k, 4 * k + 4);
+    return [x, y, x + w, y + h];
+  });
+
+for (const [name, nodes] of corpus) {
+  test(`${name}: no boxes overlap, no line from column to column passes through one, labels keep clear of all`, () => {
+    const model = build(nodes);
+    for (const open of [[], openAtFirst(model), allScopes(model)]) {
+      const scene = new LayoutEngine(model).layout(open);
+      const all = boxes(scene);
+      assert(!overlapping(all), "boxes overlap");
+      for (let p = 0; p < scene.pieceFlags.length; p++) {
+        if (!(scene.pieceFlags[p] & PieceFlag.Bus)) continue;
+        const [x0, , y1, x1] = scene.pieces.subarray(PIECE * p, PIECE * p + 4);
+        const [left, right] = [Math.min(x0, x1) + 1, Math.max(x0, x1) - 1];
+        assert(!all.some((box) => box[0] < right && left < box[2] && box[1] < y1 && y1 < box[3]), "a line runs through a box");
+      }
+      const labels = new Labels(model, scene).boxes();
+      assert(!overlapping(labels), "labels overlap");
+      assert(!labels.some((a) => all.some((b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3])), "a label lies on a box");
+    }
+  });
+
+  test(`${name}: Fit shows all, and the first view shows where reading begins`, () => {
+    const model = build(nodes);
+    for (const [width, height] of [[710, 510], [360, 600], [1500, 400]]) {
+      const scene = new LayoutEngine(model, width / height).layout(openAtFirst(model));
+      const view = new Viewport();
+      view.fit(scene, width, height, false);
+      const whole = view.window(width, height);
+      assert(whole.x <= 0 && whole.y <= 0 && whole.x + whole.width >= scene.width && whole.y + whole.height >= scene.height);
+      assert(Math.abs(whole.x + whole.width / 2 - scene.width / 2) < 1e-6 * scene.width, "it is in the middle");
+      view.fit(scene, width, height, true);
+      assert(view.scale >= 0.66 || view.scale === whole.scale);
+      const begin = view.window(width, height);
+      const [x, y] = scene.anchor;
+      assert(x >= begin.x && x <= begin.x + begin.width && y >= begin.y && y < begin.y + begin.height / 2, "reading begins in sight");
+      const legible = boxes(scene).filter((box) => box[2] > begin.x && box[0] < begin.x + begin.width && box[3] > begin.y && box[1] < begin.y + begin.height);
+      assert(legible.length >= 3, `${legible.length} boxes in sight`);
+    }
+  });
+}
+
+test("the main line of a column is straight, whatever stands beside it", () => {
+  const model = build(layers(60));
+  const scene = new LayoutEngine(model).layout([]);
+  const main = ["x", ...Array.from({ length: 60 }, (_, k) => [`mul${k}`, `add${k}`]).flat()];
+  const places = new Set(main.map((name) => Math.round(10 * middle(scene, model.node(name)))));
+  const starts = main.filter((name, k) => k === 0 || rectOf(scene, model.node(name))[1] < rectOf(scene, model.node(main[k - 1]))[1]);
+  assert(starts.length > 1 && places.size === starts.length, `${places.size} places of ${starts.length} columns`);
+  for (let k = 0; k < 60; k++) assert(Math.abs(rectOf(scene, model.node(`mul${k}`))[1] - rectOf(scene, model.node(`w${k}`))[1]) < 400 || starts.includes(`mul${k}`), `w${k} is far from its reader`);
+});
+
+test("weights stand beside their readers in graphs of thousands, too", () => {
+  const nodes = layers(500); // 2,501: beyond the network simplex
+  const model = build(nodes);
+  const scene = new LayoutEngine(model, 0).layout([]);
+  for (let k = 0; k < 500; k++) {
+    const [reader, weight, full] = [`mul${k}`, `w${k}`, `full${k}`].map((name) => rectOf(scene, model.node(name))[1]);
+    assert(reader > weight && reader - weight < 120 && weight > full && weight - full < 120, `${k}: ${full}, ${weight}, ${reader}`);
+  }
+});
+
+test("columns take the shape of the window", () => {
+  const model = build(Array.from({ length: 600 }, (_, k) => ({ name: `n${k}`, inputs: k ? [`n${k - 1}`] : [] })));
+  for (const aspect of [0.6, 1.35, 3]) {
+    const { width, height } = new LayoutEngine(model, aspect).layout([]);
+    assert(width / height > aspect / 1.5 && width / height < aspect * 1.5, `${width} × ${height} for ${aspect}`);
+  }
+  const low = build(Array.from({ length: 12 }, (_, k) => ({ name: `n${k}`, inputs: k ? [`n${k - 1}`] : [] })));
+  assert(new LayoutEngine(low).layout([]).width < 200, "what is not tall stays one column");
+});
+
+test("a scope in columns is entered and left in its middle", () => {
+  const inside = Array.from({ length: 80 }, (_, k) => ({ name: `s/n${k}`, inputs: [k ? `s/n${k - 1}` : "x"] }));
+  const model = build([{ name: "x", kind: "placeholder" }, ...inside, { name: "y", inputs: ["s/n79"] }]);
+  const scene = new LayoutEngine(model).layout(allScopes(model));
+  const frame = rectOf(scene, model.n + 1);
+  assert(frame[2] > 400, "it has columns");
+  for (const name of ["x", "y"]) assert(Math.abs(middle(scene, model.node(name)) - frame[0] - frame[2] / 2) < 1, name);
+});
+
+test("many lines from one place, and to one, run together", () => {
+  const model = build(fan(8));
+  const scene = new LayoutEngine(model).layout([]);
+  for (const [ends, hub] of [[scene.pieceFrom, "x"], [scene.pieceTo, "all"]] as const) {
+    const heights = new Set<number>();
+    ends.forEach((item, p) => {
+      const [x0, , y1, x1] = scene.pieces.subarray(PIECE * p, PIECE * p + 4);
+      if (item !== model.node(hub) || Math.abs(x0 - x1) < 1) return;
+      assert(scene.pieceFlags[p] & PieceFlag.Bus);
+      heights.add(Math.round(y1));
+    });
+    assert.equal(heights.size, 1, hub);
+  }
+});
+
+test("thousands of readers of one input stand in a block", () => {
+  const model = build([{ name: "x", kind: "placeholder" }, ...Array.from({ length: 2500 }, (_, k) => ({ name: `r${k}`, inputs: ["x"] }))]);
+  const { width, height, pieceFlags } = new LayoutEngine(model).layout([]);
+  assert(width / height > 0.5 && width / height < 3, `${width} × ${height}`);
+  assert(pieceFlags.length < 2700, `${pieceFlags.length} pieces`);
+});
+
+test("of scopes that are alike the first opens, or all of them", () => {
+  const opened = (blocks: number): string[] => {
+    const model = build(transformer(17 * blocks));
+    return openAtFirst(model).map((s) => model.scopes[s].path);
+  };
+  assert.deepEqual(opened(2), ["layer0", "layer1", "layer0/attention", "layer0/mlp", "layer1/mlp"]);
+  const many = opened(20);
+  assert(many.includes("layer0") && !many.includes("layer1"), many.join());
+});
+
+test("a scope in a scope in a scope is opened until there is enough to see", () => {
+  const model = build([{ name: `${"s/".repeat(1500)}x` }]);
+  const open = openAtFirst(model);
+  assert(open.length > 5 && open.length < 40);
+  const scene = new LayoutEngine(model).layout(allScopes(model));
+  assert.equal(scene.frameCount, 1500);
+  const [x, y] = scene.anchor;
+  for (const top of [y, y + 18_000]) { // frames thousands of px wide have their titles in the window
+    const pen = new SvgPen("sans-serif");
+    const look = { theme: THEME, selected: -1, hovered: -1, lit: new Set<number>(), frozen: new Set<number>() };
+    new Painter(model, scene).paint(pen, { x: x - 350, y: top, width: 700, height: 500, scale: 1 }, look);
+    const svg = pen.finish(x - 350, top, 700, 500, "white", "");
+    const titles = [...svg.matchAll(/<text x="(-?[\d.]+)"[^>]*>s<\/text>/g)].map((found) => Number(found[1]));
+    assert(titles.length > 8 && titles.every((at) => at >= x - 350 && at < x + 350), `${titles.length} titles`);
+    assert((svg.match(/<rect/g) ?? []).length < 100, "what is hidden is not painted");
+  }
+});

@@ -1,0 +1,42 @@
+"""The modules that an exporter says a node was part of, beside the node's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+_SCOPES = "pkg.torch.onnx.name_scopes"
+"""PyTorch's exporter: ``['', 'layers.0', 'layers.0.attn', 'matmul']``, from the outside in."""
+_LONGEST = 4000
+"""Characters of a property that are read; modules nest a few deep."""
+_QUOTED = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+
+
+def scoped(proto: NodeProto, name: str) -> str:
+    """Return the name of a node in the modules that its metadata tell, unless it has some itself.
+
+    >>> from onnx import helper
+    >>> node = helper.make_node("MatMul", ["x", "w"], ["y"], name="node_matmul")
+    >>> p = node.metadata_props.add()
+    >>> p.key, p.value = _SCOPES, "['', 'layers.0', 'layers.0.attn', 'matmul']"
+    >>> scoped(node, node.name), scoped(node, "/layers.0/MatMul")
+    ('layers.0/attn/node_matmul', '/layers.0/MatMul')
+    """
+    if "/" in name:
+        return name
+    told = next((p.value for p in proto.metadata_props if p.key == _SCOPES), "")
+    modules = [single or double for single, double in _QUOTED.findall(told[:_LONGEST])][:-1]
+    return "/".join([*_own(filter(None, modules)), name])
+
+
+def _own(modules: Iterable[str]) -> Iterable[str]:
+    """Yield of each module what it adds to the one around it."""
+    around = ""
+    for module in modules:
+        inner = module.removeprefix(f"{around}.") if around else module
+        yield inner.replace("/", "_")
+        around = module
