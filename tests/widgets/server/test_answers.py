@@ -92,6 +92,10 @@ def test_a_drawing_is_the_state_of_a_view(made):
         assert told["state"].keys() == traits and told["nodes"] == len(graph.nodes)
         own = {k: storable(getattr(view, k)) for k in traits - {"graph_spec"}}
         assert {k: told["state"][k] for k in own} == own
+        (message,) = told["messages"]
+        ((content, buffers),) = view.new_view_messages(whole=True)
+        assert message["content"] == {**json.loads(json.dumps(content)), "places": []}
+        assert message["buffers"][1:] == storable(list(buffers))[1:]
         assert told["state"]["graph_spec"] == json.loads(json.dumps(storable(graph_spec(graph))))
 
 
