@@ -43,7 +43,12 @@ def server(tmp_path_factory):
     os.mkfifo(root / "pipe.gw")
     served = Server(root, home)
     yield served
+    readers = served.readers()
     served.close()
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in readers) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert readers and not any(Path(f"/proc/{pid}").exists() for pid in readers)
 
 
 def sparse(path: Path, rows: int, columns: int) -> None:

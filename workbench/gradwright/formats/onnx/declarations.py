@@ -28,8 +28,10 @@ def clean_name(name: str) -> str:
     >>> clean_name("/encoder/layer.0//MatMul:0")
     'encoder/layer.0/MatMul_0'
     """
-    text = "".join(c if c.isprintable() else "_" for c in name.replace(":", "_"))
-    text = "/".join(part for part in text.split("/") if part) or "value"
+    text = name.replace(":", "_")
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "_" for c in text)
+    text = "/".join(filter(None, text.split("/"))) or "value"
     return "rng_" if text == "rng" else text
 
 
