@@ -51,6 +51,7 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # pages opened from a folder may not fetch what they would quote
 html_theme_options = {
     "light_css_variables": dict.fromkeys(ACCENTED, "#0b6b50"),
     "dark_css_variables": dict.fromkeys(ACCENTED, "#5cc9a7"),

@@ -10,7 +10,9 @@ from typing import Any
 import plotly.io
 from plotly.io.base_renderers import MimetypeRenderer
 
+from gradwright_widgets import GraphView, OpReference
 from gradwright_widgets.host.base import BaseWidget
+from gradwright_widgets.panels.ops.panel import STYLE, page, run_example
 
 
 def framed(widget: BaseWidget, **options: Any) -> dict[str, str]:
@@ -28,6 +30,14 @@ def framed(widget: BaseWidget, **options: Any) -> dict[str, str]:
     }
 
 
+def looked_up(reference: OpReference, **options: Any) -> dict[str, str]:
+    """Return the page of the op that a reference shows, and the graph of its example."""
+    printed, graph = run_example(reference.entry)
+    told = STYLE + page(reference.entry, printed)
+    drawn = framed(GraphView(graph, height=300))["text/html"] if graph is not None else ""
+    return {"text/html": told + drawn, "text/plain": "OpReference"}
+
+
 class PlotRenderer(MimetypeRenderer):
     """Writes a figure as JSON into an element that ``site.js`` draws."""
 
@@ -38,5 +48,6 @@ class PlotRenderer(MimetypeRenderer):
 
 
 BaseWidget._repr_mimebundle_ = framed
+OpReference._repr_mimebundle_ = looked_up
 plotly.io.renderers["site"] = PlotRenderer()
 plotly.io.renderers.default = "site"
