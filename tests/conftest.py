@@ -26,9 +26,10 @@ import hypothesis
 import numpy as np
 import pytest
 
-if "GRADWRIGHT_CACHE" not in os.environ:  # xdist's workers inherit it, and share what is compiled
-    os.environ["GRADWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="gradwright-")
-    atexit.register(shutil.rmtree, os.environ["GRADWRIGHT_CACHE"], ignore_errors=True)
+for _folder in ("CACHE", "RUNS"):  # xdist's workers inherit them, and share what is compiled
+    if f"GRADWRIGHT_{_folder}" not in os.environ:
+        os.environ[f"GRADWRIGHT_{_folder}"] = tempfile.mkdtemp(prefix="gradwright-")
+        atexit.register(shutil.rmtree, os.environ[f"GRADWRIGHT_{_folder}"], ignore_errors=True)
 
 
 # Tests send themselves Ctrl-C, which a shell has ignored in what it starts in the background.

@@ -163,6 +163,30 @@ def test_graphviz_reads_every_name_as_a_name():
     assert {node.name.rpartition("/")[2] for node in g.nodes} | {"{sub graph}"} <= texts
 
 
+def test_mermaid_has_every_node_edge_and_scope_and_no_markup(graph):
+    source = GraphView(graph).to_mermaid()
+    assert source.count("-->|") == sum(len(n.inputs) for n in graph.nodes)
+    assert source.count("subgraph ") == len(re.findall(r"^ *end$", source, re.M)) == 2
+    for line in GraphView(awkward_graph()).to_mermaid().splitlines():
+        assert line.count('"') in (0, 2)
+        for label in re.findall('"(.*)"', line):
+            assert not set("<>`%&") & set(label.replace("<br/>", "")), line
+
+
+def test_pdf_is_laid_out_by_graphviz(graph, tmp_path, monkeypatch):
+    tool = tmp_path / "dot"
+    tool.write_text("#!/bin/sh\ncat >$0.seen; echo %PDF $*\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    page = GraphView(graph).to_pdf(tmp_path / "g.pdf")
+    assert page.startswith(b"%PDF") and (tmp_path / "g.pdf").read_bytes() == page
+    assert (tmp_path / "dot.seen").read_text() == GraphView(graph).to_dot()
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(gw.errors.GradwrightError, match="not installed"):
+        GraphView(graph).to_pdf(tmp_path / "h.pdf")
+    assert not (tmp_path / "h.pdf").exists()
+
+
 # -- still pictures ----------------------------------------------------------------------------
 
 

@@ -209,6 +209,17 @@ def test_a_trainer_has_one_sampler_that_stops_when_the_tables_are_closed(graph, 
     assert watch.steps == [1, 2]
 
 
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_a_short_training_is_sampled_at_its_last_step_too(graph, trainer, data, epochs):
+    table = ParameterTable(graph, trainer)
+    trainer.fit(data, epochs=epochs, batch_size=2, progress=False)
+    assert table.statistics.steps[-1] == trainer.steps_done
+    ratio = table.statistics.last()["hidden/w"]["ratio"]
+    assert table.parameter_numbers()["hidden/w"]["ratio"] == ratio > 0
+    trainer.fit(data, epochs=50, steps=3, batch_size=2, progress=False)
+    assert table.statistics.steps[-1] == trainer.steps_done, "fewer steps than the epochs have"
+
+
 def test_a_trainer_keeps_no_table_alive(graph, trainer):
     table = ParameterTable(graph, trainer)
     known = weakref.ref(table)

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -344,3 +345,45 @@ def test_the_saved_page_shows_the_state(tmp_path):
     assert '"state": "finished"' in page
     assert panel.to_svg().startswith("<svg ")
     assert "loss" in panel.to_table()
+
+
+def test_what_start_trains_is_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADWRIGHT_RUNS", str(tmp_path))
+    trainer = net()
+    panel = panel_of(trainer, epochs=2)
+    panel.step_once()
+    panel.wait()
+    assert not list(tmp_path.iterdir()) and panel.training["run"] == "", "a step begins no run"
+    for epochs in (2, 3):
+        panel.start(epochs)
+        panel.wait()
+    found = gw.runs(tmp_path)
+    assert [Path(run.folder).name for run in found] == [Path(panel.training["run"]).name]
+    assert (found[0].status, found[0].steps) == ("finished", trainer.steps_done)
+    assert not [c for c in trainer.callbacks if isinstance(c, gw.Run)], "cells record as they say"
+    panel.close()
+
+
+def test_recording_can_be_off_and_is_left_to_a_run_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADWRIGHT_RUNS", str(tmp_path / "default"))
+    trainer = net()
+    panel = panel_of(trainer, epochs=1, record=False)
+    panel.start()
+    panel.wait()
+    panel.record = True
+    trainer.add_callback(gw.Run(tmp_path / "own", store=None))
+    panel.start(2)
+    panel.wait()
+    assert not (tmp_path / "default").exists() and (tmp_path / "own/events.jsonl").is_file()
+    panel.close()
+
+
+def test_a_run_that_cannot_be_written_ends_no_training(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GRADWRIGHT_RUNS", str(tmp_path / "file"))
+    trainer = net()
+    panel = panel_of(trainer, epochs=1)
+    panel.start()
+    panel.wait()
+    assert panel.state == "finished" and "cannot be made" in panel.message
+    panel.close()

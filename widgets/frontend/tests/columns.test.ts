@@ -6,6 +6,8 @@ import { openAtFirst } from "../src/panels/graph/first";
 import { Labels } from "../src/panels/graph/labels";
 import { GraphModel } from "../src/panels/graph/model";
 import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/scene";
+import { Painter } from "../src/panels/graph/paint";
+import { SvgPen } from "../src/panels/graph/pen";
 import { Viewport } from "../src/panels/graph/viewport";
 import { backward, ladder, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
@@ -13,6 +15,11 @@ const build = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));
 const allScopes = (model: GraphModel): number[] => model.scopes.map((_, s) => s).slice(1);
 const rectOf = (scene: Scene, item: number): number[] => [...scene.rects.subarray(4 * placesOf(scene).get(item)!, 4 * placesOf(scene).get(item)! + 4)];
 const middle = (scene: Scene, item: number): number => rectOf(scene, item)[0] + rectOf(scene, item)[2] / 2;
+
+const THEME = {
+  font: "sans-serif", surface: "rgb(255, 255, 255)", raised: "rgb(245, 245, 245)", ink: "rgb(0, 0, 0)", quiet: "rgb(90, 90, 90)",
+  dark: false, line: "rgb(200, 200, 200)", wire: "rgb(140, 140, 140)", accent: "rgb(0, 90, 200)", series: [], category: () => "rgb(0, 114, 178)",
+};
 
 /** A chain of layers; each reads a weight that comes over two ops, and every third one the input again. */
 function layers(count: number): Plain[] {
@@ -176,5 +183,16 @@ test("a scope in a scope in a scope is opened until there is enough to see", () 
   const model = build([{ name: `${"s/".repeat(1500)}x` }]);
   const open = openAtFirst(model);
   assert(open.length > 5 && open.length < 40);
-  assert.equal(new LayoutEngine(model).layout(allScopes(model)).frameCount, 1500);
+  const scene = new LayoutEngine(model).layout(allScopes(model));
+  assert.equal(scene.frameCount, 1500);
+  const [x, y] = scene.anchor;
+  for (const top of [y, y + 18_000]) { // frames thousands of px wide have their titles in the window
+    const pen = new SvgPen("sans-serif");
+    const look = { theme: THEME, selected: -1, hovered: -1, lit: new Set<number>(), frozen: new Set<number>() };
+    new Painter(model, scene).paint(pen, { x: x - 350, y: top, width: 700, height: 500, scale: 1 }, look);
+    const svg = pen.finish(x - 350, top, 700, 500, "white", "");
+    const titles = [...svg.matchAll(/<text x="(-?[\d.]+)"[^>]*>s<\/text>/g)].map((found) => Number(found[1]));
+    assert(titles.length > 8 && titles.every((at) => at >= x - 350 && at < x + 350), `${titles.length} titles`);
+    assert((svg.match(/<rect/g) ?? []).length < 100, "what is hidden is not painted");
+  }
 });

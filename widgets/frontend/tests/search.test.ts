@@ -120,6 +120,7 @@ test("attributes are read as they are written, and compared with what is typed",
 
 test("sizes read as they were written", () => {
   assert.deepEqual(["f32[B, H - 1, 64]", "f32[max(0, H - 2), 2*B]", "f32[]", "bool", "i64[(p|q), 3]"].map(shortShape), ["B×H-1×64", "max(0,H-2)×2*B", "f32", "bool", "(p|q)×3"]);
+  assert.deepEqual(["f32[((H - 3)//2) + 1]", "f32[(((H - 3)//2) - 2)//2 + 1]", "f32[2*((H - 3)//2)]", "f32[(H + 1)//2]"].map(shortShape), ["(H-3)//2+1", "((H-3)//2-2)//2+1", "2*((H-3)//2)", "(H+1)//2"]);
   assert.deepEqual(sizesOf("f32[]"), []);
   assert.equal(dtypeOf("f32[B, 2]"), "f32");
 });

@@ -9,7 +9,7 @@ from gradwright.ops.core.elementwise import Add
 from gradwright.ops.core.index import Gather
 from gradwright.ops.layers.projections import BiasAdd
 
-from .flow import MAIN, Flow
+from .flow import MAIN, Flow, rank_of
 
 MOST_ROWS = 8
 
@@ -51,7 +51,8 @@ def stands_alone(flow: Flow, i: int) -> bool:
     """
     node = flow.nodes[i]
     drawing = node.op.drawing
-    if drawing in ("control", "loss") or node.op.family.title == "Images":
+    ends = rank_of(node.outputs[0].spec) == 0  # in a number, as a loss does
+    if ends or drawing in ("control", "loss") or node.op.family.title == "Images":
         return True
     if drawing == "linear":
         return len(flow.sources[i]) < 2
@@ -63,12 +64,13 @@ def cards_of(flow: Flow, module: Sequence[str]) -> tuple[list[Card], list[int]]:
 
     A node joins the card of what it reads if it reads nothing else, is the only one to read it, and
     both are of one ``module``. A card has at most one op with weights, and what goes before that
-    belongs to it (pre-activation). What a node reads beside the main line must be known before its
-    card begins, or be made in it: so cards never need each other.
+    belongs to it (pre-activation); what joins two lines, as a skip does, ends a layer. What a node
+    reads beside the main line must be known before its card begins, or be made in it: so cards
+    never need each other.
     """
     card_of = [-1] * len(flow.nodes)
     cards: list[Card] = []
-    weighed, closed = list[bool](), list[bool]()
+    weighed, closed, joins = list[bool](), list[bool](), list[bool]()
     single = [False] * len(flow.nodes)
     known = [-1] * len(flow.nodes)  # of weights and sizes, the last node of the main line in them
     for i, node in enumerate(flow.nodes):
@@ -84,7 +86,9 @@ def cards_of(flow: Flow, module: Sequence[str]) -> tuple[list[Card], list[int]]:
             if k >= 0:
                 late = max((known[s] for s in flow.sources[i] if flow.role[s]), default=-1)
                 full = len(cards[k].nodes) >= MOST_ROWS or (heavy and weighed[k])
+                apart = heavy or node.op.drawing == "norm"
                 shut = closed[k] and not isinstance(node.op, Add | BiasAdd)
+                shut = shut or (apart and joins[k])
                 outside = late >= cards[k].nodes[0] and card_of[late] != k
                 k = -1 if full or shut or outside else k
         if k < 0:
@@ -92,6 +96,7 @@ def cards_of(flow: Flow, module: Sequence[str]) -> tuple[list[Card], list[int]]:
             cards.append(Card([]))
             weighed.append(False)
             closed.append(False)
+            joins.append(len(main) > 1)
         if heavy:
             closed[k] = bool(cards[k].nodes)
             weighed[k] = True

@@ -118,8 +118,8 @@ def groups_of(graph: Graph) -> Groups | None:
     state = graph.revision, len(nodes), nodes[-1].serial if nodes else -1
     known = _FOUND.get(graph)
     if known is None or known[0] != state:
-        found = _grouped(nodes) if graph.known_as or _is_flat(nodes) else None
-        known = _FOUND[graph] = state, found
+        found = grouped(nodes) if graph.known_as or _is_flat(nodes) else None
+        known = _FOUND[graph] = state, found if found and found.names else None
     return known[1]
 
 
@@ -153,7 +153,8 @@ def _is_flat(nodes: Sequence[Node]) -> bool:
     return len({node.name.partition("/")[0] for node in nodes}) > FLAT
 
 
-def _grouped(nodes: Sequence[Node]) -> Groups:
+def grouped(nodes: Sequence[Node]) -> Groups:
+    """Return the groups of nodes, which may be given in any order."""
     flow = Flow.of(nodes)
     cards, card_of = cards_of(flow, module_keys(flow))
     words = Words(flow)
@@ -186,7 +187,8 @@ class _Writer:
         self.out = Groups([], [], [], [], [], [], [], [], {}, {id(n): r for n, r in
                           zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
         self.firsts: dict[int, int] = {}
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}
+        """Paths, and how many groups would have each."""
         self.modules = {-1: ""}
         """What the paths begin with of what stands in a group: the modules around it."""
 
@@ -226,11 +228,10 @@ class _Writer:
     ) -> int:
         out = self.out
         path = free = self.modules[parent] + name.replace(":", "_").strip("/")
-        count = 1
         while free in self.taken:
-            count += 1
-            free = f"{path}_{count}"
-        self.taken.add(free)
+            self.taken[path] += 1
+            free = f"{path}_{self.taken[path]}"
+        self.taken[free] = 1
         out.names.append(free)
         out.titles.append(title)
         out.notes.append(note)

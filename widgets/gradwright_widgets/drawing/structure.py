@@ -93,7 +93,7 @@ class Structure:
         for copies in found_copies:
             title = self.summary.of([children[at] for at in copies[0]])
             for k, members in enumerate(copies, 1):
-                block = Group(BLOCK, title, [children[at] for at in members], name=f"branch {k}")
+                block = Group(BLOCK, title, [children[at] for at in members])
                 block.note = f"{k} of {len(copies)} alike"
                 place.update(dict.fromkeys(members))
                 place[members[0]] = block

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .cards import Card
 from .flow import Flow, rank_of
-from .tree import RUN, Group
+from .tree import CARD, RUN, Group
 from .words import op_name
 
 _PRODUCTS = ("matmul", "linear", "gemm")
@@ -17,12 +17,12 @@ class Summary:
 
     def __init__(self, flow: Flow, cards: Sequence[Card]) -> None:
         self.flow, self.cards = flow, cards
+        self._works: dict[tuple[int, ...], str] = {}
 
     def of(self, members: Sequence[Group]) -> str:
         """Return the title of a block of these members."""
-        names = [group.title for group in members if any(map(str.isdigit, group.title))]
-        names = [name for name in names if "→" not in name]
-        if names and all(group.title for group in members):
+        names = [group.title for group in members if group.name]
+        if names and all(group.name or group.kind == CARD for group in members):
             return span(names[0], names[-1])
         return self.work(k for group in members for k in group.cards())
 
@@ -36,8 +36,13 @@ class Summary:
 
     def work(self, cards: Iterable[int]) -> str:
         """Return what some cards do together: ``attention, 4 heads + mlp``."""
+        found = tuple(cards)
+        if found not in self._works:
+            self._works[found] = self._work(found)
+        return self._works[found]
+
+    def _work(self, found: Sequence[int]) -> str:
         flow = self.flow
-        found = list(cards)
         nodes = [i for k in found for i in self.cards[k].nodes]
         if len(found) == 1 and self.cards[found[0]].rows:
             return self.cards[found[0]].rows[0]

@@ -61,7 +61,8 @@ class Words:
                 return [last if moved in last.split(", ") else f"{last}, {moved}"]
             return [*before, moved]
         text = self._text(i, sizes)
-        return [last] if text == last else [*before, text]
+        row, _, times = last.partition(" × ")
+        return [f"{text} × {int(times or 1) + 1}"] if row == text else [*before, text]
 
     def note(self, card: Card) -> str:
         """Return what a card holds beside its ops: ``7 w · shape``.

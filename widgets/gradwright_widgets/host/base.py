@@ -7,6 +7,7 @@ import contextlib
 import functools
 import html
 import json
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import Any, ClassVar
 
 import anywidget
 import traitlets
+from IPython.display import publish_display_data
 
 from gradwright import __version__
 from gradwright.errors import GradwrightError
 from gradwright.files.whole import write_text
 
 from ..drawing.buffers import storable
-from .cells import close_predecessors
+from .cells import after_each_cell, close_predecessors, is_executed
+from .outbox import Outbox
 from .pace import MESSAGES_PER_SECOND, Pace
 from .wire import Message
 from .work import Work
@@ -68,7 +71,12 @@ class BaseWidget(anywidget.AnyWidget):
     _works: Sequence[Work] = ()
     _paces: Sequence[Pace] = ()
     _has_own_layout = False
+    _is_shown = _is_heard = False
 
+    _view = traitlets.Unicode("", help="By what a still copy knows the live view.").tag(sync=True)
+    _kept = traitlets.List(
+        traitlets.Dict(), help="What a page would ask for, in a notebook that becomes a page."
+    ).tag(sync=True)
     height = traitlets.Int(420, min=160, max=4000, help="Height in pixels.").tag(sync=True)
     message = traitlets.Unicode("", help="A line shown below, such as the last error.").tag(
         sync=True
@@ -77,9 +85,11 @@ class BaseWidget(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         self._esm = bundle(self.module)
         self._held, self._sending = _Holding(), threading.RLock()
-        super().__init__(**traits)
+        self._outbox = Outbox(super()._send)
+        super().__init__(_view=secrets.token_hex(4), **traits)
         self._has_own_layout = "layout" not in traits
         close_predecessors(self)
+        after_each_cell(self, BaseWidget._keep)
 
     def open(self) -> None:
         """Connect to the page, and let the page choose the thread that hears it.
@@ -117,6 +127,10 @@ class BaseWidget(anywidget.AnyWidget):
         """Send traits; of two threads none sends what is older after what is newer."""
         with self._sending:
             super().send_state(key)
+
+    def _send(self, msg: Any, buffers: Any = None) -> None:
+        """Send a message of whatever kind; a host that refuses it to this thread ends no work."""
+        self._outbox.post(msg, buffers)
 
     _holding_sync = property(
         lambda self: self._held.sync, lambda self, on: setattr(self._held, "sync", on)
@@ -212,10 +226,35 @@ class BaseWidget(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         made = super()._repr_mimebundle_(**kwargs)
+        self._is_shown = True
         if made is None:
             return None
         data, metadata = made
         return {**self._still(), **data}, metadata
+
+    def _ipython_display_(self) -> None:
+        """Show the live view, and a still copy that is hidden while the live one is there.
+
+        They are two outputs: of one, a page takes the live view even where it cannot draw it, such
+        as after the kernel has gone, or without a network.
+        """
+        made = super()._repr_mimebundle_()
+        self._is_shown = True
+        if made is None:
+            return
+        still = self._still()
+        page = still.get("text/html", "")
+        still["text/html"] = _STILL.format(view=self._view, name=type(self).__name__, page=page)
+        for data, metadata in (made, (still, {})):
+            publish_display_data(data, metadata)  # type: ignore[no-untyped-call]
+
+    def _keep(self) -> None:
+        """Have the state hold what a page asks for, where none can: the notebook is executed."""
+        if not self._is_shown or self._is_heard or not is_executed():
+            return
+        with contextlib.suppress(Exception):  # what cannot be drawn is missing on the page, too
+            found = self.new_view_messages(whole=True)
+            self._kept = [{"content": storable(c), "buffers": list(b)} for c, b in found]
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return a page that shows the widget without a kernel or a network; also write it to path.
@@ -259,6 +298,23 @@ class Static:
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return self._data
 
+
+_STILL = """<div class="gw-still" id="gw-still-{view}">
+<style>
+#gw-still-{view} {{ animation: gw-still 1ms 2s backwards; }}
+@keyframes gw-still {{ from {{ max-height: 0; overflow: hidden; visibility: hidden; }} }}
+body:has(.gw[data-gw-view="{view}"]) :is(
+  #gw-still-{view},
+  .jp-OutputArea-child:has(#gw-still-{view})
+),
+.jp-OutputArea-child:has(> [data-mime-type*="widget-view"]:not(:has(*))):has(
+  + * #gw-still-{view}
+) {{ display: none; }}
+#gw-still-{view} > img {{ max-width: 100%; }}
+</style>
+<p>A still picture of this {name}: run the cell to bring it to life.</p>
+{page}
+</div>"""
 
 _PAGE = """<!doctype html>
 <html lang="en">

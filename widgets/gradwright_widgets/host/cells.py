@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _apart = threading.local()
@@ -18,6 +18,35 @@ def notebook_shell() -> Any:
     """Return IPython's shell, or None in a script."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
+
+
+def _cell(parent: dict[str, Any]) -> str | None:
+    """Return the cell that a request to run comes from; only front ends that show cells say so."""
+    found: str | None = parent.get("metadata", {}).get("cellId")
+    return found
+
+
+def is_executed() -> bool:
+    """Tell whether a notebook is run with nobody in front of it, as nbconvert and Sphinx do."""
+    shell = notebook_shell()
+    return shell is not None and _cell(getattr(shell, "get_parent", dict)()) is None
+
+
+def after_each_cell(widget: Any, action: Callable[[Any], object]) -> None:
+    """Call ``action(widget)`` after every cell, until the widget is closed or forgotten."""
+    shell = notebook_shell()
+    if shell is None:
+        return
+    known = weakref.ref(widget)
+
+    def after_cell(*_: Any) -> None:
+        held = known()
+        if held is None or held.comm is None:
+            shell.events.unregister("post_run_cell", after_cell)
+        else:
+            action(held)
+
+    shell.events.register("post_run_cell", after_cell)
 
 
 @contextlib.contextmanager
@@ -39,8 +68,7 @@ def close_predecessors(widget: Any) -> None:
         return
     shell = notebook_shell()
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()
-    cell = parent.get("metadata", {}).get("cellId")
-    if cell is None:
+    if (cell := _cell(parent)) is None:
         return
     count, known = _made.get(cell, (0, []))
     if count != shell.execution_count:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,7 +14,7 @@ from gradwright.graph import Values
 from gradwright.train import Trainer
 
 from ..drawing.grouping import scope_paths
-from .cells import notebook_shell
+from .cells import after_each_cell
 from .facts import frozen, shape_text
 from .insides import is_inside, node_at
 from .pace import CommandQueue
@@ -250,19 +249,12 @@ class GraphDesk(Desk):
 
 def follow_cells(widget: Host) -> None:
     """Refresh a widget of a graph after every notebook cell, until it is closed or forgotten."""
-    shell = notebook_shell()
-    if shell is None:
-        return
-    known = weakref.ref(widget)
 
-    def after_cell(*_: Any) -> None:
-        held = known()
-        if held is None or held.comm is None:
-            shell.events.unregister("post_run_cell", after_cell)
-        elif not held.desk.commands.busy:
+    def refresh(held: Host) -> None:
+        if not held.desk.commands.busy:
             held.guarded(held.refresh, clear=False)
 
-    shell.events.register("post_run_cell", after_cell)
+    after_each_cell(widget, refresh)
 
 
 def feeds_text(feeds: Feeds) -> str:

@@ -111,6 +111,8 @@ class Host(BaseWidget):
 
     def _receive(self, _: Any, content: Any, buffers: Buffers) -> None:
         """Answer a message: what has an ``id`` is told when it was heard, and how it ended."""
+        if not self._is_heard:
+            self._is_heard, self._kept = True, []
         kind = content.get("kind") if isinstance(content, dict) else None
         if not isinstance(kind, str):
             return

@@ -2,6 +2,8 @@
 
 /** Traits of the widgets. */
 export interface Traits {
+  _kept: object[];
+  _view: string;
   batch_size: number;
   blamed: string[];
   breakpoints: object[];
@@ -38,6 +40,7 @@ export interface Traits {
   parameters: object[];
   path_to: string;
   paths: "none" | "upstream" | "downstream" | "both";
+  record: boolean;
   reruns: object;
   runs_chosen: string[];
   runs_filter: string;

@@ -15,6 +15,7 @@ export function keepFocus(root: HTMLElement): () => void {
   const taken = (event: FocusEvent): void => {
     if (event.target === keeper) return;
     held = event.target as HTMLElement;
+    held.setAttribute("data-lm-suppress-shortcuts", "true"); // on what stands around it would be too late: rules name the focus itself
     keeper = undefined;
     around = [];
     for (let outer = held.parentElement; outer && root.contains(outer); outer = outer.parentElement) around.push(outer);

@@ -74,10 +74,21 @@ export class SavedModel extends PlainModel {
   }
 }
 
+/** What a notebook that was made into a page holds of a widget: its traits, and what Python kept for a page without a kernel. */
+export class DetachedModel extends SavedModel {
+  constructor(private readonly source: Model) {
+    super({ state: {}, messages: (source.get("_kept") ?? []) as Saved["messages"] });
+  }
+
+  override get<K extends keyof Traits>(key: K): Traits[K] {
+    return key in this.state ? super.get(key) : this.source.get(key);
+  }
+}
+
 /** Buffers are stored as `{"$bytes": base64}`. */
 function revive(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(revive);
-  if (value === null || typeof value !== "object") return value;
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
   const { $bytes } = value as { $bytes?: string };
   if (typeof $bytes === "string") return new DataView(Uint8Array.from(atob($bytes), (c) => c.charCodeAt(0)).buffer);
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, revive(inner)]));

@@ -2,9 +2,10 @@
 
 import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
 import { element } from "./dom";
+import { hearLate, isDetached, kernelState } from "./host";
 import { keepFocus } from "./keep_focus";
 import type { Panel } from "./panel";
-import { SavedModel, type Saved } from "./saved";
+import { DetachedModel, SavedModel, type Saved } from "./saved";
 import { styleSheet } from "./style";
 import { themeOf } from "./theme";
 
@@ -13,6 +14,9 @@ const GONE =
 const BUSY =
   "The kernel is busy with a cell and cannot hear this panel; it will when the cell ends. " +
   "Training and checks that are started from a panel can always be paused and stopped.";
+const UNSURE = "The kernel does not answer. It is busy, and will hear this panel when it is free, or it has ended.";
+
+const WORDS = { busy: BUSY, gone: GONE, unknown: UNSURE };
 
 type Factory = () => Widget;
 
@@ -35,12 +39,16 @@ export function showPanel<Shared>(panel: Panel<Shared>, el: HTMLElement, model: 
 function factory<Shared>(panel: Panel<Shared>): Factory {
   return () => {
     let shared: Shared | undefined;
+    let still: Model | undefined; // a notebook that was made into a page: what is in its file stands for the kernel
     return {
       initialize({ model }) {
-        shared = panel.prepare(model);
+        if (isDetached(model)) still = new DetachedModel(model);
+        shared = panel.prepare(still ?? model);
+        if (!still) hearLate(model);
       },
-      render({ model, el }: RenderContext) {
-        const root = element("div", { class: "gw", "data-lm-suppress-shortcuts": "true" });
+      render({ model: given, el }: RenderContext) {
+        const model = still ?? given;
+        const root = element("div", { class: "gw", "data-gw-view": model.get("_view"), "data-lm-suppress-shortcuts": "true" });
         root.append(element("style", {}, styleSheet())); // in the view itself: the host may use a shadow root
         el.append(root);
         const cleanup = new Cleanup();
@@ -49,7 +57,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
         let doubted = false; // the host has lost or found the kernel's side of this widget, without saying which
         const onKernel = (): void => {
           const waiting = waitingRequests(model) > 0;
-          notice.textContent = !waiting ? "" : doubted ? GONE : BUSY;
+          notice.textContent = !waiting ? "" : doubted ? GONE : WORDS[kernelState(model)];
           notice.hidden = !waiting;
           doubted &&= waiting;
         };

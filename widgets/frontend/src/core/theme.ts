@@ -1,4 +1,6 @@
-// Colours come from the page: JupyterLab's variables where there are any, quiet defaults elsewhere (see style.css).
+// Colours come from the page: JupyterLab's variables where there are any, quiet defaults elsewhere (see style.css). Where a
+// page says whether it is dark, that counts, and not what the system prefers: marimo, Voila and documentation sites have
+// switches of their own.
 
 import type { Cleanup } from "./afm";
 import { luminance, type Rgb } from "./colors";
@@ -28,25 +30,54 @@ function parse(color: string): [...Rgb, number] {
 }
 
 /**
+ * Whether the page around is dark: JupyterLab and VS Code say so in an attribute of the body, others by the colour scheme
+ * of their root, or by what they paint behind the widget. Undefined where all of it is left to the system.
+ */
+function pageIsDark(root: HTMLElement): boolean | undefined {
+  const { body, documentElement } = root.ownerDocument;
+  const { jpThemeLight, vscodeThemeKind } = body.dataset;
+  if (jpThemeLight !== undefined) return jpThemeLight === "false";
+  if (vscodeThemeKind !== undefined) return !vscodeThemeKind.includes("light");
+  const schemes = getComputedStyle(documentElement).colorScheme.split(" ").filter((word) => word === "light" || word === "dark");
+  if (schemes.length === 1) return schemes[0] === "dark";
+  for (let outer: Node | null = root.parentNode; outer; outer = outer instanceof ShadowRoot ? outer.host : outer.parentNode) {
+    if (!(outer instanceof HTMLElement)) continue;
+    const [r, g, b, opacity] = parse(getComputedStyle(outer).backgroundColor);
+    if (opacity > 0.5) return luminance([r, g, b]) < 0.25;
+  }
+  return schemes.length ? undefined : false; // a page that says nothing is white
+}
+
+/**
  * Marks the widget as light or dark, so that the style sheet can choose its palette, and reads the colours, without
  * transparency. Nothing can be read before the widget is in the page: hosts build it outside.
  */
 function readTheme(node: HTMLElement): Theme | undefined {
   const root = node.closest<HTMLElement>(".gw");
   if (!root?.isConnected) return undefined;
+  const isDark = pageIsDark(root);
+  if (isDark === undefined) delete root.dataset.gwPage;
+  else root.dataset.gwPage = isDark ? "dark" : "light";
   const probe = document.createElement("span");
   root.append(probe);
   const computed = (value: string): [...Rgb, number] => {
     probe.style.color = value;
     return parse(getComputedStyle(probe).color);
   };
-  const paper = computed("var(--gw-surface)").slice(0, 3) as Rgb;
+  const surface = (): Rgb => computed("var(--gw-surface)").slice(0, 3) as Rgb;
+  const looksDark = (paper: Rgb): boolean => luminance(paper) < 0.25;
+  delete root.dataset.gwOwn;
+  let paper = surface();
+  if (isDark !== undefined && isDark !== looksDark(paper)) { // ipywidgets brings JupyterLab's variables, light ones, to every page
+    root.dataset.gwOwn = "";
+    paper = surface();
+  }
   const resolve = (value: string): string => {
     const [r, g, b, opacity] = computed(value);
     const over = [r, g, b].map((part, k) => Math.round(part * opacity + paper[k] * (1 - opacity)));
     return `rgb(${over.join(", ")})`;
   };
-  const dark = luminance(paper) < 0.25;
+  const dark = looksDark(paper);
   root.dataset.gwTheme = dark ? "dark" : "light";
   const theme: Theme = {
     dark,
@@ -76,8 +107,8 @@ function watchTheme(onChange: () => void): () => void {
     for (const delay of [100, 500]) timers.push(setTimeout(onChange, delay));
   };
   const observer = new MutationObserver(soon);
-  observer.observe(document.body, { attributes: true, attributeFilter: ["class", "data-jp-theme-name", "data-jp-theme-light"] });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.body, { attributes: true, attributeFilter: ["class", "style", "data-jp-theme-name", "data-jp-theme-light", "data-vscode-theme-kind"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "style", "data-theme", "data-bs-theme"] });
   const media = window.matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", soon);
   return () => {

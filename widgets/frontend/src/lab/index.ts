@@ -2,6 +2,7 @@
 // is loaded when a document first shows it.
 
 import { documents } from "./documents/plugin";
+import { panel } from "./panel/plugin";
 import { start } from "./start/plugin";
 
-export default [documents, start];
+export default [documents, panel, start];

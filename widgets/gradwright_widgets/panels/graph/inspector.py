@@ -201,7 +201,7 @@ class InspectorPanel(Panel):
         for group, parent in enumerate(groups.parent):  # parents come first
             if parent in within:
                 within.add(group)
-        return [node for node in nodes if groups.group.get(id(node), -1) in within]
+        return [node for node in nodes if groups.of(node) in within]
 
     def bookmark(self, name: str) -> None:
         """Keep what is selected and open under a name; the page adds the place of its window.

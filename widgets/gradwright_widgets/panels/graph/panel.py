@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import traitlets
 from gradwright import Graph, Node, Tensor
 from gradwright.debug.address import Address
 from gradwright.errors import GradwrightError, GraphError
+from gradwright.files.whole import replacing
 
 from ...drawing.buffers import float64
 from ...drawing.grouping import scope_paths
@@ -24,7 +26,7 @@ from ...host.panel import Panel
 from ...host.part import checks, shared, watches
 from ...still.tables import node_table
 from .colors import ColorPanel
-from .dot import graph_dot
+from .dot import graph_dot, graph_mermaid, graph_pdf
 from .insides import inside_spec, opened
 from .inspector import InspectorPanel
 from .measure import MEASURES
@@ -289,6 +291,32 @@ class GraphPanel(Panel):
         (False, True)
         """
         return graph_dot(self.desk.graph, gradients=self.gradients)
+
+    def to_mermaid(self) -> str:
+        """Return the whole graph as a Mermaid flowchart, with a subgraph for every scope.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> print(GraphView(gw.exp(g.placeholder("x", ())).graph).to_mermaid())
+        flowchart TB
+          n0(["x<br/>f32[]"])
+          n1["exp"]
+          n0 -->|"f32[]"| n1
+        <BLANKLINE>
+        """
+        return graph_mermaid(self.desk.graph, gradients=self.gradients)
+
+    def to_pdf(self, path: str | Path | None = None) -> bytes:
+        """Return the whole graph as a page of PDF, laid out by Graphviz; also write it to path.
+
+        Raises:
+            GradwrightError: Graphviz is not installed; the drawing's menu saves PDFs without it.
+        """
+        page = graph_pdf(self.to_dot())
+        if path is not None:
+            with replacing(path) as file:
+                file.write(page)
+        return page
 
     def to_svg(self) -> str:
         """Return a still drawing; a graph of more than 40 nodes is drawn by its outer scopes."""

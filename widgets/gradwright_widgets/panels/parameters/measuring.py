@@ -21,7 +21,10 @@ IN_A_ROW = 4_000_000
 
 
 class LiveStatistics(ParameterStatistics):
-    """Statistics for tables: four samples a second at most, and none when no table is open."""
+    """Statistics for tables: four samples a second at most, and none when no table is open.
+
+    The last step of a training is always one, so that a short one is not left at its first.
+    """
 
     def __init__(self) -> None:
         super().__init__(every=1, seconds=0.25)
@@ -35,7 +38,9 @@ class LiveStatistics(ParameterStatistics):
 
     def wants_changes(self, trainer: Any) -> bool:
         """Tell whether the next step is a sample."""
-        return super().wants_changes(trainer) and any(map(_is_open, self._viewers))
+        done = trainer.progress
+        is_last = done is not None and done.total is not None and done.steps + 1 >= done.total
+        return (is_last or super().wants_changes(trainer)) and any(map(_is_open, self._viewers))
 
 
 def _is_open(held: weakref.ref[BaseWidget]) -> bool:

@@ -21,6 +21,7 @@ from ..plot.panel import PlotPanel
 from .checkpoints import CheckpointPanel
 from .facts import LastSkip, training_facts
 from .rate import RatePanel, rate_of, schedule_name, steps_of
+from .recording import StartedRun, is_recorded
 
 STATES = ("idle", "running", "paused", "stopped", "finished", "failed")
 REPORTS_PER_SECOND = 5
@@ -45,6 +46,9 @@ class TrainPanel(Panel):
     training = shared(traitlets.Dict(help="Numbers of the present fit, or of the last one."))
     epochs = shared(traitlets.Int(10, min=1, max=1_000_000, help="Epochs that start trains."))
     batch_size = shared(traitlets.Int(32, min=1, help="Examples per step, for arrays."))
+    record = shared(
+        traitlets.Bool(True, help="Whether what start trains is recorded in a run folder.")
+    )
 
     _own_thread = 0
     """The thread of a training that was started here."""
@@ -56,12 +60,13 @@ class TrainPanel(Panel):
         self._train_pace = self.widget.paced(self._tell, REPORTS_PER_SECOND)
         self._here = self._single = False
         self._refused, self._skips = "", LastSkip()
+        self._run: StartedRun | None = None
         self._work = self.widget.background("training")
         self._ticking = self.widget.background("following a window")
         desk.on("training", self._show)
         desk.on("planned", self._planned)
 
-    @watches("epochs", "batch_size")
+    @watches("epochs", "batch_size", "record")
     def begin(self) -> None:
         """Show the training as it is now."""
         self._tell()
@@ -75,6 +80,9 @@ class TrainPanel(Panel):
 
     def start(self, epochs: int | None = None) -> None:
         """Train in the background, from where a stopped training was; a paused one goes on.
+
+        Unless ``record`` is off or the trainer has a ``gw.Run``, it is recorded as by one: in a new
+        folder of ``$GRADWRIGHT_RUNS`` or the user's data, in which later starts go on.
 
         Raises TrainingError without a trainer or data, and while a training runs.
         """
@@ -138,7 +146,9 @@ class TrainPanel(Panel):
         def train(stop: threading.Event) -> None:
             self._own_thread = threading.get_ident()
             before, closing = trainer.progress, _Closing(stop)
-            trainer.add_callback(closing)
+            hooks = [closing] if recorder is None else [closing, recorder]
+            for hook in hooks:
+                trainer.add_callback(hook)
             try:
                 trainer.fit(
                     self._data,
@@ -153,13 +163,23 @@ class TrainPanel(Panel):
                     self._refused = f"{type(error).__name__}: {error}"
                 raise
             finally:
-                trainer.remove_callback(closing)
+                for hook in hooks:
+                    trainer.remove_callback(hook)
                 self._own_thread = 0
                 self._tell()
                 self.desk.tell("trained")
 
         self._refused, self._single = "", steps is not None
+        recorder = self._recorder(trainer, begins=steps is None)
         self._work.start(train)
+
+    def _recorder(self, trainer: Trainer, *, begins: bool) -> StartedRun | None:
+        """Return what records the next fit: a run that was begun here goes on, also by steps."""
+        if not self.record or is_recorded(trainer):
+            return None
+        if begins and (self._run is None or not trainer.steps_done):
+            self._run = StartedRun(self.widget.fail)
+        return self._run
 
     def close(self) -> None:
         """End a training that was started here."""
@@ -253,6 +273,7 @@ class TrainPanel(Panel):
             "trainer": True,
             "data": self._data is not None,
             "here": self._here,
+            "run": "" if self._run is None else str(self._run.folder),
             "rate": rate_of(trainer),
             "schedule": schedule_name(trainer.optimizer.learning_rate),
             "aside": schedule_name(self.desk.ask("aside")),

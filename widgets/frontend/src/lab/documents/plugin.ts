@@ -1,8 +1,8 @@
 // Models open by double click: file types, the factory of documents, what can be done with one, and their coming back with
 // the layout.
 
-import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
-import { ICommandPalette, MainAreaWidget, WidgetTracker } from "@jupyterlab/apputils";
+import { ILabShell, ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { Dialog, ICommandPalette, MainAreaWidget, showDialog, WidgetTracker } from "@jupyterlab/apputils";
 import { PathExt } from "@jupyterlab/coreutils";
 import { IDocumentManager } from "@jupyterlab/docmanager";
 import { FileDialog, IFileBrowserFactory } from "@jupyterlab/filebrowser";
@@ -36,13 +36,13 @@ export const documents: JupyterFrontEndPlugin<void> = {
   id: PLUGIN,
   description: "Opens models (.gw, checkpoints, ONNX, safetensors, runs) as documents, without a kernel.",
   autoStart: true,
-  optional: [ITranslator, ILayoutRestorer, ISettingRegistry, ICommandPalette, IDocumentManager, IFileBrowserFactory, INotebookTracker],
+  optional: [ITranslator, ILabShell, ILayoutRestorer, ISettingRegistry, ICommandPalette, IDocumentManager, IFileBrowserFactory, INotebookTracker],
   activate,
 };
 
 function activate(
-  app: JupyterFrontEnd, translator: ITranslator | null, restorer: ILayoutRestorer | null, settings: ISettingRegistry | null,
-  palette: ICommandPalette | null, manager: IDocumentManager | null, browsers: IFileBrowserFactory | null, notebooks: INotebookTracker | null,
+  app: JupyterFrontEnd, translator: ITranslator | null, labShell: ILabShell | null, restorer: ILayoutRestorer | null,
+  settings: ISettingRegistry | null, palette: ICommandPalette | null, manager: IDocumentManager | null, browsers: IFileBrowserFactory | null, notebooks: INotebookTracker | null,
 ): void {
   const trans = (translator ?? nullTranslator).load("gradwright");
   const words = trans.__.bind(trans);
@@ -94,6 +94,7 @@ function activate(
 
   // -- tabs that are no file: a run's folder, two files ---------------------------------------------
 
+  /** In Notebook, where each document is a page of its own, what is no file opens in a dialog. */
   function tab<W extends Widget>(content: W, id: string, label: string): MainAreaWidget<W> {
     const widget = new MainAreaWidget({ content });
     widget.id = id;
@@ -101,7 +102,11 @@ function activate(
     widget.title.icon = markIcon;
     widget.title.closable = true;
     widget.toolbar.hide();
-    shell.add(widget, "main");
+    if (labShell) labShell.add(widget, "main");
+    else {
+      Object.assign(widget.node.style, { width: "80vw", height: "70vh" });
+      void showDialog({ title: label, body: widget, buttons: [Dialog.okButton({ label: trans.__("Close") })] });
+    }
     return widget;
   }
 
@@ -110,7 +115,7 @@ function activate(
     const widget = known ?? tab(new FileView(given(path)), `gradwright-run-${path}`, PathExt.basename(path) || "/");
     widget.title.caption = path;
     if (!known) void folders.add(widget);
-    shell.activateById(widget.id);
+    labShell?.activateById(widget.id);
     return widget;
   }
 
@@ -119,7 +124,7 @@ function activate(
     const widget = known ?? tab(new ComparisonView({ served, words }, a, b), `gradwright-comparison-${a}-${b}`, `${PathExt.basename(a)} ⇄ ${PathExt.basename(b)}`);
     widget.title.caption = `${a} ⇄ ${b}`;
     if (!known) void comparisons.add(widget);
-    shell.activateById(widget.id);
+    labShell?.activateById(widget.id);
     return widget;
   }
 

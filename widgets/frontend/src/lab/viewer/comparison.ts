@@ -2,7 +2,7 @@
 
 import { Cleanup } from "../../core/afm";
 import { element, field, checkbox, textButton } from "../../core/dom";
-import { compact, errorText, grouped, shapeText } from "../../core/format";
+import { compact, errorText, grouped } from "../../core/format";
 import { rowTable, type Row } from "../../core/row_table";
 import { tabStrip } from "../../core/tabs";
 import { frameOf } from "./frame";
@@ -38,9 +38,9 @@ export function mountComparison(host: HTMLElement, about: Omit<About, "path">, a
     for (const page of pages) page.clear();
   });
 
-  function build(structure: Structure): void {
+  function build(structure: Structure | null): void {
     const page = (title: string, fill: ConstructorParameters<typeof Page>[2]): void => void pages.push(new Page(title, words, fill));
-    if (structure.graphs) page(words("Structure"), (to, signal) => fillStructure(to, about, a, b, structure, signal));
+    if (structure) page(words("Structure"), (to, signal) => fillStructure(to, about, a, b, structure, signal));
     page(words("Weights"), (to) => {
       to.append(weights.root);
       return () => undefined;
@@ -55,11 +55,13 @@ export function mountComparison(host: HTMLElement, about: Omit<About, "path">, a
   }
 
   async function load(): Promise<void> {
-    let structure: Structure | undefined;
+    let structure: Structure | null = null;
+    let begun = false;
     try {
       for (let start: number | null = 0; start !== null; ) {
         const told: Compared = await served.get<Compared>("compare", { a, b, start }, end.signal);
-        if (told.structure) build((structure = told.structure));
+        if (told.structure !== undefined) build((structure = told.structure));
+        begun = true;
         tensors.push(...told.tensors);
         start = told.next;
         weights.show(tensors, told.total);
@@ -67,8 +69,8 @@ export function mountComparison(host: HTMLElement, about: Omit<About, "path">, a
       }
     } catch (error) {
       if (isAbort(error) || end.signal.aborted) return;
-      const said = problem(error, words, structure ? undefined : () => void load());
-      if (structure) root.insertBefore(said, body);
+      const said = problem(error, words, begun ? undefined : () => void load());
+      if (begun) root.insertBefore(said, body);
       else body.replaceChildren(said);
       summary.textContent = "";
     }
@@ -77,9 +79,13 @@ export function mountComparison(host: HTMLElement, about: Omit<About, "path">, a
   return () => cleanup.run();
 }
 
-function structureText(structure: Structure | undefined, words: About["words"]): string[] {
-  if (!structure?.graphs) return [];
-  if (structure.same) return [words("the same structure")];
+function isSame({ changed, added, removed }: Structure): boolean {
+  return !changed.length && !added.length && !removed.length;
+}
+
+function structureText(structure: Structure | null, words: About["words"]): string[] {
+  if (!structure) return [];
+  if (isSame(structure)) return [words("the same structure")];
   const { changed, added, removed } = structure;
   const parts = [[changed.length, words("changed")], [added.length, words("added")], [removed.length, words("removed")]] as const;
   return [words("nodes: %1", parts.filter(([n]) => n).map(([n, what]) => `${grouped(n)} ${what}`).join(", "))];
@@ -94,10 +100,10 @@ function weightsText(tensors: readonly Tensor[], total: number, words: About["wo
 /** The drawing of either file, with what it has that the other has not, and a list to go there. */
 function fillStructure(host: HTMLElement, about: Omit<About, "path">, a: string, b: string, structure: Structure, end: AbortSignal): () => void {
   const { words } = about;
-  const changed = new Map(structure.changed.map((change) => [change.b, change]));
+  const what = { name: words("its name"), op: words("another op"), spec: words("another shape or dtype"), inputs: words("other inputs") };
   const sides = [
     { title: words("Before"), path: a, own: structure.removed, others: structure.changed.map((change) => change.a) },
-    { title: words("After"), path: b, own: structure.added, others: [...changed.keys()] },
+    { title: words("After"), path: b, own: structure.added, others: structure.changed.map((change) => change.b) },
   ];
   let model: DrawingModel | undefined;
   const pages = sides.map(({ title, path, own, others }) =>
@@ -116,15 +122,15 @@ function fillStructure(host: HTMLElement, about: Omit<About, "path">, a: string,
     if (pages[side].host.hidden) choose(side);
     model?.point(node);
   };
-  const item = (side: number, node: string, what = ""): HTMLElement =>
-    element("li", {}, textButton("gw-link", node, () => goTo(side, node), { title: node }), ...(what ? [element("div", { class: "gw-subtitle", title: what }, what)] : []));
+  const item = (side: number, node: string, why = ""): HTMLElement =>
+    element("li", {}, textButton("gw-link", node, () => goTo(side, node), { title: node }), ...(why ? [element("div", { class: "gw-subtitle", title: why }, why)] : []));
   const list = (title: string, items: HTMLElement[], total: number): HTMLElement[] => !total ? [] : [
     element("h3", {}, `${title} (${grouped(total)})`), element("ul", {}, ...items),
     ...(total > MOST ? [element("div", { class: "gw-table-note" }, words("and %1 more", grouped(total - MOST)))] : []),
   ];
   const side = element("div", { class: "gw-changes", tabindex: 0, role: "region", "aria-label": words("Changes") },
-    ...(structure.same ? [element("p", { class: "gw-file-lead" }, words("Both graphs have the same structure."))] : []),
-    ...list(words("Changed"), structure.changed.slice(0, MOST).map((change) => item(1, change.b, change.what.join("; "))), structure.changed.length),
+    ...(isSame(structure) ? [element("p", { class: "gw-file-lead" }, words("Both graphs have the same structure."))] : []),
+    ...list(words("Changed"), structure.changed.slice(0, MOST).map((change) => item(1, change.b, change.differs.map((way) => what[way]).join(", "))), structure.changed.length),
     ...list(words("Added"), structure.added.slice(0, MOST).map((node) => item(1, node)), structure.added.length),
     ...list(words("Removed"), structure.removed.slice(0, MOST).map((node) => item(0, node)), structure.removed.length));
   host.append(element("div", { class: "gw-file-split" }, side, element("div", { class: "gw-file-detail" }, strip.root, ...pages.map((page) => page.host))));
@@ -135,10 +141,10 @@ function fillStructure(host: HTMLElement, about: Omit<About, "path">, a: string,
 
 /** Tensors of two files; those that are equal can be left out. */
 function weightTable(words: About["words"]): { root: HTMLElement; show(tensors: readonly Tensor[], total: number): void } {
-  const spec = (of: Tensor["a"]): string => (of ? `${of.dtype} ${shapeText(of.shape)}` : "");
+  const spec = (of: Tensor["a"]): string => of?.spec ?? "";
   const number = (value: number | string | null): number => (value === null ? Infinity : Number(value));
   const status: Record<Tensor["status"], string> = {
-    equal: words("equal"), differs: words("differs"), "only a": words("only before"), "only b": words("only after"), shape: words("another shape"), dtype: words("another dtype"),
+    equal: words("equal"), differs: words("differs"), "only a": words("only before"), "only b": words("only after"), shape: words("another shape"),
   };
   const table = rowTable<WeightRow>(words("Weights"), [
     { title: words("tensor"), style: "gw-cell-name", cell: ({ name, tensor }) => element("span", { title: tensor.other && tensor.other !== name ? `${name} ⇄ ${tensor.other}` : name }, name), order: ({ name }) => name },

@@ -119,9 +119,9 @@ export interface Inside extends Answer {
 interface ComparedTensor {
   name: string;
   other: string;
-  status: "equal" | "differs" | "only a" | "only b" | "shape" | "dtype";
-  a: { dtype: string; shape: number[] } | null;
-  b: { dtype: string; shape: number[] } | null;
+  status: "equal" | "differs" | "only a" | "only b" | "shape";
+  a: { spec: string } | null;
+  b: { spec: string } | null;
   /** Largest difference of two elements; text where it is infinite, null where it is not a number or not known. */
   max: number | string | null;
   /** Norm of the difference, over the norm of `a`. */
@@ -132,15 +132,14 @@ interface ComparedTensor {
 export interface Compared {
   a: string;
   b: string;
-  /** Only with the first tensors. */
+  /** Only with the first tensors; null where a file holds no graph. */
   structure?: {
-    same: boolean;
-    graphs: boolean;
-    matched: number;
-    added: string[];
+    /** How many nodes are the same. */
+    same: number;
+    changed: { a: string; b: string; differs: ("name" | "op" | "spec" | "inputs")[] }[];
     removed: string[];
-    changed: { a: string; b: string; what: string[] }[];
-  };
+    added: string[];
+  } | null;
   total: number;
   start: number;
   next: number | null;

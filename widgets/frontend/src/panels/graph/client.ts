@@ -24,6 +24,7 @@ export class LayoutClient {
   private worker: Worker | undefined;
   private engine: LayoutEngine | undefined;
   private ticket = 0;
+  private aspect: number | undefined;
   /** The graph that the engine has. */
   private known: GraphSpec | undefined;
   private readonly waiting = new Map<number, { spec: GraphSpec; open: number[]; resolve: (scene: Promise<Scene> | Scene) => void }>();
@@ -32,12 +33,14 @@ export class LayoutClient {
     if (spec.names.length > IN_PLACE) this.start();
   }
 
-  layout(spec: GraphSpec, open: number[]): Promise<Scene> {
+  /** `aspect` is width to height of the window; the first one counts, so that nothing is shuffled when a window changes. */
+  layout(spec: GraphSpec, open: number[], aspect?: number): Promise<Scene> {
+    this.aspect ??= aspect;
     if (!this.worker) return this.inPlace(spec, open);
     return new Promise((resolve) => {
       const ticket = ++this.ticket;
       this.waiting.set(ticket, { spec, open, resolve });
-      if (spec !== this.known) this.worker!.postMessage({ spec });
+      if (spec !== this.known) this.worker!.postMessage({ spec, aspect: this.aspect });
       this.known = spec;
       this.worker!.postMessage({ open, ticket });
     });
@@ -45,7 +48,7 @@ export class LayoutClient {
 
   private async inPlace(spec: GraphSpec, open: number[]): Promise<Scene> {
     const { engineOf } = await load();
-    if (!this.engine || spec !== this.known) this.engine = engineOf(spec);
+    if (!this.engine || spec !== this.known) this.engine = engineOf(spec, this.aspect);
     this.known = spec;
     return this.engine.layout(open);
   }

@@ -27,7 +27,7 @@ export class Layouts {
   }
 
   /** Lays out what is open; undefined if a later request has overtaken this one. `leave` is called before the graph changes. */
-  async next(leave: () => void): Promise<{ scene: Scene; ticket: number } | undefined> {
+  async next(aspect: number | undefined, leave: () => void): Promise<{ scene: Scene; ticket: number } | undefined> {
     const ticket = ++this.ticket;
     const insides = (this.model.get("insides") ?? {}) as Insides;
     if (insides !== this.insides) {
@@ -36,7 +36,7 @@ export class Layouts {
     }
     const { ahead } = this;
     const open = this.scopes.wanted(ahead);
-    const scene = await this.client.layout(ahead.spec, open);
+    const scene = await this.client.layout(ahead.spec, open, aspect);
     if (ticket !== this.ticket) return undefined;
     leave();
     if (ahead.spec !== this.graph.spec) this.graph.become(ahead);

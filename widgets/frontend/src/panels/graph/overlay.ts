@@ -2,14 +2,17 @@
 // on its legend.
 
 import type { GraphModel } from "./model";
-import { ramp, shadeAt, type Shade } from "./palette";
-import { elements } from "./sizes";
+import type { NodeFacts } from "./facts";
+import { kindShade, ramp, shadeAt, type Shade } from "./palette";
+import { dtypeOf, elements } from "./sizes";
 import { inputsOf } from "./trace";
 import { float64 } from "../../core/buffers";
+import type { Traits } from "../../core/contract";
 import { ticks } from "../../core/ticks";
 
-export const COLOR_BY = ["category", "size", "parameters", "overlay"] as const;
-export type ColorBy = (typeof COLOR_BY)[number];
+export type ColorBy = Traits["color_by"];
+/** What the kernel measures when it is chosen. */
+export const MEASURED: readonly ColorBy[] = ["time", "device", "gradient", "nan", "zero", "saturated"];
 export type Scale = "linear" | "log" | "diverging";
 
 /** What the kernel sends: one number per node of the graph spec, NaN where there is none. */
@@ -23,6 +26,15 @@ export interface OverlaySpec {
   inside?: Record<string, number>;
 }
 
+/** What the kernel has measured, or that it is about to, or why it cannot. */
+export interface MeasuredSpec extends OverlaySpec {
+  by: ColorBy;
+  join: "sum" | "max" | "kind";
+  kinds: string[];
+  busy?: boolean;
+  problem?: string;
+}
+
 export class Overlay {
   /** No item has a value that the scale can show. */
   readonly empty: boolean;
@@ -30,7 +42,7 @@ export class Overlay {
   readonly high: number;
 
   /** `values` holds a number per item, NaN where there is none. */
-  private constructor(readonly title: string, readonly unit: string, readonly scale: Scale, readonly values: Float64Array) {
+  private constructor(readonly title: string, readonly unit: string, readonly scale: Scale, readonly values: Float64Array, readonly kinds: readonly string[] = []) {
     let [low, high] = [Infinity, -Infinity];
     for (const value of values) {
       if (!Number.isFinite(value) || (scale === "log" && value <= 0)) continue;
@@ -45,7 +57,24 @@ export class Overlay {
   }
 
   /** The overlay that a menu entry stands for; undefined for categories, and where the kernel has given none. */
-  static of(model: GraphModel, by: ColorBy, given: OverlaySpec | undefined): Overlay | undefined {
+  static of(model: GraphModel, by: ColorBy, given: OverlaySpec | undefined, measured?: MeasuredSpec, facts?: NodeFacts): Overlay | undefined {
+    if (by === "dtype") {
+      const dtypes = Array.from({ length: model.n }, (_, node) => (model.outputSpecs(node).length ? dtypeOf(model.outputSpecs(node)[0]) : ""));
+      const kinds = [...new Set(dtypes)].filter(Boolean).sort();
+      return Overlay.ofKinds(model, "dtype", kinds, Float64Array.from(dtypes, (dtype) => (dtype ? kinds.indexOf(dtype) : NaN)));
+    }
+    if (by === "flops" || by === "bytes") {
+      const own = facts && sentTo(model, by === "flops" ? facts.flops : facts.bytes);
+      const about = facts?.sized ?? "";
+      if (!own) return undefined;
+      return by === "flops" ? new Overlay(`arithmetic${about}`, "FLOP", "log", gather(model, own, own, add)) : new Overlay(`bytes of results${about}`, "B", "log", gather(model, own, own, add));
+    }
+    if (MEASURED.includes(by)) {
+      const own = measured?.by === by && measured.values ? sentTo(model, float64(measured.values)) : undefined;
+      if (!measured || !own) return undefined;
+      if (measured.join === "kind") return Overlay.ofKinds(model, measured.title, measured.kinds, own);
+      return new Overlay(measured.title, measured.unit, measured.scale, gather(model, own, own, measured.join === "sum" ? add : largest));
+    }
     if (by === "size") {
       const own = Float64Array.from({ length: model.n }, (_, node) => model.outputSpecs(node).reduce((sum, spec) => sum + elements(spec), 0));
       return new Overlay("output size", "elements, free dimensions counted as 1", "log", gather(model, own, own, add));
@@ -59,8 +88,14 @@ export class Overlay {
     const sent = float64(given.values);
     if (sent.length !== model.sent.reduce((sum, k) => sum + Number(k >= 0), 0)) return undefined; // it belongs to the graph before the last change
     const own = Float64Array.from(model.sent, (k, node) => (k >= 0 ? sent[k] : (given.inside?.[model.spec.names[node]] ?? NaN)));
-    const larger = given.scale === "diverging" ? (a: number, b: number) => (Math.abs(b) > Math.abs(a) ? b : a) : Math.max;
-    return new Overlay(given.title, given.unit, given.scale, gather(model, own, own, (a, b) => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : larger(a, b))));
+    const farther = (a: number, b: number): number => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.abs(b) > Math.abs(a) ? b : a);
+    return new Overlay(given.title, given.unit, given.scale, gather(model, own, own, given.scale === "diverging" ? farther : largest));
+  }
+
+  /** A scope whose nodes are of several kinds is of none of them. */
+  private static ofKinds(model: GraphModel, title: string, kinds: readonly string[], own: Float64Array): Overlay {
+    const values = gather(model, own, own, (a, b) => (Number.isNaN(a) ? b : Number.isNaN(b) || a === b ? a : kinds.length));
+    return new Overlay(title, "", "linear", values, values.includes(kinds.length) ? [...kinds, "several"] : kinds);
   }
 
   /** Place of a value on the scale, from 0 to 1; NaN where it has none. */
@@ -76,6 +111,10 @@ export class Overlay {
     const colors = this.ramp(dark);
     const found = new Map<number, Shade>();
     this.values.forEach((value, item) => {
+      if (this.kinds.length) {
+        if (!Number.isNaN(value)) found.set(item, kindShade(value, this.kinds[value] === "several"));
+        return;
+      }
       const place = this.place(value);
       if (!Number.isNaN(place)) found.set(item, shadeAt(colors, place));
     });
@@ -99,6 +138,16 @@ export class Overlay {
   }
 }
 
+/** A column of the graph as it was sent for the nodes as they are numbered here; undefined where it belongs to another graph. */
+function sentTo(model: GraphModel, column: Float64Array): Float64Array | undefined {
+  if (column.length !== model.sent.reduce((sum, k) => sum + Number(k >= 0), 0)) return undefined;
+  return Float64Array.from(model.sent, (k) => (k >= 0 ? column[k] : NaN));
+}
+
+function largest(a: number, b: number): number {
+  return Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b);
+}
+
 function add(a: number, b: number): number {
   return Number.isNaN(a) ? b : Number.isNaN(b) ? a : a + b;
 }
@@ -115,4 +164,11 @@ function gather(model: GraphModel, nodes: Float64Array, held: Float64Array, join
     }
   }
   return values;
+}
+
+/** What is said where an overlay has been chosen and there is none yet, or cannot be. */
+export function waitingFor(by: ColorBy, measured: MeasuredSpec | undefined): string {
+  if (!MEASURED.includes(by)) return "";
+  if (measured?.by === by && measured.problem) return `cannot be measured: ${measured.problem}`;
+  return measured?.by === by && measured.values ? "" : "being measured ...";
 }

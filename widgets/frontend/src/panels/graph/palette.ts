@@ -11,6 +11,9 @@ const RAMPS = {
   },
 };
 const STEPS = 64;
+/** The palette of Okabe and Ito, for kinds that have no order; what is of several kinds is grey. */
+const KINDS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#f0e442", "#b4a7d6"];
+const SEVERAL = "#9aa1ac";
 
 /** A colour and the black or white that is read best on it. */
 export interface Shade {
@@ -18,12 +21,22 @@ export interface Shade {
   ink: string;
 }
 
+/** The shade of a kind, by its number; from the ninth on they come again. */
+export function kindShade(kind: number, several: boolean): Shade {
+  const fill = rgb(several ? SEVERAL : KINDS[kind % KINDS.length]);
+  return { fill: cssOf(fill), ink: inkOn(fill) };
+}
+
+function inkOn(color: Rgb): string {
+  return luminance(color) > 0.179 ? "rgb(0, 0, 0)" : "rgb(255, 255, 255)";
+}
+
 /** The shades of a ramp from its low to its high end. */
 export function ramp(diverging: boolean, dark: boolean): Shade[] {
   const stops = RAMPS[diverging ? "diverging" : "sequential"][dark ? "dark" : "light"].map((hex) => toOklab(rgb(hex)));
   return Array.from({ length: STEPS }, (_, k) => {
     const color = fromOklab(along(stops, k / (STEPS - 1)));
-    return { fill: cssOf(color), ink: luminance(color) > 0.179 ? "rgb(0, 0, 0)" : "rgb(255, 255, 255)" };
+    return { fill: cssOf(color), ink: inkOn(color) };
   });
 }
 

@@ -8,8 +8,11 @@ import type { Panel } from "../../core/panel";
 import { themeOf, type Theme } from "../../core/theme";
 import { addStyle } from "../../core/style";
 import css from "./graph.css";
+import { keepView, recallView } from "./bookmarks";
 import { Drawing, type Spot } from "./drawing";
+import { factsOf, type FactStore } from "./facts";
 import { focusOf } from "./focus";
+import { mountInspector } from "./inspecting";
 import { Layouts } from "./layouts";
 import { frozenOf, itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
@@ -17,7 +20,7 @@ import type { GraphModel } from "./model";
 import { anywhere, leaf } from "./names";
 import type { OpenScopes } from "./open_scopes";
 import { Outline } from "./outline";
-import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
+import { Overlay, waitingFor, type ColorBy, type MeasuredSpec, type OverlaySpec } from "./overlay";
 import type { Look } from "./look";
 import { pathOf } from "./path";
 import { Picture } from "./picture";
@@ -71,6 +74,8 @@ class GraphPanel {
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
   private readonly status: StatusLine;
+  private readonly facts: FactStore;
+  private readonly inspect: () => void;
   private readonly card: WhyCard;
   private readonly theme = themeOf(this.root, this.cleanup, () => this.onColors());
   private shaded: Theme | undefined; // what the colours of the overlay are for
@@ -84,6 +89,7 @@ class GraphPanel {
 
   constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
     this.look.still = isSaved(model);
+    this.facts = factsOf(model);
     this.layouts = new Layouts(model);
     const graph = (this.graph = this.layouts.graph);
     this.walker = new Walk(graph);
@@ -111,10 +117,13 @@ class GraphPanel {
       fit: () => this.sight.fit(),
       toggle: () => this.toggle(this.look.selected),
       escape: () => this.select(NONE),
+      inspect: () => commit(model, "inspector", !model.get("inspector")),
       walk: (way) => this.walk(way),
     });
     this.stage.root.setAttribute("aria-label", `Drawing of ${graph.spec.name}; the outline lists the same nodes for the keyboard`);
-    const body = element("div", { class: "gw-graph-body" }, this.outline.root, this.stage.root);
+    const sheet = mountInspector(graph, model, this.cleanup, { visit: (item) => this.visit(item), shown: () => [this.look.selected, this.overlay, this.theme()], focus: () => this.stage.root.focus() });
+    this.inspect = sheet.update;
+    const body = element("div", { class: "gw-graph-body" }, this.outline.root, this.stage.root, sheet.root);
     const bar = mountToolbar(graph, model, this.cleanup, {
       find: () => (this.search.isOpen ? this.search.close() : this.search.open()),
       outline: () => {
@@ -129,6 +138,11 @@ class GraphPanel {
         this.frame.request();
       },
       fit: () => this.sight.fit(),
+      keep: () => keepView(model, this.view),
+      recall: (view) => {
+        recallView(model, view);
+        this.sight.recall(view.place ?? [], Boolean(this.root.dataset.busy));
+      },
       save: (format) => {
         const theme = this.theme();
         if (this.drawing && theme) void save(format, graph, this.drawing.painter, { ...this.look, theme });
@@ -154,7 +168,8 @@ class GraphPanel {
     this.cleanup.dom(this.root, "keydown", (event) => this.search.onShortcut(event));
     on(["selected", "paths", "path_to"], () => this.onSelected());
     on(["expanded", "insides"], () => void this.layOut());
-    on(["color_by", "overlay"], () => this.onColors());
+    on(["color_by", "overlay", "measured"], () => this.onColors());
+    this.cleanup.add(this.facts.listen(() => this.onColors()));
     on(["frozen", "stops", "blamed"], () => this.onMarks());
     on(["minimap"], this.frame.request);
     on(["why"], () => this.onWhy());
@@ -180,7 +195,7 @@ class GraphPanel {
     this.root.dataset.busy = "true";
     let [hovered, selected] = ["", ""];
     let before: ReturnType<Drawing["rect"]>;
-    const made = await this.layouts.next(() => {
+    const made = await this.layouts.next(this.sight.aspect, () => {
       [hovered, selected] = [this.nameOf(this.look.hovered), this.nameOf(this.look.selected)];
       before = this.drawing?.rect(hovered ? this.look.hovered : this.look.selected);
     });
@@ -229,10 +244,12 @@ class GraphPanel {
   private onColors(): void {
     this.shaded = this.theme();
     const by = (this.model.get("color_by") ?? "category") as ColorBy;
-    this.overlay = Overlay.of(this.graph, by, this.model.get("overlay") as OverlaySpec | undefined);
+    const measured = this.model.get("measured") as MeasuredSpec | undefined;
+    if (by === "flops" || by === "bytes") this.facts.want();
+    this.overlay = Overlay.of(this.graph, by, this.model.get("overlay") as OverlaySpec | undefined, measured, this.facts.facts);
     const dark = this.shaded?.dark ?? false;
     this.look = { ...this.look, shades: this.shaded && this.overlay?.shades(dark) };
-    this.status.showScale(this.overlay, dark);
+    this.status.showScale(this.overlay, dark, waitingFor(by, measured));
     this.refocus();
   }
 
@@ -378,6 +395,7 @@ class GraphPanel {
 
   private writeStatus(): void {
     if (this.drawing) this.status.show(this.shown(this.drawing));
+    this.inspect();
   }
 
   private shown(drawing: Drawing): Shown {

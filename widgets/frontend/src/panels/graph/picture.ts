@@ -26,6 +26,7 @@ export class Picture {
     if (!this.surface.begin()) return;
     const { context, ratio } = this.surface;
     const scale = view.scale * ratio;
+    this.surface.canvas.removeAttribute("data-moving");
     context.setTransform(scale, 0, 0, scale, -view.x * scale, -view.y * scale);
     if (painter.countIn(view, MANY) < MANY) {
       this.lastView = undefined;
@@ -65,7 +66,8 @@ export class Picture {
   }
 
   private move({ scene }: Painter, view: Window): void {
-    const { context } = this.surface;
+    const { canvas, context } = this.surface;
+    canvas.setAttribute("data-moving", "");
     context.drawImage(this.whole, 0, 0, scene.width, scene.height);
     if (this.lastView && this.lastView.scale < 2.5 * view.scale) {
       const { x, y, width, height } = this.lastView;

@@ -1,14 +1,15 @@
-// The drawing as a file: SVG, a picture of twice the size, or the language of Graphviz.
+// The drawing as a file: SVG, PDF, a picture of twice the size, or the language of Graphviz or of Mermaid.
 
-import { dotOf } from "./dot";
+import { dotOf, mermaidOf } from "./dot";
 import type { GraphModel } from "./model";
 import type { Look } from "./look";
 import type { Painter } from "./paint";
+import { PdfPen } from "./pdf";
 import { CanvasPen, SvgPen } from "./pen";
 import { element } from "../../core/dom";
 import { download } from "../../core/files";
 
-export const FORMATS = ["SVG", "PNG", "DOT"] as const;
+export const FORMATS = ["SVG", "PDF", "PNG", "DOT", "Mermaid"] as const;
 export type Format = (typeof FORMATS)[number];
 
 const MARGIN = 16;
@@ -17,8 +18,10 @@ const LONGEST = 16_000;
 const MOST = 100e6;
 
 export async function save(format: Format, model: GraphModel, painter: Painter, look: Look): Promise<void> {
-  const name = `${model.spec.name.replace(/[^\w.-]+/g, "_") || "graph"}.${format.toLowerCase()}`;
+  const name = `${model.spec.name.replace(/[^\w.-]+/g, "_") || "graph"}.${format === "Mermaid" ? "mmd" : format.toLowerCase()}`;
   if (format === "SVG") download(name, new Blob([svgOf(model, painter, look)], { type: "image/svg+xml" }));
+  else if (format === "PDF") download(name, new Blob([pdfOf(painter, look)], { type: "application/pdf" }));
+  else if (format === "Mermaid") download(name, new Blob([mermaidOf(model, painter.scene)], { type: "text/vnd.mermaid" }));
   else if (format === "DOT") download(name, new Blob([dotOf(model, painter.scene)], { type: "text/vnd.graphviz" }));
   else {
     const picture = await pngOf(painter, look);
@@ -32,6 +35,14 @@ export function svgOf(model: GraphModel, painter: Painter, look: Look): string {
   const pen = new SvgPen(look.theme.font);
   painter.paint(pen, { x: -MARGIN, y: -MARGIN, width: w, height: h, scale: 1 }, { ...look, hovered: -1 });
   return pen.finish(-MARGIN, -MARGIN, w, h, look.theme.surface, model.spec.name);
+}
+
+export function pdfOf(painter: Painter, look: Look): string {
+  const { width, height } = painter.scene;
+  const [w, h] = [width + 2 * MARGIN, height + 2 * MARGIN];
+  const pen = new PdfPen();
+  painter.paint(pen, { x: -MARGIN, y: -MARGIN, width: w, height: h, scale: 1 }, { ...look, hovered: -1 });
+  return pen.finish(-MARGIN, -MARGIN, w, h, look.theme.surface);
 }
 
 function pngOf(painter: Painter, look: Look): Promise<Blob | null> {

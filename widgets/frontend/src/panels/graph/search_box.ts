@@ -3,7 +3,7 @@
 import { describe } from "./describe";
 import { find } from "./finder";
 import type { GraphModel } from "./model";
-import { leaf } from "./names";
+import { leaf, pathOf } from "./names";
 import { EXAMPLES } from "./query";
 import { button, element, ICONS } from "../../core/dom";
 import { grouped } from "../../core/format";
@@ -120,7 +120,7 @@ export class SearchBox {
     const name = element("span", { class: "gw-hit-name" }, text);
     return element(
       "div", { id: `${this.prefix}${k}`, class: "gw-hit", role: "option", "data-hit": k, title: path.length > 1 ? path.map((node) => this.model.itemName(node)).join(" → ") : text },
-      dot, name, element("span", { class: "gw-row-note" }, path.length > 1 ? "" : this.model.nodeAt(item) < 0 ? note : this.model.op(this.model.nodeAt(item))),
+      dot, name, element("span", { class: "gw-row-note" }, path.length > 1 ? pathOf(this.model.itemName(item)) : this.model.nodeAt(item) < 0 ? note : this.model.op(this.model.nodeAt(item))),
     );
   }
 

@@ -6,8 +6,12 @@ import type { GraphModel } from "./model";
 import type { Viewport } from "./viewport";
 import type { Surface } from "../../core/dom";
 
+/** Windows narrower and wider than these are drawn for as if they were not. */
+const NARROW_WIDE = [0.6, 2.4];
+
 export class Sight {
   private drawing: Drawing | undefined;
+  private kept: readonly number[] | undefined;
   private heading: { name: string; middle: boolean } | undefined;
 
   constructor(private readonly graph: GraphModel, private readonly view: Viewport, private readonly surface: Surface, private readonly moved: () => void) {}
@@ -24,6 +28,12 @@ export class Sight {
       this.view.y += after[1] - before[1];
     }
     this.arrive();
+  }
+
+  /** Width to height of the window, within reason; undefined while it is not shown. */
+  get aspect(): number | undefined {
+    const { width, height } = this.surface;
+    return width && height ? Math.min(NARROW_WIDE[1], Math.max(NARROW_WIDE[0], width / height)) : undefined;
   }
 
   /** Brings an item to the middle, or just into sight: with the next drawing if that is under way. */
@@ -46,6 +56,13 @@ export class Sight {
     if (place) this.view.reveal(...place, this.surface.width, this.surface.height);
   }
 
+  /** Takes the window to a place that was kept: x, y and scale; after the next drawing if that is under way. */
+  recall(place: readonly number[], soon: boolean): void {
+    if (place.length !== 3) return;
+    this.kept = place;
+    if (!soon) this.arrive();
+  }
+
   fit(): void {
     if (!this.drawing) return;
     this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, false);
@@ -62,5 +79,10 @@ export class Sight {
   private arrive(): void {
     if (this.heading) this.show(this.heading.name, this.heading.middle);
     this.heading = undefined;
+    if (!this.kept) return;
+    [this.view.x, this.view.y, this.view.scale] = this.kept;
+    this.kept = undefined;
+    this.view.untouched = false;
+    this.moved();
   }
 }

@@ -26,9 +26,17 @@ export function dtypeOf(spec: string): string {
   return open < 0 ? spec : spec.slice(0, open);
 }
 
-/** `B×64` of `f32[B, 64]`; a scalar is left as its dtype. */
+/** `B×64` of `f32[B, 64]`; a scalar is left as its dtype, and a quotient in a sum needs no brackets: `(H-3)//2+1`. */
 export function shortShape(spec: string): string {
-  return sizesOf(spec).join("×") || dtypeOf(spec);
+  return sizesOf(spec).map(plain).join("×") || dtypeOf(spec);
+}
+
+const QUOTIENT = /(^|[+(-])\(((?:\([^()]*\)|[^()+])+\/\/\d+)\)(?=$|[+)-])/;
+
+function plain(size: string): string {
+  let text = size;
+  while (QUOTIENT.test(text)) text = text.replace(QUOTIENT, "$1$2");
+  return text;
 }
 
 /** Elements of a spec such as `f32[2*B, 8]`, every symbol counted as one: 16. */

@@ -20,6 +20,8 @@ export interface StageEvents {
   /** Opens or closes what is selected. */
   toggle(): void;
   escape(): void;
+  /** Opens or closes the inspector. */
+  inspect(): void;
   walk(way: Way): void;
 }
 
@@ -30,7 +32,7 @@ const WAYS: Record<string, Way> = {
 export class Stage {
   readonly root = element("div", {
     class: "gw-stage", tabindex: 0, role: "img",
-    "aria-keyshortcuts": "ArrowUp ArrowDown ArrowLeft ArrowRight Plus Minus 0 / [ ] G Alt+ArrowUp Alt+ArrowDown Alt+ArrowLeft Alt+ArrowRight Enter Escape",
+    "aria-keyshortcuts": "ArrowUp ArrowDown ArrowLeft ArrowRight Plus Minus 0 / [ ] G I Alt+ArrowUp Alt+ArrowDown Alt+ArrowLeft Alt+ArrowRight Enter Escape",
   });
   readonly tip = element("div", { class: "gw-tip", hidden: true });
   private tipFor: number | undefined;
@@ -88,6 +90,7 @@ export class Stage {
         case "0": this.events.fit(); break;
         case "Enter": this.events.toggle(); break;
         case "Escape": this.events.escape(); break;
+        case "i": this.events.inspect(); break;
         default: return;
       }
     event.preventDefault();

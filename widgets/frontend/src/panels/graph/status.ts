@@ -6,9 +6,11 @@ import type { GraphModel } from "./model";
 import { leaf } from "./names";
 import type { Overlay } from "./overlay";
 import type { Look } from "./look";
+import { kindShade } from "./palette";
 import { between, outputsOf, sourcesOf } from "./trace";
 import { element, textButton } from "../../core/dom";
-import { compact, counted, grouped } from "../../core/format";
+import { bytesText, compact, counted, grouped } from "../../core/format";
+import { canShowSource, showSource } from "../../core/source";
 
 const CATEGORIES: [string, string][] = [
   ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
@@ -44,9 +46,19 @@ export class StatusLine {
       this.text.replaceChildren(...aboutLine(model, pieceTensor[line], pieceWeight[line], from, to, visit));
     } else if (look.selected >= 0) {
       this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+      this.offerSource(look.selected);
       this.offer(look.selected);
     }
     else this.text.replaceChildren(...(overlay ? [] : legend(model, drawing.places.keys())));
+  }
+
+  /** Where the page can go to lines, a node leads to its own. */
+  private offerSource(item: number): void {
+    const { model } = this;
+    const node = model.nodeAt(item);
+    if (node < 0 || !canShowSource()) return;
+    const go = (): void => void showSource(this.root, model.spec.name, model.spec.names[node]);
+    this.text.append(textButton("gw-hop", "line", go, { title: "Go to the line that made this node" }));
   }
 
   /** A gradient is explained of what the graph itself has, and what has one. */
@@ -58,8 +70,9 @@ export class StatusLine {
     this.text.append(textButton("gw-hop", "why this gradient?", () => explain(node), { title: "Say why the gradient of the loss is zero, small or large here" }));
   }
 
-  showScale(overlay: Overlay | undefined, dark: boolean): void {
-    this.scale.replaceChildren(...(overlay ? [scaleBar(overlay, dark)] : []));
+  /** The scale of an overlay, or why there is none. */
+  showScale(overlay: Overlay | undefined, dark: boolean, waiting = ""): void {
+    this.scale.replaceChildren(...(overlay ? [scaleBar(overlay, dark)] : waiting ? [element("span", { class: "gw-scale", role: "status" }, waiting)] : []));
   }
 
   /** An item in one line. */
@@ -104,9 +117,11 @@ function notesOn(model: GraphModel, item: number, { look: { marks, frozen, selec
 }
 
 /** A value of an overlay as text, "" where an item has none. */
-function valueText(overlay: Overlay | undefined, item: number): string {
+export function valueText(overlay: Overlay | undefined, item: number): string {
   const value = overlay ? overlay.values[item] : NaN;
   if (!overlay || Number.isNaN(value)) return "";
+  if (overlay.kinds.length) return `${overlay.title} ${overlay.kinds[value]}`;
+  if (overlay.unit === "B") return `${overlay.title} ${bytesText(value)}`;
   const unit = overlay.unit && !overlay.unit.includes(" ") ? ` ${overlay.unit}` : "";
   return `${overlay.title} ${Number.isInteger(value) && Math.abs(value) < 1e15 ? grouped(value) : compact(value)}${unit}`;
 }
@@ -127,6 +142,7 @@ function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[] {
 
 /** The scale of an overlay: its title, a bar of its colours, and the values along it. */
 function scaleBar(overlay: Overlay, dark: boolean): HTMLElement {
+  if (overlay.kinds.length) return kindsOf(overlay);
   if (overlay.empty) return element("span", { class: "gw-scale" }, `${overlay.title}: nothing to show`);
   const bar = element("span", { class: "gw-scale-bar" });
   bar.style.background = `linear-gradient(to right, ${overlay.ramp(dark).filter((_, k) => k % 7 === 0).map(({ fill }) => fill).join(", ")})`;
@@ -151,6 +167,16 @@ function scaleBar(overlay: Overlay, dark: boolean): HTMLElement {
     element("span", { class: "gw-scale-title" }, overlay.title + (overlay.unit && !overlay.unit.includes(" ") ? `, ${overlay.unit}` : "")),
     body,
   );
+}
+
+/** A swatch for each kind. */
+function kindsOf({ title, kinds }: Overlay): HTMLElement {
+  const swatches = kinds.map((kind, k) => {
+    const dot = element("span", { class: "gw-dot" });
+    dot.style.setProperty("--gw-dot", kindShade(k, kind === "several").fill);
+    return element("span", { class: "gw-legend" }, dot, kind);
+  });
+  return element("span", { class: "gw-kinds", role: "img", "aria-label": `${title}: ${kinds.join(", ")}` }, element("span", { class: "gw-scale-title" }, title), ...swatches);
 }
 
 /** Three digits, and all of a count. */

@@ -6,10 +6,10 @@ import { GraphModel } from "./model";
 import type { GraphSpec } from "./wire";
 import { transferables } from "./scene";
 
-export type Request = { spec: GraphSpec } | { open: number[]; ticket: number };
+export type Request = { spec: GraphSpec; aspect?: number } | { open: number[]; ticket: number };
 
-export function engineOf(spec: GraphSpec): LayoutEngine {
-  return new LayoutEngine(new GraphModel(spec));
+export function engineOf(spec: GraphSpec, aspect?: number): LayoutEngine {
+  return new LayoutEngine(new GraphModel(spec), aspect);
 }
 
 const scope = globalThis as unknown as {
@@ -20,7 +20,7 @@ const scope = globalThis as unknown as {
 if (typeof document === "undefined") {
   let engine: LayoutEngine | undefined;
   scope.onmessage = ({ data }) => {
-    if ("spec" in data) engine = engineOf(data.spec);
+    if ("spec" in data) engine = engineOf(data.spec, data.aspect);
     else if (engine) {
       const scene = engine.layout(data.open);
       scope.postMessage({ ticket: data.ticket, scene }, transferables(scene));

@@ -1,9 +1,9 @@
 // The node that is looked at: its op, the user's line, and what is at its inputs and outputs, each to be edited.
 
-import { mixed, rgb } from "../../core/colors";
 import { action, button, element, select, textButton, ICONS } from "../../core/dom";
 import { compact } from "../../core/format";
 import type { Theme } from "../../core/theme";
+import { thumb } from "../../core/thumb";
 import { flawText, spanText, type Focus, type Stepping, type TensorFacts } from "./steps";
 
 export interface ValueCalls {
@@ -79,7 +79,7 @@ export class Values {
     const row = element(
       "div",
       { class: "gw-step-tensor", "data-tensor": facts.name, "data-side": facts.side },
-      this.picture(facts),
+      thumb(facts.thumb, ...(facts.thumb_shape ?? [0, 0]), this.theme, "gw-step-thumb"),
       element("div", { class: "gw-step-about" }, element("div", { class: "gw-step-title" }, element("span", { class: "gw-chip" }, facts.side), name, element("span", { class: "gw-step-spec" }, facts.spec)), numbers),
     );
     if (!known || !this.calls.live || facts.fixed) return [row];
@@ -113,25 +113,5 @@ export class Values {
     form.append(action("Set", () => set(false)), element("button", { type: "submit", class: "gw-action gw-action-main" }, "Set and rerun"));
     update();
     return form;
-  }
-
-  /** Elements as pixels: blue above zero, orange below, the ink where they are NaN or Inf. */
-  private picture(facts: TensorFacts): HTMLElement {
-    const [height, width] = facts.thumb_shape ?? [0, 0];
-    const canvas = element("canvas", { class: "gw-step-thumb", width: Math.max(1, width), height: Math.max(1, height), "aria-hidden": "true" });
-    const { thumb } = facts;
-    if (!thumb || !this.theme || thumb.byteLength < width * height || !width || !height) return canvas;
-    const [zero, above, below, ink] = [this.theme.surface, this.theme.series[0], this.theme.series[1], this.theme.ink].map(rgb);
-    const context = canvas.getContext("2d")!;
-    const image = context.createImageData(width, height);
-    for (let i = 0; i < width * height; i++) {
-      const level = thumb.getUint8(i);
-      const share = Math.abs(level - 127) / 127;
-      const end = level > 127 ? above : below;
-      const color = level === 255 ? ink : share ? mixed(zero, end, 0.08 + 0.92 * share) : zero;
-      image.data.set([...color, 255], 4 * i);
-    }
-    context.putImageData(image, 0, 0);
-    return canvas;
   }
 }

@@ -1,9 +1,9 @@
 // What is above the picture: name, slice, axes, colours, and copying.
 
+import { copyText } from "../../core/clipboard";
 import { ask, commit, isSaved, type Cleanup, type Model, type Named } from "../../core/afm";
 import type { Traits } from "../../core/contract";
 import { button, checkbox, element, field, ICONS, select } from "../../core/dom";
-import { copyText } from "./clipboard";
 import type { TensorFacts } from "./picture";
 
 const TRANSPOSE = "M3 8.5V3h5.5M13 7.5V13H7.5M4 12l8-8";

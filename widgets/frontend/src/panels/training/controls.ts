@@ -3,7 +3,7 @@
 
 import { ask, Cleanup, commit, isSaved, onWaiting, waitingRequests, type Message, type Model } from "../../core/afm";
 import type { Request } from "../../core/contract";
-import { action, element, field, ICONS } from "../../core/dom";
+import { action, checkbox, element, field, ICONS } from "../../core/dom";
 import { compact, grouped } from "../../core/format";
 import { icon } from "../../core/icons";
 import { addStyle } from "../../core/style";
@@ -33,6 +33,8 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   stop.title = "End after the present step; Start goes on from there";
   const word = element("span", { class: "gw-train-state", role: "status" });
   const epochs = element("input", { class: "gw-input gw-train-epochs", type: "number", min: 1, step: 1, "aria-label": "Epochs to train" });
+  const record = checkbox((on) => commit(model, "record", on));
+  const recording = field("Record", record);
   const slider = element("input", { class: "gw-train-rate", type: "range", min: -2, max: 2, step: 0.01, "aria-label": "Learning rate" });
   const value = element("input", { class: "gw-input gw-train-value", type: "text", inputmode: "decimal", spellcheck: "false", "aria-label": "Learning rate as a number" });
   const back = action("Schedule", () => ask(model, "rate.set", {}));
@@ -41,11 +43,11 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   const bar = element("div", {});
   const progress = element("div", { class: "gw-progress", role: "progressbar", "aria-label": "Steps of this training", "aria-valuemin": 0, "aria-valuemax": 100 }, bar);
   const facts = element("div", { class: "gw-train-facts" });
-  const note = element("div", { class: "gw-train-note", hidden: true });
+  const note = element("div", { class: "gw-train-note", role: "status", hidden: true });
   const root = element(
     "section",
     { class: "gw-train", "aria-label": "Trainer", tabindex: -1 },
-    element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("Epochs", epochs), word),
+    element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("Epochs", epochs), recording, word),
     element("div", { class: "gw-train-row" }, field("Learning rate", slider), value, back, schedule.opener),
     schedule.strip,
     progress,
@@ -55,7 +57,9 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   );
   host.append(root);
   const scale = new RateScale();
-  let held = false; // while the slider is dragged it does not follow the kernel
+  let held = false; // while the slider is dragged it does not follow the kernel,
+  let asked = 0; // nor while the kernel has rates to take: keys come faster than its answers
+  let wrong = ""; // why what was typed is no learning rate
 
   function control(path: string, label: string, onClick: () => void, important = false): HTMLButtonElement {
     const node = action("", onClick, important);
@@ -86,6 +90,9 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
     single.disabled = saved || !t.trainer || now === "running" || (!active && !t.data);
     stop.disabled = saved || !active;
     epochs.disabled = saved || !t.data || active;
+    record.checked = model.get("record") !== false;
+    record.disabled = epochs.disabled;
+    recording.title = "Keep a record of what Start trains: settings, steps, epochs and how it ended, in a run folder that the tab Runs and gw.runs() list";
     if (root.querySelector(":focus") !== epochs) epochs.value = String(model.get("epochs") ?? 1);
     updateRate(t);
     updateProgress(now, t);
@@ -98,12 +105,16 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
     back.hidden = !t.aside;
     back.disabled = saved;
     back.title = `Back to the schedule: ${t.aside}`;
-    if (t.rate == null || held) return;
+    if (t.rate == null || held || asked) return;
     slider.value = String(scale.toSlider(t.rate));
     slider.setAttribute("aria-valuetext", rateText(t.rate));
-    if (root.querySelector(":focus") === value) return;
-    value.value = rateText(t.rate);
+    if (root.querySelector(":focus") !== value) typedWell(rateText(t.rate));
+  };
+
+  const typedWell = (text: string): void => {
+    value.value = text;
     value.removeAttribute("aria-invalid");
+    wrong = "";
   };
 
   const updateProgress = (now: State, t: Training): void => {
@@ -120,13 +131,15 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
     if (t.pace) parts.push(["steps/s", compact(t.pace)]);
     if (t.epochs) parts.push(["time", duration(t.seconds ?? 0)]);
     if ((now === "running" || now === "paused") && t.left != null) parts.push(["left", t.left < 1 ? "under 1 s" : `about ${duration(t.left)}`]);
-    facts.replaceChildren(...parts.map(([name, text]) => element("span", { "data-fact": name }, `${name} `, element("b", {}, text))));
+    if (t.run) parts.push(["recorded in", t.run.replace(/^.*[\\/]/, "")]);
+    facts.replaceChildren(...parts.map(([name, text]) => element("span", { "data-fact": name, title: name === "recorded in" ? t.run : undefined }, `${name} `, element("b", {}, text))));
   };
 
   const updateNote = (now: State, t: Training): void => {
     const elsewhere = now === "running" && !t.here;
     const text =
-      saved ? ""
+      wrong ? wrong
+      : saved ? ""
       : !t.trainer ? "There is no trainer here. Pass one: Workbench(graph, trainer, data={\"x\": X, \"t\": y})."
       : now === "failed" ? `Parameters are those of the last whole step. ${model.get("message") ? "" : (t.error ?? "").split("\n")[0]}`
       : elsewhere && waitingRequests(model) ? "This kernel hears nothing while a cell runs. Training that is started with Start here runs in the background and can always be paused."
@@ -143,7 +156,13 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
     if (!saved && state() === "running" && !training().here) ask(model, "desk.hear");
   };
 
-  const send = (rate: number): void => ask(model, "rate.set", { value: rate });
+  const send = (rate: number): void => {
+    asked++;
+    ask(model, "rate.set", { value: rate }, () => {
+      asked--;
+      update();
+    });
+  };
   let timer: ReturnType<typeof setTimeout> | undefined;
   cleanup.dom(slider, "input", () => {
     held = true;
@@ -171,17 +190,26 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   };
   typed(value, (text) => {
     const rate = parseRate(text);
-    value.setAttribute("aria-invalid", String(rate === undefined));
-    if (rate !== undefined) send(rate);
+    if (typeof rate === "number") {
+      typedWell(value.value);
+      send(rate);
+      return;
+    }
+    value.setAttribute("aria-invalid", "true");
+    wrong = rate;
+    updateNote(state(), training());
   });
   typed(epochs, (text) => {
-    const count = Math.round(Number(text));
-    if (count >= 1) commit(model, "epochs", Math.min(count, 1_000_000));
+    const count = Number(text);
+    const fits = Number.isInteger(count) && count >= 1 && count <= 1_000_000;
+    wrong = fits ? "" : `“${text}” epochs cannot be trained: it takes a whole number from 1 to ${grouped(1_000_000)}.`;
+    if (fits) commit(model, "epochs", count);
     else epochs.value = String(model.get("epochs") ?? 1);
+    updateNote(state(), training());
   });
   cleanup.dom(root, "keydown", (event) => {
     const target = event.target as HTMLElement;
-    const types = target === epochs || target === value || target instanceof HTMLSelectElement;
+    const types = target === epochs || target === value || target === record || target instanceof HTMLSelectElement;
     if (types || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === " " && !(target instanceof HTMLButtonElement)) main.click();
     else if (event.key === ".") single.click();
@@ -191,7 +219,7 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   });
   cleanup.model(model, "change:state", onState);
   cleanup.model(model, "change:training", update);
-  cleanup.model(model, "change:epochs", update);
+  for (const trait of ["epochs", "record"] as const) cleanup.model(model, `change:${trait}`, update);
   cleanup.model(model, "change:metrics", () => methods.update(training()));
   // Every request is answered, also one that changes nothing.
   cleanup.model(model, "msg:custom", (content: Message) => {

@@ -8,6 +8,8 @@ export interface Training {
   trainer: boolean;
   data: boolean;
   here?: boolean;
+  /** The folder in which what was started here is recorded. */
+  run?: string;
   step?: number;
   steps?: number;
   total?: number | null;

@@ -22,10 +22,13 @@ export function rateText(rate: number): string {
   return rate >= 1e-3 && rate < 1e4 ? String(Number(rate.toPrecision(3))) : rate.toExponential(2).replace(/\.?0+e/, "e");
 }
 
-/** What was typed, if it is a learning rate. */
-export function parseRate(text: string): number | undefined {
-  const rate = text.trim() ? Number(text.trim().replace("−", "-").replace(",", ".")) : NaN;
-  return rate >= 0 && Number.isFinite(rate) ? rate : undefined;
+/** The learning rate that was typed, or why it is none. */
+export function parseRate(text: string): number | string {
+  const typed = text.trim();
+  const rate = typed ? Number(typed.replace("−", "-").replace(",", ".")) : NaN;
+  if (rate >= 0 && Number.isFinite(rate)) return rate;
+  const why = !typed ? "Nothing was typed" : Number.isNaN(rate) ? `“${typed.slice(0, 40)}” is not a number` : rate < 0 ? `${typed} is below zero` : `${typed} is too large`;
+  return `${why}; a learning rate is a number from 0 on, such as 0.003 or 3e-4. The rate has not changed.`;
 }
 
 /** `0.7 s`, `0:17`, `12:34` or `1:02:03`. */

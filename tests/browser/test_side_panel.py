@@ -1,0 +1,187 @@
+"""The side panel of JupyterLab: what is alive, pinned views, errors, lines, marks, and the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab import EVIL, NOTE, expect, wait_for
+
+pytestmark = pytest.mark.browser
+
+GRAPH = """
+import gradwright as gw
+g = gw.Graph({name!r})
+x = g.placeholder("x", (None, 4))
+with g.scope("hidden"):
+    h = gw.nn.relu(x @ g.variable("w", (4, 8), init=gw.init.he_normal(seed=0)))
+loss = gw.mean(h * h, name="loss")
+"""
+
+TRAIN = f"""
+{NOTE}
+import time
+import numpy as np
+class Slow(gw.Callback):
+    def on_step_end(self, trainer, record): time.sleep(0.02)
+trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(0.1), callbacks=[Slow()])
+trainer.fit({{"x": np.ones((8, 4), "f4")}}, steps=3000, progress=False)
+note("end", outcome=trainer.progress.outcome)
+"""
+
+VIEW = """
+from gradwright_widgets import GraphView
+view = GraphView(g, height=300, selected="hidden/relu")
+view
+"""
+
+WRONG = """
+w = g.variable("w2", (10, 3))
+logits = h @ w
+"""
+
+PANEL = "#gradwright-panel"
+
+
+def open_lab(page, lab, *names: str) -> None:
+    page.open_notebook(names[0])
+    for name in names[1:]:
+        activate(page, name)
+    page.command("gradwright:show-panel")
+    expect(page.page.locator(PANEL)).to_be_visible()
+
+
+def activate(page, name: str) -> None:
+    page.command("docmanager:open", {"path": name})
+    page.page.wait_for_function(
+        """(path) => {
+          const w = window.jupyterapp.shell.currentWidget;
+          return w?.context?.path === path && w.sessionContext.session?.kernel?.status === 'idle';
+        }""",
+        arg=name,
+    )
+
+
+def status(page):
+    return page.page.locator(".gw-status-item")
+
+
+def test_the_panel_follows_the_notebook_in_front(page, lab):
+    lab.write_notebook("one.ipynb", [GRAPH.format(name="one"), TRAIN, "1"])
+    lab.write_notebook("two.ipynb", [GRAPH.format(name=EVIL)])
+    lab.write_notebook("three.ipynb", ["1 + 1"])
+    open_lab(page, lab, "one.ipynb", "two.ipynb", "three.ipynb")
+    panel = page.page.locator(PANEL)
+    expect(panel).to_contain_text("Nothing of gradwright is alive")
+    activate(page, "two.ipynb")
+    page.run_cell(0)
+    expect(panel.locator("strong")).to_have_text([EVIL])
+    activate(page, "one.ipynb")
+    page.run_cell(0)
+    expect(panel.locator("strong")).to_have_text(["one"])
+    expect(panel).to_contain_text("6 nodes")
+
+    # A training, live while its cell runs: in the panel, the status bar and the titles.
+    page.start_cell(1)
+    row = panel.locator(".gw-side-row", has_text="loss")
+    expect(row.locator(".gw-chip")).to_have_text("running")
+    expect(status(page)).to_contain_text("steps/s")
+    tab = page.page.locator(".lm-TabBar-tabLabel", has_text="one.ipynb")
+    expect(tab).to_contain_text("%")
+    assert "%" in page.page.title()
+    row.get_by_label("Pause after the present step").click()
+    expect(row.locator(".gw-chip")).to_have_text("paused")
+    expect(tab).to_contain_text("‖")
+    activate_other(page, "two.ipynb")
+    expect(status(page)).to_be_hidden()
+    expect(panel.locator("strong")).to_have_text([EVIL])
+    page.command("docmanager:open", {"path": "one.ipynb"})
+    row.get_by_label("Go on").click()
+    expect(row.locator(".gw-chip")).to_have_text("running")
+    row.get_by_label("Stop after the present step").click()
+    expect(row.locator(".gw-chip")).to_have_text("stopped")
+    assert lab.event("end")["outcome"] == "stopped"
+    expect(tab).to_have_text("one.ipynb")
+    assert int(row.locator(".gw-side-spark").get_attribute("data-points")) > 3
+    page.assert_clean()
+
+
+def activate_other(page, name: str) -> None:
+    """Bring a notebook to the front whose kernel may be busy."""
+    page.command("docmanager:open", {"path": name})
+    page.page.wait_for_function(
+        "(path) => window.jupyterapp.shell.currentWidget?.context?.path === path", arg=name
+    )
+
+
+def test_views_stay_and_what_was_told_outlives_the_kernel(page, lab, screens):
+    lab.write_notebook("pins.ipynb", [GRAPH.format(name="net"), VIEW, WRONG, "1"])
+    open_lab(page, lab, "pins.ipynb")
+    view, panel = page.page, page.page.locator(PANEL)
+    page.run_cell(0)
+    panel.get_by_role("button", name="drawing").click()
+    pinned = panel.locator(".gw-side-pin")
+    graph = pinned.locator(".gw-graph[data-ready]")
+    expect(graph).to_have_count(1)
+    model = pinned.get_attribute("data-model")
+
+    # The cell runs again: the pinned view goes over to the new graph.
+    page.run_cell(0)
+    wait_for(lambda: pinned.get_attribute("data-model") != model, "the view of the new graph")
+    expect(graph).to_have_count(1)
+
+    # A view of the notebook is pinned by its menu, and found again when its cell has run again.
+    page.run_cell(1)
+    shown = view.locator(".jp-OutputArea-child .gw-graph[data-ready]")
+    expect(shown).to_have_count(1)
+    shown.click(button="right", position={"x": 20, "y": 200})
+    view.locator(".lm-Menu-itemLabel", has_text="Pin This View").click()
+    expect(panel.locator(".gw-side-pin")).to_have_count(2)
+    second = panel.locator(".gw-side-pin").nth(1)
+    before = second.get_attribute("data-model")
+    page.run_cell(1)
+    wait_for(lambda: second.get_attribute("data-model") != before, "the widget of the new output")
+
+    # From a node to its line, and from a cell to its nodes.
+    page.run_cell(1)
+    view.locator(".jp-OutputArea-child .gw-status .gw-hop", has_text="line").click()
+    view.wait_for_function(
+        """() => {
+          const {content} = window.jupyterapp.shell.currentWidget;
+          const cell = content.widgets[0];
+          const {start} = cell.editor.getSelection();
+          return content.activeCellIndex === 0 && cell.editor.getLine(start.line).includes('relu');
+        }"""
+    )
+    mark = view.locator(".gw-cell-mark")
+    expect(mark.first).to_have_text("6 nodes")
+    mark.first.click()
+    expect(panel.locator(".gw-side-pin").first).to_contain_text("this cell")
+
+    # An error: drawn below the traceback, and in the panel.
+    page.start_cell(2)
+    card = panel.locator(".gw-side-failure")
+    expect(card).to_contain_text("ShapeError")
+    expect(card.locator("img")).to_have_count(1)
+    expect(view.locator(".jp-Cell .jp-RenderedSVG")).to_have_count(1)
+    view.screenshot(path=screens / "side_panel_light.png")
+    page.set_theme("JupyterLab Dark")
+    view.screenshot(path=screens / "side_panel_dark.png")
+    page.set_theme("JupyterLab Light")
+    card.get_by_title("Go to the line").click()
+    view.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex === 2"
+    )
+
+    # The kernel ends: what it has told stays, and says so.
+    view.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+    )
+    expect(panel.locator(".gw-notice").first).to_contain_text("was restarted")
+    expect(panel).to_contain_text("7 nodes")
+    expect(panel.locator(".gw-side-pin .gw-graph").first).to_be_visible()
+    page.run_cell(3)
+    expect(panel).to_contain_text("7 nodes")
+    page.run_cell(0)
+    expect(panel).to_contain_text("6 nodes")
+    expect(panel.locator(".gw-notice").first).to_be_hidden()
+    assert page.outside == []

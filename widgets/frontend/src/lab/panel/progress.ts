@@ -1,0 +1,136 @@
+// How far trainings are, outside of the panel: in the status bar, in the titles of tab and page, and as notifications.
+
+import { Notification } from "@jupyterlab/apputils";
+import type { NotebookPanel } from "@jupyterlab/notebook";
+import { Widget } from "@lumino/widgets";
+import { compact } from "../../core/format";
+import type { Words } from "../viewer/served";
+import type { Link } from "./link";
+import { progressText, stateOf } from "./rows";
+import { foremost, fraction, type TrainingRow } from "./told";
+
+/** What the settings say. */
+export interface Wishes {
+  marks: boolean;
+  titles: boolean;
+  ended: boolean;
+  trouble: boolean;
+  seconds: number;
+}
+
+export const BEFORE = /^(?:\d+ %|‖|▸) /;
+
+/** The item of the status bar; a click opens the panel. */
+export class StatusItem extends Widget {
+  private readonly button = document.createElement("button");
+
+  constructor(private readonly words: Words, open: () => void) {
+    super();
+    this.addClass("gw-status-item");
+    this.button.type = "button";
+    this.button.title = words("Show gradwright's panel");
+    this.button.addEventListener("click", open);
+    this.node.append(this.button);
+    this.hide();
+  }
+
+  /** Shows how far the trainings of a notebook are; nothing where there is none. */
+  tell(link: Link | undefined): void {
+    const text = link ? this.text(link) : "";
+    if (this.button.textContent !== text) this.button.textContent = text;
+    this.setHidden(!text);
+  }
+
+  private text({ told, gone }: Link): string {
+    if (gone) return "";
+    const training = foremost(told.trainings);
+    const standing = told.steppers.filter(({ at }) => at).at(-1);
+    const stands = standing ? `${this.words("paused at")} ${standing.at}` : "";
+    if (!training) return stands;
+    const state = stateOf(training);
+    return [state === "running" ? "" : this.words(state), progressText(training), training.status === "running" ? "" : stands].filter(Boolean).join(" · ");
+  }
+}
+
+/** Puts how far a notebook's training is before the title of its tab, and of the page while it is in front. */
+export class Titles {
+  constructor(private readonly inFront: () => NotebookPanel | null, private readonly wishes: () => Wishes) {}
+
+  update(notebook: NotebookPanel, link: Link): void {
+    const before = this.wishes().titles && !link.gone ? prefixOf(foremost(link.told.trainings)) : "";
+    const { title } = notebook;
+    const label = before + title.label.replace(BEFORE, "");
+    if (title.label !== label) title.label = label;
+    if (this.inFront() === notebook) this.page(before);
+  }
+
+  /** Another tab is in front. */
+  turn(link: Link | undefined): void {
+    this.page(link && this.wishes().titles && !link.gone ? prefixOf(foremost(link.told.trainings)) : "");
+  }
+
+  private page(before: string): void {
+    const text = before + document.title.replace(BEFORE, "");
+    if (document.title !== text) document.title = text;
+  }
+}
+
+/** `42 % ` of a training that knows its length, a sign for others; nothing where none is under way. */
+export function prefixOf(row: TrainingRow | undefined): string {
+  if (!row || row.status === "idle") return "";
+  if (row.status === "paused") return "‖ ";
+  const done = fraction(row);
+  return done === undefined ? "▸ " : `${Math.floor(100 * done)} % `;
+}
+
+/** Says when a training has ended, and when something in it is not finite, each once. */
+export class Notices {
+  private readonly began = new Map<string, number>();
+  private readonly skipped = new Map<string, number>();
+  private readonly troubled = new Set<string>();
+
+  constructor(private readonly words: Words, private readonly wishes: () => Wishes, private readonly open: () => void) {}
+
+  update(notebook: string, rows: readonly TrainingRow[]): void {
+    for (const row of rows) {
+      const { key } = row;
+      if (row.status !== "idle") {
+        if (!this.began.has(key)) {
+          this.began.set(key, Date.now());
+          this.troubled.delete(key);
+        }
+        this.troubles(notebook, row);
+        continue;
+      }
+      const since = this.began.get(key);
+      if (since === undefined) continue;
+      this.began.delete(key);
+      this.troubles(notebook, row);
+      this.ends(notebook, row, (Date.now() - since) / 1000);
+    }
+  }
+
+  private troubles(notebook: string, row: TrainingRow): void {
+    const more = row.skipped > (this.skipped.get(row.key) ?? row.skipped);
+    this.skipped.set(row.key, row.skipped);
+    const bad = row.step > 0 && !Number.isFinite(Number(row.loss));
+    if (!(bad || more) || this.troubled.has(row.key) || !this.wishes().trouble) return;
+    this.troubled.add(row.key);
+    const what = bad ? `${this.words("the loss is")} ${compact(Number(row.loss))}` : this.words("an update was skipped, since it is not finite");
+    this.tell("warning", `${row.name} (${notebook}): ${what}, ${this.words("step")} ${row.step}`, false);
+  }
+
+  private ends(notebook: string, row: TrainingRow, seconds: number): void {
+    const { ended, trouble, seconds: least } = this.wishes();
+    const failed = row.outcome === "failed";
+    if (failed ? !trouble : !ended || seconds < least) return;
+    const loss = row.step ? `, ${this.words("loss")} ${compact(Number(row.loss))}` : "";
+    const why = failed || row.outcome === "stopped" ? `: ${row.reason.split("\n")[0] ?? ""}` : "";
+    const kind = failed ? "error" : row.outcome === "finished" ? "success" : "info";
+    this.tell(kind, `${row.name} (${notebook}): ${this.words(row.outcome)} ${this.words("after")} ${row.step} ${this.words("steps")}${loss}${why}`, !failed && 8000);
+  }
+
+  private tell(kind: "warning" | "error" | "success" | "info", text: string, autoClose: number | false): void {
+    Notification.emit(text, kind, { autoClose, actions: [{ label: this.words("Show"), callback: this.open }] });
+  }
+}

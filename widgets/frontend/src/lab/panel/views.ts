@@ -1,0 +1,82 @@
+// The views that are pinned to the panel: widgets of the kernel, rendered as an output of the notebook would be.
+
+import type { IRenderMimeRegistry } from "@jupyterlab/rendermime";
+import { closeIcon, ToolbarButton } from "@jupyterlab/ui-components";
+import { Panel, Widget } from "@lumino/widgets";
+import type { Words } from "../viewer/served";
+import type { Link } from "./link";
+import type { View } from "./told";
+
+export const MIME = "application/vnd.jupyter.widget-view+json";
+
+/** One view under a head with its title; another widget may take its place, as when a cell has run again. */
+class Pinned extends Panel {
+  shown: View | undefined;
+  private body: Widget | undefined;
+  private readonly label = document.createElement("strong");
+  private readonly kind = document.createElement("span");
+
+  constructor(private readonly rendermime: IRenderMimeRegistry, words: Words, close: () => void) {
+    super();
+    this.addClass("gw-side-pin");
+    const head = new Panel();
+    head.addClass("gw-side-pin-head");
+    const title = new Widget();
+    title.addClass("gw-side-pin-title");
+    this.kind.className = "gw-side-quiet";
+    title.node.append(this.label, " ", this.kind);
+    head.addWidget(title);
+    head.addWidget(new ToolbarButton({ icon: closeIcon, tooltip: words("Unpin this view"), onClick: close }));
+    this.addWidget(head);
+  }
+
+  async bring(view: View, kind: string): Promise<void> {
+    this.shown = view;
+    this.label.textContent = view.title;
+    this.kind.textContent = kind;
+    this.node.dataset.model = view.model;
+    const model = this.rendermime.createModel({ data: { [MIME]: { model_id: view.model, version_major: 2, version_minor: 0 } }, trusted: true });
+    const body = this.rendermime.createRenderer(MIME);
+    const before = this.body;
+    this.body = body;
+    this.addWidget(body);
+    await body.renderModel(model);
+    before?.dispose();
+  }
+}
+
+/** The views of one notebook. They outlive cells that run again, and the kernel: then they are still. */
+export class Views extends Panel {
+  private readonly known = new Map<string, Pinned>();
+
+  constructor(private readonly link: Link, private readonly rendermime: IRenderMimeRegistry, private readonly words: Words) {
+    super();
+    this.addClass("gw-side-pins");
+    link.viewed.connect((_, view) => void this.bring(view));
+  }
+
+  async bring(view: View): Promise<void> {
+    if (!this.rendermime.mimeTypes.includes(MIME)) {
+      throw new Error(this.words("JupyterLab's extension for widgets is missing: pip install jupyterlab_widgets"));
+    }
+    let pinned = this.known.get(view.pin);
+    if (!pinned) {
+      pinned = new Pinned(this.rendermime, this.words, () => this.unpin(view.pin));
+      this.known.set(view.pin, pinned);
+      this.addWidget(pinned);
+    }
+    await pinned.bring(view, this.words(view.view));
+    pinned.node.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Whether a view of a thing is among them. */
+  has(view: string, key: string): boolean {
+    return [...this.known.values()].some(({ shown }) => shown?.view === view && shown.key === key);
+  }
+
+  private unpin(pin: string): void {
+    this.known.get(pin)?.dispose();
+    this.known.delete(pin);
+    void this.link.ask("unpin", { pin }).catch(() => undefined);
+  }
+}

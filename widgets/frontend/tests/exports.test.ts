@@ -1,0 +1,58 @@
+// What a drawing is saved as: PDF and Mermaid, also of names that would be markup.
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { mermaidOf, mermaidQuote } from "../src/panels/graph/dot";
+import { Drawing } from "../src/panels/graph/drawing";
+import { LayoutEngine } from "../src/panels/graph/engine";
+import { GraphModel } from "../src/panels/graph/model";
+import { PdfPen } from "../src/panels/graph/pdf";
+import { pdfOf } from "../src/panels/graph/save";
+import type { Theme } from "../src/core/theme";
+import { classifier, specOf, type Plain } from "./support/graphs";
+
+const THEME: Theme = {
+  dark: false, font: "sans-serif", surface: "#ffffff", raised: "#f5f5f5", ink: "#1f2430", quiet: "#667085", line: "#d9dbdf", wire: "#868f9c", accent: "#1565c0",
+  series: ["#0072b2"], category: () => "#0072b2",
+};
+const drawn = (nodes: Plain[], open: string[] = []): { model: GraphModel; drawing: Drawing } => {
+  const model = new GraphModel(specOf(nodes));
+  return { model, drawing: new Drawing(model, new LayoutEngine(model).layout(open.map((path) => model.scope(path)))) };
+};
+
+test("a PDF holds the text of the drawing, and its table points at its objects", () => {
+  const { drawing } = drawn(classifier(), ["hidden"]);
+  const file = pdfOf(drawing.painter, { theme: THEME, selected: -1, hovered: -1, lit: new Set(), frozen: new Set() });
+  assert(file.startsWith("%PDF-1.4") && file.endsWith("%%EOF\n"));
+  const table = [...file.matchAll(/^(\d{10}) 00000 n $/gm)].map(([, at]) => Number(at));
+  assert.equal(table.length, 7);
+  table.forEach((at, k) => assert(file.slice(at).startsWith(`${k + 1} 0 obj`), `object ${k + 1}`));
+  const start = Number(/startxref\n(\d+)/.exec(file)![1]);
+  assert(file.slice(start).startsWith("xref"));
+  const [, length, rest] = /\/Length (\d+) >>\nstream\n([\s\S]*)\nendstream/.exec(file)!;
+  assert.equal(Number(length), rest.length);
+  const text = [...file.matchAll(/<([0-9a-f]+)> Tj/g)].map(([, hex]) => hex.replace(/../g, (code) => String.fromCharCode(parseInt(code, 16))));
+  for (const word of ["matmul", "hidden", "relu"]) assert(text.includes(word), word);
+  assert(![...file].some((letter) => letter > "\x7f"), "bytes are letters");
+});
+
+test("letters that a PDF's fonts do not have are marked, and symbols are drawn", () => {
+  const pen = new PdfPen();
+  pen.text("∂ a→é漢", 0, 0, { size: 10, color: "#000000" });
+  const file = pen.finish(0, 0, 50_000, 20, "#ffffff");
+  assert(file.includes("/S 10 Tf <b6> Tj /F 10 Tf <2061> Tj /S 10 Tf <ae> Tj /F 10 Tf <e93f> Tj"));
+  assert(file.includes("/MediaBox [0 0 14400 5.76]"), "a page is no larger than readers take");
+});
+
+test("Mermaid has a subgraph for each open scope, and names stay names", () => {
+  const { model, drawing } = drawn(classifier(), ["hidden"]);
+  const text = mermaidOf(model, drawing.scene);
+  assert(text.startsWith("flowchart TB\n"));
+  assert.equal([...text.matchAll(/^ *subgraph /gm)].length, [...text.matchAll(/^ *end$/gm)].length);
+  assert(text.includes(`n${model.node("x")} -->|"B×64"| n${model.node("hidden/matmul")}`));
+  assert(text.includes(`n${model.node("hidden/w")}(["w<br/>64×32"])`));
+  for (const evil of ['"]; click n0 "javascript:1"', "<img src=x>", "end", "a`b#c&d", "%%{init}%%"]) {
+    const quoted = mermaidQuote(evil);
+    assert(/^"[^"<>`&%]*"$/.test(quoted.replace("<br/>", "")), quoted);
+    assert.equal(quoted.slice(1, -1).replace(/#(\d+);/g, (_, code: string) => String.fromCodePoint(Number(code))), evil);
+  }
+});
