@@ -20,11 +20,11 @@ export interface Found {
 }
 
 export function find(model: GraphModel, query: string): Found {
-  const text = query.trim().toLowerCase();
+  const text = plain(query.trim());
   if (!text) return { items: [], problem: "" };
   const index = indexOf(model);
   try {
-    const steps = parse(query.trim());
+    const steps = parse(query.trim().replaceAll("×", "x").replaceAll("→", "->"));
     if (steps.length > 1) {
       const found = paths(model, index, steps);
       const titled = index.items.filter((item) => item >= model.n && index.title(item).includes(text)); // `conv 3x3, 64 -> 128`
@@ -38,6 +38,11 @@ export function find(model: GraphModel, query: string): Found {
     if (!(error instanceof Unreadable)) throw error;
     return { items: [], problem: error.message };
   }
+}
+
+/** As it is typed: `conv 3x3, 64 -> 128` for what a card writes as `conv 3×3, 64 → 128`. */
+function plain(text: string): string {
+  return text.toLowerCase().replaceAll("×", "x").replaceAll("→", "->");
 }
 
 /** A pattern without its second slash is a name with a slash, if there is one. */
@@ -64,7 +69,7 @@ class Index {
     }
     this.nodes = Array.from({ length: model.n }, (_, node) => node);
     for (const node of this.nodes) this.items.push(...(begins.get(node) ?? []), model.frameOf(node));
-    this.names = Array.from({ length: model.n + model.scopes.length }, (_, item) => model.itemName(item).replace(/\/$/, "").toLowerCase());
+    this.names = Array.from({ length: model.n + model.scopes.length }, (_, item) => plain(model.itemName(item).replace(/\/$/, "")));
     this.leaves = this.names.map(leaf);
     this.ops = model.spec.ops.map((op) => op.toLowerCase());
   }
@@ -77,7 +82,7 @@ class Index {
     let title = this.titles.get(item);
     if (title === undefined) {
       const face = describe(this.model, item);
-      this.titles.set(item, (title = `${face.title}\n${face.note}`.toLowerCase()));
+      this.titles.set(item, (title = plain(`${face.title}\n${face.note}`)));
     }
     return title;
   }
