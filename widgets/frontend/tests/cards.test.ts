@@ -7,6 +7,7 @@ import { describe, itemSize } from "../src/panels/graph/describe";
 import { dotOf } from "../src/panels/graph/dot";
 import { Drawing } from "../src/panels/graph/drawing";
 import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
+import { find } from "../src/panels/graph/finder";
 import { openAtFirst } from "../src/panels/graph/first";
 import { spliced } from "../src/panels/graph/insides";
 import { frozenOf, marksOf } from "../src/panels/graph/marks";
@@ -113,6 +114,15 @@ test("a node is found, stepped to and coloured in its card", () => {
   const values = Float64Array.from(NODES, (_, k) => k);
   const overlay = Overlay.of(graph, "overlay", { title: "t", unit: "", scale: "linear", values: new DataView(values.buffer) });
   assert.deepEqual([overlay?.values[at("n3")], overlay?.values[at("linear × 3")]], [6, 8]);
+});
+
+test("rows are found as they are typed", () => {
+  const graph = new GraphModel(grouped());
+  const names = (query: string): string[] => find(graph, query).items.map((item) => graph.itemName(item));
+  assert.deepEqual(names("linear 8 -> 8"), ["n1/", "n3/", "n5/"]);
+  assert.deepEqual(names("linear 8 → 8"), names("linear 8 -> 8"));
+  assert.deepEqual(names("linear x 3"), ["linear × 3/"]);
+  assert.deepEqual(names("1 w · shape"), ["n1/"]);
 });
 
 test("an address opens the card around its node", () => {
