@@ -31,6 +31,8 @@ def assemble(source: Path) -> None:
     fresh = source.with_name("source.new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(HERE, fresh, ignore=shutil.ignore_patterns(*LEFT))
+    for path in [*fresh.glob("howto/*.md"), *fresh.glob("tutorials/*.ipynb")]:
+        put(path.read_text("utf-8"), path, "../../")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         put(path.read_text("utf-8"), fresh / "further" / path.name)
     for path in sorted((ROOT / "notebooks").glob("coming_from_*.md")):
@@ -42,11 +44,15 @@ def assemble(source: Path) -> None:
     _replace(source, fresh)
 
 
-def put(text: str, path: Path) -> None:
-    """Write a page of the folder above where the site has it, with its links led there."""
+def put(text: str, path: Path, notebooks: str = "") -> None:
+    """Write a page where the site has it, with its links to notebooks led to where they are there.
+
+    ``notebooks`` is the way from the page to the folder of notebooks. What the site has not, such
+    as pages at the root of the repository, stays as text.
+    """
+    text = re.sub(rf"\]\({re.escape(notebooks)}(\w+)\.ipynb\)", r"](/further/\1.ipynb)", text)
+    text = re.sub(r"\[([^\]\n]+)\]\(\.\./[A-Z]\w+\.md\)", r"\1", text)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = re.sub(r"\]\((\w+)\.ipynb\)", r"](/further/\1.ipynb)", text)
-    text = re.sub(r"\[([^\]\n]+)\]\(\.\./[\w.]+\)", r"\1", text)
     path.write_text(text, "utf-8")
 
 

@@ -27,6 +27,16 @@ def test_a_page_says_what_its_code_prints(page: str, capsys: pytest.CaptureFixtu
             assert after != "text" or printed == shown
 
 
+def test_links_lead_somewhere_in_the_repository() -> None:
+    """As they are followed in JupyterLab, where nothing is built."""
+    lost = []
+    for path in [*HOWTO.parent.glob("*/*.md"), *HOWTO.parent.glob("tutorials/*.ipynb")]:
+        for link in re.findall(r"\]\(([^)\s:#]+)\)", path.read_text("utf-8")):
+            if not (path.parent / link).exists():
+                lost.append(f"{path.name}: {link}")
+    assert not lost
+
+
 def test_every_page_is_one_question() -> None:
     assert 10 <= len(PAGES) <= 20
     for page in PAGES:

@@ -10,7 +10,9 @@ from typing import Any
 import plotly.io
 from plotly.io.base_renderers import MimetypeRenderer
 
+from gradwright_widgets import GraphView, OpReference
 from gradwright_widgets.host.base import BaseWidget
+from gradwright_widgets.panels.ops.panel import STYLE, page, run_example
 
 
 def framed(widget: BaseWidget, **options: Any) -> dict[str, str]:

@@ -79,7 +79,11 @@ def sample(array: Array, most: int) -> tuple[Array, int]:
     while math.prod(-(-n // s) for n, s in zip(array.shape, steps, strict=True)) > most:
         longest = max(range(array.ndim), key=lambda k: array.shape[k] / steps[k])
         steps[longest] += 1
-    view = array[(..., *(slice(None, None, s) for s in steps))]  # of a number an array, too
+    entries: tuple[Any, ...] = (
+        ...,
+        *(slice(None, None, s) for s in steps),
+    )  # a number stays an array
+    view = array[entries]
     return view, max(1, round(array.size / max(1, view.size)))
 
 
