@@ -3,7 +3,7 @@
 
 import { BACKWARD } from "./backward";
 import { textWidth } from "./text";
-import type { Look, Window } from "./look";
+import { DIM, type Look, type Window } from "./look";
 import type { GraphModel } from "./model";
 import { HEADER } from "./parts";
 import type { Pen } from "./pen";
@@ -20,7 +20,6 @@ const ROOM = 18;
 /** A closed scope is drawn as a stack, so far beyond its box. */
 const STACK = 5;
 const CELL = 160;
-const DIM = 0.28;
 
 interface Label {
   piece: number;
