@@ -27,7 +27,8 @@ export function find(model: GraphModel, query: string): Found {
     const steps = parse(query.trim());
     if (steps.length > 1) {
       const found = paths(model, index, steps);
-      const titled = index.items.filter((item) => item >= model.n && index.title(item).includes(text)); // `conv 3x3, 64 -> 128`
+      // `conv 3x3, 64 -> 128` is a title, and `conv* -> relu` may be rows of a card.
+      const titled = index.items.filter((item) => item >= model.n && (index.title(item).includes(typed(text)) || inRows(index.rows(item), steps)));
       return { ...found, items: [...titled, ...found.items], paths: [...titled.map((item) => [item]), ...found.paths] };
     }
     const [[term]] = steps;
@@ -77,9 +78,14 @@ class Index {
     let title = this.titles.get(item);
     if (title === undefined) {
       const face = describe(this.model, item);
-      this.titles.set(item, (title = `${face.title}\n${face.note}`.toLowerCase()));
+      this.titles.set(item, (title = typed(`${face.title}\n${face.note}`)));
     }
     return title;
+  }
+
+  /** The rows of a card; none of what is no card. */
+  rows(item: number): string[] {
+    return (describe(this.model, item).card?.rows ?? []).map(typed);
   }
 
   /** The op of a node, "" of a scope. */
@@ -94,6 +100,17 @@ class Index {
     const exact = this.ops.map((op) => op === text || leaf(op) === text);
     return exact.includes(true) ? exact : this.ops.map((op) => op.includes(text));
   };
+}
+
+/** Words as they can be typed: `3x3` for `3×3`. */
+function typed(text: string): string {
+  return text.toLowerCase().replace(/×/g, "x").replace(/→/g, "->");
+}
+
+/** Whether steps of a word each fit rows that stand one below the other. */
+function inRows(rows: readonly string[], steps: readonly Term[][]): boolean {
+  const words = steps.map(([term, ...more]) => (term.kind === "word" && !more.length ? typed(term.text) : undefined));
+  return rows.some((_, from) => words.every((word, k) => word !== undefined && from + k < rows.length && matches(word, rows[from + k])));
 }
 
 const indices = new WeakMap<GraphSpec, Index>();
@@ -115,7 +132,7 @@ function byWord(index: Index, text: string): number[] {
       : last.includes(text) ? 2
       : name.includes(text) ? 3
       : index.op(item).includes(text) ? 4
-      : index.op(item) === "" && index.title(item).includes(text) ? 5
+      : index.op(item) === "" && index.title(item).includes(typed(text)) ? 5
       : -1;
     if (rank >= 0) ranked[rank].push(item);
   }
@@ -143,7 +160,7 @@ function testOf(model: GraphModel, index: Index, term: Term, along: boolean): Te
     case "op":
       return ofCall(index.callsOf(term.text));
     case "layer":
-      return (item) => !isNode(item) && matches(term.text, index.name(item), index.leaf(item), index.title(item));
+      return (item) => !isNode(item) && (matches(term.text, index.name(item), index.leaf(item)) || matches(typed(term.text), index.title(item)));
     case "dtype":
       return ofResult((spec) => wild(shortDtype(term.text)).test(dtypeOf(spec)));
     case "shape":
@@ -155,7 +172,7 @@ function testOf(model: GraphModel, index: Index, term: Term, along: boolean): Te
     }
     case "word": {
       if (term.text === "*") return along ? isNode : () => true;
-      if (!along) return (item) => matches(term.text, index.name(item), index.leaf(item), isNode(item) ? index.op(item) : index.title(item));
+      if (!along) return (item) => (isNode(item) ? matches(term.text, index.name(item), index.leaf(item), index.op(item)) : matches(term.text, index.name(item), index.leaf(item)) || matches(typed(term.text), index.title(item)));
       const op = ofCall(index.callsOf(term.text));
       return (item) => op(item) || (isNode(item) && wild(term.text).test(index.leaf(item)));
     }
