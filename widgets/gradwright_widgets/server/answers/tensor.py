@@ -73,7 +73,7 @@ def tensor(asked: Asked) -> dict[str, Any]:
 
 
 def _texts(stored: Stored) -> dict[str, Any]:
-    first = next(stored.pieces(TEXTS * 16), np.zeros(0, stored.dtype))[:TEXTS]
+    first = next(stored.pieces(), np.zeros(0, stored.dtype))[:TEXTS]
     texts = [text[:1000] for text in first.tolist()]
     return {"state": None, "messages": [], "texts": texts, "every": 1}
 

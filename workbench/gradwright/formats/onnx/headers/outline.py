@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....errors import ArchiveError, GradwrightError
-from ....graph import Graph, Source, Tensor
+from ....graph import Tensor
 from ....spec import Dim, TensorSpec
 from ... import source as files
-from ...memory import Memory, Use, check_sizes, estimated
+from ...memory import Memory, check_sizes, estimated, uses
 from ...registry import Outline
 from ...report import ModelInfo
 from ..dtypes import from_element_type, stored_bytes
@@ -75,15 +75,6 @@ def memory(source: files.Source, info: ModelInfo, sizes: Mapping[str, int]) -> M
     specs = [t.spec for t in inputs]
     found = estimated(list(uses(graph)), info.tensors.values(), specs, settled)
     return dataclasses.replace(found, sizes=dict(sizes))
-
-
-def uses(graph: Graph) -> Iterator[Use]:
-    """Yield the nodes of a graph as memory sees them."""
-    place = {node: i for i, node in enumerate(graph.nodes)}
-    for node in graph.nodes:
-        reads = tuple(place[t.node] for t in node.inputs if t is not None)
-        specs = tuple(t.spec for t in node.outputs)
-        yield Use(specs, reads, isinstance(node.op, Source))
 
 
 def _symbols(proto: ModelProto, inputs: Sequence[Tensor]) -> dict[str, str]:
