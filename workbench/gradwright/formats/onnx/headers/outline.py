@@ -112,6 +112,8 @@ def outline(source: files.Source) -> tuple[ModelProto, dict[str, TensorSpec]]:
             elif f.number == GRAPH:
                 model.graph.SetInParent()
                 _add_graph(source, f, model.graph, weights, room)
+    except ArchiveError:
+        raise
     except (DecodeError, ValueError) as error:  # a number beyond its bits is the latter
         raise ArchiveError(f"this is no ONNX model: {error}", where=source.name) from None
     held = weights.keys() | {tensor.name for tensor in model.graph.initializer}
