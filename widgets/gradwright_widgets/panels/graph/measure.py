@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradwright import Graph, Node, Session, Tensor
+from gradwright import Node, Session, Tensor
 from gradwright.debug import gradient_norms
 from gradwright.errors import GradwrightError
 from gradwright.plan.profile import Profile
@@ -18,6 +18,7 @@ from gradwright.session.listeners import NodeEvent
 from ...drawing.nodes import differentiated
 from ...drawing.values import plain
 from ...host.desk import GraphDesk
+from ...host.facts import ends
 
 REPEATS = 5
 """Runs of which the fastest counts, step by step."""
@@ -49,16 +50,11 @@ def targets(desk: GraphDesk, *, gradients: bool) -> list[Tensor]:
     try:
         found = [desk.loss_tensor()]
     except GradwrightError:
-        found = _ends(desk.graph)
+        found = ends(desk.graph)
     if gradients:
         derived = [n for n in desk.graph.derived if differentiated(n) is not None]
         found += [t for n in derived for t in n.public if not t.uses]
     return found
-
-
-def _ends(graph: Graph) -> list[Tensor]:
-    nodes = [n for n in graph.nodes if n.kind == "array"]
-    return [t for n in nodes for t in n.public if all(user.derived for user in t.uses)]
 
 
 def time_taken(desk: GraphDesk, *, gradients: bool) -> Measured:
