@@ -8,6 +8,8 @@ import pytest
 import gradwright as gw
 from gradwright.errors import ArchiveError
 from gradwright.formats import registry, source
+from gradwright_widgets.drawing.facts import node_facts
+from gradwright_widgets.drawing.spec import graph_spec
 from tests.formats import every_format
 from tests.formats.every_format import BIG, Counted, onnx
 
@@ -75,6 +77,7 @@ def test_a_model_with_unknown_operators_is_drawn_as_it_lies(tmp_path):
     ]
     assert found.notes[1] == "the model uses operators that are not known here"
     assert found.graph["first"].node.op.attributes() == {"axis": 1}
+    assert node_facts(found.graph)["lines"] == ["", "", "", ""] and graph_spec(found.graph)
 
 
 def test_a_model_whose_nodes_go_in_a_circle_is_drawn_as_it_lies(tmp_path):
