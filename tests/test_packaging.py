@@ -125,6 +125,7 @@ def test_wheel_announces_the_kernels(wheel: zipfile.ZipFile) -> None:
     entry_points = next(n for n in wheel.namelist() if n.endswith("entry_points.txt"))
     text = wheel.read(entry_points).decode()
     assert "[gradwright.lowerings]\ncuda = gradwright_kernels" in text
+    assert "[gradwright.notebooks]\nwidgets = gradwright_widgets.bridge.hook:failed" in text
 
 
 def test_wheel_from_sdist_needs_no_node(source_tree: Path) -> None:
