@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright_widgets import Workbench
 from gradwright_widgets.drawing.values import ranges, thumbnail
 from gradwright_widgets.host.base import bundle
 from gradwright_widgets.panels.stepper import recording
@@ -150,3 +151,29 @@ def test_training_that_runs_is_not_disturbed(graph, feeds):
         thread.join(30)
     assert not thread.is_alive()
     panel.close()
+
+
+def test_a_model_that_only_infers_offers_its_outputs():
+    g = gw.Graph("net")
+    x = g.placeholder("x", (None, 4))
+    h = x @ g.variable("w", (4, 3), init=1.0)
+    gw.nn.softmax(h, name="probabilities")
+    score = gw.max(h)
+    bench = Workbench(g, feeds={"x": np.ones((2, 4), "f4")})
+    assert bench.outputs == ["probabilities", score.name]
+    assert bench.stepping["mode"] == "empty" and "no loss" in bench.check_hint
+    bench._receive(bench, {"kind": "desk.output", "id": 1, "name": "nowhere"}, [])
+    assert "nowhere" in bench.message and bench.outputs
+    bench._receive(bench, {"kind": "desk.output", "id": 2, "name": "probabilities"}, [])
+    assert bench.outputs == [] and bench.stepping["mode"] == "idle"
+    assert bench.stepper.run_to("probabilities").reason == "target"
+    bench.tab = "check"
+    assert "only a single number has gradients" in bench.check_hint
+    bench.choose_output(score.name)
+    bench.refresh()
+    assert bench.check_hint == "" and bench.check(wait=True).passed
+    bench.close()
+
+
+def test_a_loss_that_is_known_leaves_no_choice(graph):
+    assert Workbench(graph, loss="loss").outputs == []

@@ -36,6 +36,8 @@ VERBS = (
 MESSAGES = [
     *({"kind": f"training.{verb}"} for verb in ("pause", "resume", "stop")),
     {"kind": "desk.hear"},
+    {"kind": "desk.output", "name": "loss"},
+    {"kind": "desk.undo"},
     {"kind": "rate.set", "value": 0.1},
     {"kind": "training.evaluate", "weights": "ema"},
     *({"kind": f"{panel}.sync"} for panel in ("plot", "parameters", "stepper", "tensor", "check")),

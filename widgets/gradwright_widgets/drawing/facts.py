@@ -44,14 +44,11 @@ def node_facts(
     """
     sizes = dict(sizes or {})
     nodes = drawn_nodes(graph, gradients=gradients)
-    ops: dict[str, Any] = {}
     lines: dict[str, str] = {}
     places: dict[str, int] = {}
     place = []
     counter = Counter(sizes)
     for node in nodes:
-        if node.op.name not in ops:
-            ops[node.op.name] = op_facts(type(node.op))
         if (call := repr(node.op)) not in lines:
             lines[call] = _line(node)
         where = node.where
@@ -59,7 +56,7 @@ def node_facts(
     return {
         "nodes": len(nodes),
         "sizes": sizes,
-        "ops": ops,
+        "ops": {kind.name: op_facts(kind) for kind in {type(node.op): None for node in nodes}},
         "lines": list(lines.values()),
         "places": list(places),
         "place": int32(place),

@@ -16,7 +16,7 @@ from .names import module_keys, name_cards
 from .nodes import drawn_nodes, scopes
 from .structure import Structure
 from .summary import Summary
-from .tree import CARD, Group, nested, untangle
+from .tree import CARD, Group, nested, take_in, untangle
 from .words import Words
 
 FLAT = 40
@@ -167,6 +167,8 @@ def grouped(nodes: Sequence[Node]) -> Groups:
     ties = [[card_of[i] for i in tie if card_of[i] >= 0] for tie in beyond(flow)]
     structure = Structure(cards, summary, ties)
     structure.find(root)
+    structure.signs.of(root)  # of all: what is alike is so whatever it is fed with
+    take_in(root, structure.is_input, cards)
     return _Writer(flow, cards, card_of, words, summary, structure).write(root)
 
 

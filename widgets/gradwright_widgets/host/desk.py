@@ -15,7 +15,8 @@ from gradwright.train import Trainer
 
 from ..drawing.grouping import scope_paths
 from .cells import after_each_cell
-from .facts import frozen, shape_text
+from .edits import edits_of
+from .facts import ends, frozen, shape_text
 from .insides import is_inside, node_at
 from .pace import CommandQueue
 from .part import Part, checks, handles, shared, watches
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from .host import Host
 
 Feeds = Mapping[Any, Any]
+MOST_OUTPUTS = 12
+"""Outputs to choose from; those of larger graphs are named in code."""
 Topic = Literal[
     "refreshed",  # the graph may have changed
     "selected",  # name: another node or scope is selected
@@ -116,7 +119,7 @@ class GraphDesk(Desk):
 
     public = (
         *("graph", "trainer", "commands", "controlled", "loss_tensor", "example_feeds"),
-        *("makes_feeds", "on_select", "refresh"),
+        *("makes_feeds", "on_select", "refresh", "choose_output", "undo_edits"),
     )
 
     selected = shared(
@@ -127,6 +130,17 @@ class GraphDesk(Desk):
     frozen = shared(
         traitlets.List(
             traitlets.Unicode(), help="Names of the variables that training leaves alone."
+        )
+    )
+    outputs = shared(
+        traitlets.List(
+            traitlets.Unicode(),
+            help="Tensors to choose from where no loss is known, as of a model that only infers.",
+        )
+    )
+    edits = shared(
+        traitlets.List(
+            traitlets.Dict(), help="Key and text of what was changed by hand and can be undone."
         )
     )
 
@@ -145,10 +159,14 @@ class GraphDesk(Desk):
         self._graph = graph
         self._loss = None if loss is None else graph[str(getattr(loss, "name", loss))]
         self._feeds = feeds
+        self.changes = edits_of(graph)
+        """What was changed by hand, in whichever widget of the graph."""
+        self.changes.listen(self._show_edits)
 
     def initial(self) -> dict[str, Any]:
-        """Return what is frozen."""
-        return {"frozen": frozen(self._graph)}
+        """Return what is frozen, the outputs to choose from, and what was changed by hand."""
+        found = {"frozen": frozen(self._graph), "outputs": self._choices()}
+        return {**found, "edits": self._edit_rows()}
 
     @property
     def graph(self) -> Graph:
@@ -182,10 +200,47 @@ class GraphDesk(Desk):
         if self._trainer is None:
             raise GraphError(
                 f"no loss of graph {self._graph.name!r} is known here",
+                need="a loss, or one of its outputs",
                 hint=f'{type(self.widget).__name__}(g, loss="loss", feeds={{"x": X[:8]}})',
             )
         loss: Tensor = self._trainer.loss
         return loss
+
+    def choose_output(self, name: str) -> None:
+        """Step to a tensor, and check its gradients if it is one number, where no loss is known.
+
+        Raises GraphError if the graph has no such tensor.
+        """
+        self._loss = self._graph[name]
+        self.refresh()
+
+    @handles("output")
+    def _on_output(self, content: dict[str, Any]) -> None:
+        self.choose_output(str(content.get("name")))
+
+    def undo_edits(self, key: str | None = None) -> None:
+        """Take back what was changed by hand on a page: one change, or all.
+
+        Raises GraphError where the value of a stepper cannot be set as it stands; it stays listed.
+        """
+        self.changes.undo(self, key)
+
+    @handles("undo")
+    def _on_undo(self, content: dict[str, Any]) -> None:
+        key = content.get("key")
+        self.undo_edits(None if key is None else str(key))
+
+    def _edit_rows(self) -> list[dict[str, str]]:
+        return [{"key": edit.key, "text": edit.text} for edit in self.changes.standing()]
+
+    def _show_edits(self) -> None:
+        if self.widget.comm is not None:
+            self.edits = self._edit_rows()
+
+    def _choices(self) -> list[str]:
+        if self._loss is not None or self._trainer is not None:
+            return []
+        return [tensor.name for tensor in ends(self._graph)[-MOST_OUTPUTS:]]
 
     def trained(self, loss: Tensor) -> list[Tensor]:
         """Return what is trained to make a loss small: by the trainer, if it is the trainer's."""
@@ -243,7 +298,8 @@ class GraphDesk(Desk):
 
     def refresh(self) -> None:
         """Show the graph as it is now."""
-        self.frozen = frozen(self._graph)
+        self.frozen, self.outputs = frozen(self._graph), self._choices()
+        self._show_edits()
         self.tell("refreshed")
 
 

@@ -64,3 +64,17 @@ def shape_text(shape: Iterable[object]) -> str:
     ('64 × 10', 'scalar')
     """
     return " × ".join(map(str, shape)) or "scalar"
+
+
+def ends(graph: Graph) -> list[Tensor]:
+    """Return what nothing of the graph itself reads: its outputs, the loss among them.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ())
+    >>> y, z = gw.exp(x, name="y"), gw.sin(gw.exp(x), name="z")
+    >>> [t.name for t in ends(g)]
+    ['y', 'z']
+    """
+    nodes = [n for n in graph.nodes if n.kind == "array"]
+    return [t for n in nodes for t in n.public if all(user.derived for user in t.uses)]

@@ -17,6 +17,7 @@ export interface Traits {
   checkpoint_list: object;
   color_by: "category" | "dtype" | "size" | "bytes" | "parameters" | "flops" | "time" | "device" | "gradient" | "nan" | "zero" | "saturated" | "overlay";
   current: string;
+  edits: object[];
   epochs: number;
   expanded: string[] | null;
   follow: boolean;
@@ -36,6 +37,7 @@ export interface Traits {
   onnx_hint: string;
   onnx_overlay: boolean;
   onnx_state: "" | "running" | "done" | "stopped" | "failed";
+  outputs: string[];
   overlay: object;
   parameters: object[];
   path_to: string;
@@ -102,6 +104,8 @@ export type Request =
   | "compare.stop"
   | "compare.sync"
   | "desk.hear"
+  | "desk.output"
+  | "desk.undo"
   | "inspector.code"
   | "inspector.look"
   | "inspector.sync"

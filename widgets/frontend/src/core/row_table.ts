@@ -1,7 +1,7 @@
 // A table of verdicts that can be sorted by every column and filtered to what is in trouble.
 
 import { element, textButton } from "./dom";
-import { grouped } from "./format";
+import { grouped, natural } from "./format";
 
 const MOST = 300; // rows drawn at once
 
@@ -54,7 +54,7 @@ export function rowTable<R extends Row>(
     const kept = onlyTrouble ? rows.filter(isTrouble) : [...rows];
     const wanted = !order ? kept : kept.sort((a, b) => {
       const [x, y] = [order(a), order(b)];
-      const found = typeof x === "string" ? x.localeCompare(String(y)) : (y as number) - x;
+      const found = typeof x === "string" ? natural(x, String(y)) : (y as number) - x;
       return down ? found : -found;
     });
     const focused = (body.getRootNode() as ShadowRoot | Document).activeElement;

@@ -2,6 +2,7 @@
 
 import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
 import { element } from "./dom";
+import { mountEdits } from "./edits";
 import { hearLate, isDetached, kernelState } from "./host";
 import { keepFocus } from "./keep_focus";
 import type { Panel } from "./panel";
@@ -79,6 +80,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
         placed.observe(root);
         cleanup.add(() => placed.disconnect());
         cleanup.add(panel.mount(root, model, (shared ??= panel.prepare(model))));
+        mountEdits(root, model, cleanup);
         root.append(notice, message);
         cleanup.add(keepFocus(root));
         update();

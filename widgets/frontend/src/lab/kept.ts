@@ -1,6 +1,7 @@
 // What a server would say, from a site without one: answers that were written down when it was built.
 
 import { URLExt } from "@jupyterlab/coreutils";
+import { natural } from "../core/format";
 import { Refused, type Query, type Served, type TensorRow, type Tensors } from "./viewer/served";
 
 /** Asks below a folder of a static site. What was not written down is refused. */
@@ -25,7 +26,7 @@ export function keptIn(folder: string): Served {
 }
 
 const ORDERS: Record<string, (a: TensorRow, b: TensorRow) => number> = {
-  name: (a, b) => a.name.localeCompare(b.name, "en", { numeric: true }),
+  name: (a, b) => natural(a.name, b.name),
   bytes: (a, b) => a.bytes - b.bytes,
   dtype: (a, b) => (a.dtype < b.dtype ? -1 : Number(a.dtype > b.dtype)),
   shape: (a, b) => size(a) - size(b),

@@ -310,7 +310,12 @@ class CheckPanel(Panel):
     def _check_missing(self) -> str:
         """Say what a check still needs; what a function of feeds gives is not asked for."""
         try:
-            self.desk.loss_tensor()
+            loss = self.desk.loss_tensor()
+            if loss.shape:
+                raise GraphError(
+                    f"{loss.name!r} is {loss.spec}, and only a single number has gradients",
+                    hint=f"loss = g[{loss.name!r}].sum(name='loss'), and loss=loss here",
+                )
             if not self.desk.makes_feeds:
                 self.desk.example_feeds()
         except GraphError as error:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradwright import Graph, Node, Session, Tensor
+from gradwright import Node, Session, Tensor
 from gradwright.debug import gradient_norms
 from gradwright.errors import GradwrightError
 from gradwright.plan.profile import Profile
@@ -18,17 +18,12 @@ from gradwright.session.listeners import NodeEvent
 from ...drawing.nodes import differentiated
 from ...drawing.values import plain
 from ...host.desk import GraphDesk
+from ...host.facts import ends
 
 REPEATS = 5
 """Runs of which the fastest counts, step by step."""
 EDGE = 0.01
 """How near to an end of its range an element is saturated, as a share of the range."""
-BOUNDED = {
-    "sigmoid": (0.0, 1.0), "hard_sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
-    "hard_tanh": (-1.0, 1.0), "softsign": (-1.0, 1.0), "relu6": (0.0, 6.0), "erf": (-1.0, 1.0),
-    "rational_tanh": (-1.0, 1.0), "rectified_tanh": (0.0, 1.0),
-}  # fmt: skip
-"""Ops whose results lie between two ends, where their slope goes to 0."""
 
 
 @dataclass
@@ -49,16 +44,11 @@ def targets(desk: GraphDesk, *, gradients: bool) -> list[Tensor]:
     try:
         found = [desk.loss_tensor()]
     except GradwrightError:
-        found = _ends(desk.graph)
+        found = ends(desk.graph)
     if gradients:
         derived = [n for n in desk.graph.derived if differentiated(n) is not None]
         found += [t for n in derived for t in n.public if not t.uses]
     return found
-
-
-def _ends(graph: Graph) -> list[Tensor]:
-    nodes = [n for n in graph.nodes if n.kind == "array"]
-    return [t for n in nodes for t in n.public if all(user.derived for user in t.uses)]
 
 
 def time_taken(desk: GraphDesk, *, gradients: bool) -> Measured:
@@ -147,10 +137,9 @@ def _zero(_: Node, y: Any) -> Any:
 
 
 def _saturated(node: Node, y: Any) -> Any:
-    bounds = BOUNDED.get(node.op.name)
-    if bounds is None or (x := _real(y)) is None:
+    if node.op.saturates is None or (x := _real(y)) is None:
         return None
-    low, high = bounds
+    low, high = node.op.saturates
     edge = EDGE * (high - low)
     return (x <= low + edge) | (x >= high - edge)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
 import threading
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ HISTORY = ("gradient_norm", "ratio")
 
 IN_A_PAGE = 20_000_000
 """Elements that a saved page is worth waiting for, 0.1 s."""
+NOTED = 6
+"""Parameters that are listed one by one where a hand has frozen several at once."""
 OPEN = 100
 """Parameters up to which all groups begin open."""
 
@@ -119,19 +122,29 @@ class ParameterPanel(Panel):
         names = content.get("names")
         chosen = [str(name) for name in names] if isinstance(names, list) else []
         # As tensors and not as names, which may hold the wildcards of a pattern.
-        self._mark(chosen, freeze=bool(content.get("frozen")), literal=True)
+        freeze = bool(content.get("frozen"))
+        before = set(self.desk.frozen)
+        self._mark(chosen, freeze=freeze, literal=True)
+        self._note([name for name in chosen if (name in before) != freeze], freeze)
+
+    def _note(self, changed: Sequence[str], freeze: bool) -> None:
+        """List what a hand has frozen or not; many at once as one change."""
+        now, was = ("frozen", "trained") if freeze else ("trained", "frozen")
+
+        def undo(desk: GraphDesk, names: Sequence[str]) -> None:
+            mark(desk, names, freeze=not freeze, literal=True)
+
+        if len(changed) > NOTED:
+            key = f"frozen {freeze} {changed[0]} {len(changed)}"
+            what = f"{len(changed):,} parameters"
+            self.desk.changes.note(key, what, was, now, functools.partial(undo, names=changed))
+            return
+        for name in changed:
+            back = functools.partial(undo, names=[name])
+            self.desk.changes.note(f"frozen {name}", name, was, now, back)
 
     def _mark(self, chosen: Sequence[str], *, freeze: bool, literal: bool = False) -> None:
-        graph = self.desk.graph
-        change = graph.freeze if freeze else graph.unfreeze
-
-        def command() -> None:
-            if not literal or chosen:
-                found = map(graph.__getitem__, chosen) if literal else chosen
-                self.widget.guarded(lambda: change(*found))
-            self.desk.frozen = frozen(graph)
-
-        self.desk.commands.submit(command)
+        mark(self.desk, chosen, freeze=freeze, literal=literal)
 
     # -- statistics ------------------------------------------------------------------------------
 
@@ -307,6 +320,20 @@ class ParameterTable(Host):
 
     def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
         super().__init__(graph, trainer, **options)
+
+
+def mark(desk: GraphDesk, chosen: Sequence[str], *, freeze: bool, literal: bool = False) -> None:
+    """Freeze what fits, or let it be trained; between two steps if training runs."""
+    graph = desk.graph
+    change = graph.freeze if freeze else graph.unfreeze
+
+    def command() -> None:
+        if not literal or chosen:
+            found = map(graph.__getitem__, chosen) if literal else chosen
+            desk.widget.guarded(lambda: change(*found))
+        desk.frozen = frozen(graph)
+
+    desk.commands.submit(command)
 
 
 def _described(desk: GraphDesk) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from gradwright.recording.folder import RunSummary
 from gradwright.recording.table import RunsComparison
 from gradwright.train import Runs
 
+from ...drawing.order import natural
 from ..parameters.panel import fits
 
 MOST = 500
@@ -75,7 +76,7 @@ def shown(rows: Iterable[Mapping[str, Any]], text: str, sort: str) -> list[Mappi
     kept = [row for row in rows if fits(text, searched(row))]
     column, sign = sort.removeprefix("-"), -1 if sort.startswith("-") else 1
     if column in ("name", "status"):
-        return sorted(kept, key=lambda row: str(row[column]).lower(), reverse=sign < 0)
+        return sorted(kept, key=lambda row: natural(str(row[column]).lower()), reverse=sign < 0)
 
     def place(row: Mapping[str, Any]) -> tuple[bool, float]:
         held = row if column in OWN_COLUMNS else row["metrics"]

@@ -17,11 +17,12 @@ from ...host.desk import Feeds, GraphDesk
 from ...host.host import Host
 from ...host.panel import Panel
 from ...host.part import handles, shared
-from ...host.typed import parse_index, parse_number, parse_value
+from ...host.typed import parse_number, parse_value
 from ...host.wire import Message
 from ...still.tables import html_table
 from ..tensor.sheet import spec_text
 from . import facts
+from .by_hand import edit_by_hand, note_stop
 from .recording import recording
 from .walk import Walk, names
 
@@ -174,10 +175,7 @@ class StepPanel(Panel):
 
     @handles("edit")
     def _on_edit_value(self, content: dict[str, Any]) -> None:
-        name, how = str(content.get("name")), content.get("how")
-        value = parse_value(str(content.get("value", "")))
-        index = parse_index(str(content.get("index", ""))) if how == "element" else ()
-        self.walk.edit(name, value, index, parse_number(value) if how == "scale" else None)
+        edit_by_hand(self, content)
         if content.get("rerun"):
             self.walk.attempt(self.walk.rerun)
 
@@ -200,7 +198,7 @@ class StepPanel(Panel):
             options["above"] = parse_number(parse_value(limit))
         elif condition == "when":
             options["when"] = limit
-        self.stepper.break_at(**options)
+        note_stop(self, self.stepper.break_at(**options))
 
     @handles("breakpoint")
     def _on_breakpoint(self, content: dict[str, Any]) -> None:
@@ -211,6 +209,7 @@ class StepPanel(Panel):
                     b.enabled = bool(content["on"])
                 else:
                     self.stepper.clear(b)
+                    self.desk.changes.forget(f"stop {b.number}")
         self.walk.show()
 
     @handles("watch")

@@ -100,6 +100,7 @@ class Walk:
         )
         if self.stepper is not None:
             made.adopt(self.stepper)
+            panel.desk.changes.forget_of(self.stepper)
         self._source = feeds_text(feeds) or "no feeds"
         self._source += f" · after step {done:,}" if trainer is not None else ""
         self._source += " · training mode" if training else " · evaluation mode"
@@ -117,7 +118,9 @@ class Walk:
             return [graph[name] for name in self.fetches]
         desk = self.panel.desk
         loss = desk.loss_tensor()
-        return [loss, *gradients(loss, trained(desk, loss))] if is_floating(loss.dtype) else [loss]
+        if not is_floating(loss.dtype) or loss.shape:  # an output that is no loss
+            return [loss]
+        return [loss, *gradients(loss, trained(desk, loss))]
 
     def check_free(self) -> None:
         """Raise GraphError while a run in the background goes on."""
@@ -299,7 +302,7 @@ class Walk:
             loss = "" if self.fetches else panel.desk.loss_tensor().name
         except GraphError:
             code = f'{type(panel.widget).__name__}({known}, loss="loss"{feeds})'
-            return {"mode": "empty", "say": "Name the loss to step to:", "code": code}
+            return {"mode": "empty", "say": "Name what to step to:", "code": code}
         if panel.desk.trainer is None and loss:
             known += f", loss={loss!r}"
         try:

@@ -22,6 +22,7 @@ from ...host.part import checks, handles, shared, watches
 from ...host.typed import whole_numbers
 from ...host.wire import Finite, Message
 from ...still.tables import html_table
+from .keeping import kept_messages
 from .picture import Picture, memory_of
 from .sheet import as_array, index_text
 from .slicing import Index, SliceError, default_index, read_index
@@ -402,8 +403,12 @@ class TensorPanel(Panel):
     # -- views that last -------------------------------------------------------------------------
 
     def new_view_messages(self, *, whole: bool = False) -> list[Message]:
-        """Return the picture, with each value of a slice below 1 MB."""
-        return [self._tensor_message(complete=True)]
+        """Return the picture, with each value of a slice below 1 MB.
+
+        A page without a kernel gets those of other tensors, too, to be selected there.
+        """
+        kept = kept_messages(self.desk) if whole and self._tensor_array is None else []
+        return [*kept, self._tensor_message(complete=True)]
 
     def to_svg(self) -> str:
         """Return the picture and the histogram as a still, "" without a value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,7 +54,7 @@ class RatePanel(Panel):
         self._schedule_samples = np.zeros(0), np.zeros(0)
         self._schedule_lock = threading.RLock()
         desk.on("training", self._show_schedule)
-        desk.on("aside", lambda: self._schedule)
+        desk.on("aside", self._aside)
 
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate, from the next step on; a schedule is put aside.
@@ -87,13 +88,29 @@ class RatePanel(Panel):
 
         self.desk.commands.submit(command)
 
+    def _aside(self) -> Any:
+        """Return the schedule that a number stands in for."""
+        return None if callable(self.desk.controlled().optimizer.learning_rate) else self._schedule
+
     @handles("set")
     def _on_rate(self, content: dict[str, Any]) -> None:
         value = content.get("value")
+        trainer = self.desk.controlled()
+        before, was = trainer.optimizer.learning_rate, rate_of(trainer)
         if value is None:
             self.back_to_schedule()
-        else:
-            self.set_learning_rate(value)
+            self.desk.changes.forget("rate")
+            return
+        self.set_learning_rate(value)
+        held = weakref.ref(trainer)
+
+        def undo(desk: GraphDesk) -> None:
+            if (changed := held()) is not None:
+                put_rate(desk, changed, before)
+
+        told = schedule_name(before) or ("" if was is None else f"{was:.3g}")
+        now = f"{float(value):.3g}"
+        self.desk.changes.note("rate", "learning rate", told, now, undo, owner=trainer)
 
     # -- the curve of the schedule ---------------------------------------------------------------
 
@@ -152,6 +169,16 @@ class RatePanel(Panel):
         return {"kind": "rate.schedule", "name": name}, [
             float64(part) for part in self._schedule_samples
         ]
+
+
+def put_rate(desk: GraphDesk, trainer: Trainer, rate: Any) -> None:
+    """Give a trainer a number or a schedule, from its next step on."""
+
+    def command() -> None:
+        trainer.optimizer.learning_rate = rate
+        desk.tell("training")
+
+    desk.commands.submit(command)
 
 
 def sampled(schedule: Callable[[int], float] | None, steps: int) -> tuple[Array, Array]:

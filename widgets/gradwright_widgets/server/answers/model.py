@@ -17,6 +17,7 @@ from gradwright.shared import Bounded, machine_bytes
 from gradwright.spec import dtype_name
 from gradwright.spec.dims import Dim
 
+from ...drawing.order import natural
 from ..refused import RefusedError
 from .asked import Asked
 from .outlines import outlined
@@ -128,18 +129,6 @@ def matches(name: str, tensor: TensorRange, words: list[str]) -> bool:
     """Tell whether a tensor has all words in its name or spec."""
     text = f"{name} {tensor.spec} {dtype_name(tensor.dtype)}".lower()
     return all(word in text for word in words)
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return what names sort by, so that ``layer10`` comes after ``layer9``.
-
-    >>> sorted(["a10", "a9", "a"], key=natural)
-    ['a', 'a9', 'a10']
-    """
-    return [
-        (0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part)
-        for part in re.findall(r"[0-9]{1,18}|[^0-9]+", name)
-    ]
 
 
 # -- memory ----------------------------------------------------------------------------------------

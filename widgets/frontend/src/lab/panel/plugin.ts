@@ -55,7 +55,7 @@ function activate(
       if (!there) Notification.info(`${words("This line is in no cell or file that is at hand:")} ${place.where}`, { autoClose: 5000 });
     });
   };
-  const side = new SidePanel({ words, go, compare: (folder) => void commands.execute("gradwright:open-runs", { folder }) });
+  const side = new SidePanel({ words, go, compare: (run) => void commands.execute("gradwright:open-runs", { run }) });
   shell.add(side, "right", { rank: RANK, type: "gradwright" });
   restorer?.add(side, side.id);
   const open = (): void => {
@@ -118,11 +118,6 @@ function activate(
     titles.turn(link);
     commands.notifyCommandChanged(COMMANDS.explain);
   };
-  notebooks.forEach(add);
-  notebooks.widgetAdded.connect((_, notebook) => add(notebook));
-  notebooks.currentChanged.connect(follow);
-  follow();
-
   // -- from nodes to lines: views anywhere in the page ask for it --------------------------------------
 
   document.documentElement.dataset.gradwrightLab = "";
@@ -185,6 +180,10 @@ function activate(
   };
   act("pause", trans.__("Pause or Resume Training"));
   act("stop", trans.__("Stop Training"));
+  notebooks.forEach(add);
+  notebooks.widgetAdded.connect((_, notebook) => add(notebook));
+  notebooks.currentChanged.connect(follow);
+  follow();
   for (const command of [COMMANDS.show, COMMANDS.explain, COMMANDS.pause, COMMANDS.stop]) palette?.addItem({ command, category: trans.__("gradwright") });
 }
 

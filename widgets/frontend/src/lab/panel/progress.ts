@@ -7,7 +7,7 @@ import { compact } from "../../core/format";
 import type { Words } from "../viewer/served";
 import type { Link } from "./link";
 import { progressText, stateOf } from "./rows";
-import { foremost, fraction, type TrainingRow } from "./told";
+import { BEFORE, foremost, prefixOf, type TrainingRow } from "./told";
 
 /** What the settings say. */
 export interface Wishes {
@@ -17,8 +17,6 @@ export interface Wishes {
   trouble: boolean;
   seconds: number;
 }
-
-export const BEFORE = /^(?:\d+ %|‖|▸) /;
 
 /** The item of the status bar; a click opens the panel. */
 export class StatusItem extends Widget {
@@ -73,14 +71,6 @@ export class Titles {
     const text = before + document.title.replace(BEFORE, "");
     if (document.title !== text) document.title = text;
   }
-}
-
-/** `42 % ` of a training that knows its length, a sign for others; nothing where none is under way. */
-export function prefixOf(row: TrainingRow | undefined): string {
-  if (!row || row.status === "idle") return "";
-  if (row.status === "paused") return "‖ ";
-  const done = fraction(row);
-  return done === undefined ? "▸ " : `${Math.floor(100 * done)} % `;
 }
 
 /** Says when a training has ended, and when something in it is not finite, each once. */

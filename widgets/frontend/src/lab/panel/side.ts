@@ -11,9 +11,8 @@ import type { Words } from "../viewer/served";
 import { FailureCard } from "./failure";
 import type { Link } from "./link";
 import css from "./panel.css";
-import { BEFORE } from "./progress";
 import { checkRow, graphRow, RowList, runRow, stepperRow, trainingRow, type Deeds } from "./rows";
-import { NOTHING, type Place, type Told, type View } from "./told";
+import { BEFORE, NOTHING, type Place, type Told, type View } from "./told";
 import { Views } from "./views";
 
 addStyle(css);

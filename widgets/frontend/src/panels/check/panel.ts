@@ -3,6 +3,7 @@
 import { ask, Cleanup, commit, isSaved, type Model } from "../../core/afm";
 import { action, checkbox, element, everyFrame, field, select, textButton } from "../../core/dom";
 import { errorText, grouped, shapeText } from "../../core/format";
+import { outputChoice } from "../../core/outputs";
 import type { Panel } from "../../core/panel";
 import { rowTable } from "../../core/row_table";
 import { addStyle } from "../../core/style";
@@ -81,11 +82,13 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
   ], isTrouble, 4);
 
   const hint = element("pre", { class: "gw-example gw-code" });
+  const outputs = element("div");
   const empty = element(
     "div",
     { class: "gw-check-empty" },
     element("p", {}, "Check compares every gradient with finite differences, in the background, on the values of this moment. Training may go on meanwhile."),
     hint,
+    outputs,
   );
   const overview = element("div", { class: "gw-check-overview" }, options, bar, now, failure, findings, lists, parameters.root, nodes.root, empty, mountWatch(model, watch, cleanup));
   const detail = mountDetail(model, store, cleanup);
@@ -149,6 +152,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
     empty.hidden = begun;
     hint.textContent = String(model.get("check_hint") ?? "");
     hint.hidden = !hint.textContent;
+    outputs.replaceChildren(...[outputChoice(model)].filter((choice) => choice !== undefined));
     root.toggleAttribute("data-open", has && store.parameters.has(focusOf(model).name ?? ""));
     detail.update();
   }
@@ -168,7 +172,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
 
   const frame = everyFrame(draw, findings, parameters.root, nodes.root);
   for (const key of ["check_limit", "check_which", "check_training", "check_overlay"] as const) cleanup.model(model, `change:${key}`, onOptions);
-  for (const key of ["check_state", "check_focus", "check_hint", "selected"] as const) cleanup.model(model, `change:${key}`, frame.request);
+  for (const key of ["check_state", "check_focus", "check_hint", "outputs", "selected"] as const) cleanup.model(model, `change:${key}`, frame.request);
   cleanup.add(store.listen(frame.request));
   cleanup.add(() => {
     frame.cancel();

@@ -26,7 +26,7 @@ const WEIGHS = ["linear", "norm", "activation", "control"];
 
 export function cardSize({ title, rows, chip }: CardFace): { width: number; height: number } {
   const lines = rows.map((row) => DOT + textWidth(row, CARD_ROW));
-  if (title) lines.unshift(textWidth(title, CARD_TITLE));
+  if (title) lines.unshift(1.1 * textWidth(title, CARD_TITLE));
   const [first = 0, ...others] = lines;
   const corner = CORNER + (chip ? textWidth(chip, CHIP) + 10 : 0);
   const width = INSET + Math.max(first + corner, ...others) + 8;

@@ -29,6 +29,7 @@ export const NOTE_SIZE = 10.5;
 /** Room for the mark of a node that opens. */
 export const OPENER = 16;
 const MAX_TEXT = 168;
+const BOLD = 1.1; // times as wide
 const MAX_NOTE = 250; // of a block, which says what it does
 
 export function describe(model: GraphModel, item: number): Face {
@@ -82,7 +83,7 @@ export function itemSize(face: Face): { width: number; height: number } {
       return cardSize(face.card!);
     case "gradients":
     case "scope":
-      return { width: Math.max(120, Math.ceil(Math.max(title, Math.min(MAX_NOTE, textWidth(face.note, NOTE_SIZE)))) + 54), height: 46 };
+      return { width: Math.max(120, Math.ceil(Math.max(BOLD * title, Math.min(MAX_NOTE, textWidth(face.note, NOTE_SIZE)))) + 54), height: 46 };
     default:
       return { width: Math.max(48, Math.ceil(title + note) + (face.note ? 38 : 28)), height: 28 };
   }

@@ -12,9 +12,11 @@ import { shortShape } from "./sizes";
 
 const SIZE = 9.5;
 /** Below where the line leaves; further where a mark is around its item, whose ring reaches 7. */
-const BELOW = 9;
+const BELOW = 11;
 const BELOW_MARK = 17;
 const BESIDE = 7;
+/** A closed scope is drawn as a stack, so far beyond its box. */
+const STACK = 5;
 const CELL = 160;
 const DIM = 0.28;
 
@@ -55,7 +57,8 @@ export class Labels {
     const taken = new Taken();
     for (let k = 0; k < scene.items.length; k++) {
       const [x, y, w, h] = scene.rects.subarray(4 * k, 4 * k + 4);
-      taken.add([x, y, x + w, y + (k < scene.frameCount ? HEADER : h)]);
+      const stack = k >= scene.frameCount && scene.items[k] >= model.n ? STACK : 0;
+      taken.add([x, y, x + w + stack, y + (k < scene.frameCount ? HEADER : h + stack)]);
     }
     const seen = new Set<string>();
     const found: Label[] = [];

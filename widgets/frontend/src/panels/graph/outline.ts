@@ -109,7 +109,7 @@ export class Outline {
       element("span", { class: "gw-row-note" }, face.note),
     );
     node.style.transform = `translateY(${k * ROW}px)`;
-    node.style.paddingLeft = `${8 + 14 * (level - 1)}px`;
+    node.style.paddingLeft = `min(${8 + 14 * (level - 1)}px, 45%)`; // what is nested deeply keeps room for its name
     node.style.setProperty("--gw-dot", `var(--gw-c-${face.category}, var(--gw-c-math))`);
     if (k === this.cursor) node.classList.add("gw-cursor");
     return node;

@@ -1,5 +1,6 @@
 // The rows of the table: what the filter shows, in the order that was asked for, in groups that follow the scopes.
 
+import { natural } from "../../core/format";
 import type { Fits } from "./filter";
 
 export interface Parameter {
@@ -41,8 +42,6 @@ interface Scope {
   members: Parameter[];
 }
 
-const NATURAL = new Intl.Collator("en", { numeric: true }); // w9 before w10
-
 /** All parameters that are shown, sorted; what has no rank (NaN) comes last either way. */
 export function sorted(parameters: readonly Parameter[], { fits, rank, down }: Order): Parameter[] {
   const shown = parameters.filter(({ name }) => fits(name));
@@ -52,7 +51,7 @@ export function sorted(parameters: readonly Parameter[], { fits, rank, down }: O
   const sign = down ? -1 : 1;
   keyed.sort((a, b) => {
     if (missing(a.key) || missing(b.key)) return Number(missing(a.key)) - Number(missing(b.key));
-    if (typeof a.key === "string") return sign * NATURAL.compare(a.key, b.key as string);
+    if (typeof a.key === "string") return sign * natural(a.key, b.key as string);
     return sign * (a.key - (b.key as number));
   });
   return keyed.map(({ parameter }) => parameter);

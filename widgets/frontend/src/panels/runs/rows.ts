@@ -1,5 +1,6 @@
 // Which runs the table shows, in which order; like `shown` in Python.
 
+import { natural } from "../../core/format";
 import { filterOf } from "../parameters/filter";
 import type { RunRow } from "./store";
 
@@ -22,7 +23,7 @@ export function shownRows(rows: Iterable<RunRow>, text: string, sort: string): R
   const sign = sort.startsWith("-") ? -1 : 1;
   if (TEXTS.includes(column)) {
     const key = (row: RunRow): string => String(row[column as "name"]).toLowerCase();
-    return kept.sort((a, b) => sign * (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
+    return kept.sort((a, b) => sign * natural(key(a), key(b)));
   }
   return kept.sort((a, b) => {
     const [x, y] = [numberOf(a, column), numberOf(b, column)];
@@ -44,5 +45,5 @@ export function columnsOf(rows: Iterable<RunRow>, most: number): string[] {
   const counts = new Map<string, number>();
   for (const { metrics } of rows) for (const name of Object.keys(metrics)) counts.set(name, (counts.get(name) ?? 0) + 1);
   const rank = (name: string): number => (name === "val_loss" ? 2e9 : name === "loss" ? 1e9 : name.startsWith("val_") ? 1e6 : 0) + counts.get(name)!;
-  return [...counts.keys()].sort((a, b) => rank(b) - rank(a) || (a < b ? -1 : 1)).slice(0, most);
+  return [...counts.keys()].sort((a, b) => rank(b) - rank(a) || natural(a, b)).slice(0, most);
 }

@@ -5,6 +5,7 @@ import { ask, Cleanup, commit, isSaved, type Message, type Model, type Named } f
 import type { Request } from "../../core/contract";
 import { action, button, element, example, ICONS } from "../../core/dom";
 import { grouped } from "../../core/format";
+import { outputChoice } from "../../core/outputs";
 import type { Panel } from "../../core/panel";
 import { addStyle } from "../../core/style";
 import { tabStrip } from "../../core/tabs";
@@ -135,6 +136,8 @@ function mountStepperPanel(host: HTMLElement, model: Model): () => void {
     if (!begun) {
       const parts: Node[] = [element("div", { class: "gw-step-lead" }, mode === "empty" ? say : "Run this graph node by node, to the loss and back through its gradients.")];
       if (now.code) parts.push(example(now.code));
+      const choice = outputChoice(model);
+      if (choice) parts.push(choice);
       if (mode === "idle") parts.push(live ? action("Start", () => move("reset"), true) : element("div", { class: "gw-step-note" }, "Nothing was recorded."));
       welcome.replaceChildren(...parts);
       notice.hidden = true;
@@ -185,6 +188,7 @@ function mountStepperPanel(host: HTMLElement, model: Model): () => void {
   });
   cleanup.model(model, "change:stepping", show);
   cleanup.model(model, "change:reruns", show);
+  cleanup.model(model, "change:outputs", show);
   cleanup.model(model, "change:selected", () => player?.look(selected()));
   cleanup.model(model, "change:breakpoints", showStops);
   cleanup.model(model, "change:stops", showStops);

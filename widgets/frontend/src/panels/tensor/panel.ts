@@ -44,6 +44,7 @@ function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   let shown = false;
   let stale = false; // hidden views are sent nothing
   let answer = { at: "", where: "", text: "" };
+  const kept = new Map<string, [TensorFacts, DataView[]]>(); // by node, in a page without a kernel
   const timers: Record<string, ReturnType<typeof setTimeout>> = {};
   const later = (name: string, delay: number, run: () => void): void => {
     clearTimeout(timers[name]);
@@ -94,7 +95,11 @@ function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   }
 
   cleanup.model(model, "msg:custom", (content: Message, buffers: DataView[]) => {
-    if (content.kind === "tensor.picture") take(content as TensorFacts, buffers);
+    if (content.kind === "tensor.picture") {
+      const message = content as TensorFacts;
+      if (message.kept === undefined) take(message, buffers);
+      else kept.set(message.kept, [message, buffers]);
+    }
     else if (content.kind === "tensor.who") tellShown(shown, true);
     else if (content.kind === "tensor.fits") controls.judge();
     else if (content.kind === "tensor.problem") controls.judge(content as unknown as Problem);
@@ -112,6 +117,15 @@ function mountTensorPanel(host: HTMLElement, model: Model): () => void {
       showReadout();
     }
   });
+
+  /** Without a kernel, what was kept of the node that is selected. */
+  function showKept(): void {
+    const name = String(model.get("selected") ?? "");
+    if (!kept.size || !name || name.endsWith("/") || name === latest?.name) return;
+    const note = `The value of ${name} is not in this page: it keeps parameters, and what the stepper had run when it was saved.`;
+    take(...(kept.get(name) ?? [{ kind: "tensor.picture", name, note } as TensorFacts, []]));
+  }
+  if (saved) cleanup.model(model, "change:selected", showKept);
 
   function update(): void {
     const rank = facts?.slice.length ?? 0;

@@ -22,6 +22,8 @@ export interface TensorFacts {
   name: string;
   origin: string;
   outputs: string[];
+  /** The node whose selection shows it, in a page without a kernel. */
+  kept?: string;
   /** How to get the value, where it is not known; then there is nothing below. */
   note?: string;
   shape: number[];

@@ -11,7 +11,7 @@ from ....graph import Constant, Graph, Placeholder, Tensor
 from ....op import Op
 from ....spec import TensorSpec
 from ...archive.unknown import UnknownOp
-from ..declarations import Sizes, clean_name, spec_of_type
+from ..declarations import Sizes, clean_name, sizes_of, spec_of_type
 from ..model import names_read, normal_domain
 from .census import called
 
@@ -35,8 +35,8 @@ def sketched(proto: ModelProto, stored: Mapping[str, TensorSpec]) -> Graph:
     What nothing makes is left out, and what follows from itself is not joined.
     """
     graph = Graph(clean_name(proto.graph.name or "onnx"))
-    sizes = Sizes()
     said = (*proto.graph.input, *proto.graph.value_info, *proto.graph.output)
+    sizes = Sizes(name for info in said for name in sizes_of(info.type))
     specs = {info.name: _spec(info, sizes) for info in said}
     specs |= {t.name: TensorSpec(tuple(t.dims), "float32") for t in proto.graph.initializer}
     specs |= stored
