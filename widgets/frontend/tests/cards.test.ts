@@ -150,3 +150,14 @@ test("an opened node keeps its card", () => {
   assert.deepEqual([graph.role(graph.node("n3::w")), graph.role(graph.node("n3::mul")), graph.role(graph.node("w"))], [1, 0, 1]);
   assert.deepEqual(scene(graph, ["linear × 3", "n3", "n3::"]).isDrawn(graph.node("n3::mul")), true);
 });
+
+test("a search finds cards by what is written on them, as it can be typed", () => {
+  const graph = new GraphModel(grouped());
+  const found = (query: string): string[] => find(graph, query).items.map((item) => graph.itemName(item));
+  assert.deepEqual(found("linear 8 -> 8"), ["n1/", "n3/", "n5/"], "an arrow of a title");
+  assert.deepEqual(found("linear* -> relu").slice(0, 3), ["n1/", "n3/", "n5/"], "rows one below the other");
+  assert.deepEqual(found("relu -> linear"), []);
+  assert.deepEqual(found("matmul -> relu"), ["n1", "n3", "n5"], "and nodes, whatever card they are in");
+  assert.deepEqual(found("layer:first"), ["n1/"]);
+  assert.deepEqual(found("linear x 3"), ["linear × 3/"]);
+});
