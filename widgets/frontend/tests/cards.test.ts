@@ -116,6 +116,15 @@ test("a node is found, stepped to and coloured in its card", () => {
   assert.deepEqual([overlay?.values[at("n3")], overlay?.values[at("linear × 3")]], [6, 8]);
 });
 
+test("rows are found as they are typed", () => {
+  const graph = new GraphModel(grouped());
+  const names = (query: string): string[] => find(graph, query).items.map((item) => graph.itemName(item));
+  assert.deepEqual(names("linear 8 -> 8"), ["n1/", "n3/", "n5/"]);
+  assert.deepEqual(names("linear 8 → 8"), names("linear 8 -> 8"));
+  assert.deepEqual(names("linear x 3"), ["linear × 3/"]);
+  assert.deepEqual(names("1 w · shape"), ["n1/"]);
+});
+
 test("an address opens the card around its node", () => {
   const model = widget([]);
   new OpenScopes(new GraphModel(grouped()), model).to("n3::inner/mean");

@@ -7,7 +7,7 @@ import { compact } from "../../core/format";
 import type { Words } from "../viewer/served";
 import type { Link } from "./link";
 import { progressText, stateOf } from "./rows";
-import { BEFORE, foremost, prefixOf, type TrainingRow } from "./told";
+import { BEFORE, foremost, markOf, type TrainingRow } from "./told";
 
 /** What the settings say. */
 export interface Wishes {
@@ -17,6 +17,8 @@ export interface Wishes {
   trouble: boolean;
   seconds: number;
 }
+
+const PROGRESS = "gw-progress"; // of a tab: `data-gw-progress`
 
 /** The item of the status bar; a click opens the panel. */
 export class StatusItem extends Widget {
@@ -50,25 +52,32 @@ export class StatusItem extends Widget {
   }
 }
 
-/** Puts how far a notebook's training is before the title of its tab, and of the page while it is in front. */
+/**
+ * Puts how far a notebook's training is on its tab, and before the title of the page while it is in front. A tab's label is
+ * left alone: JupyterLab renames the file after it.
+ */
 export class Titles {
   constructor(private readonly inFront: () => NotebookPanel | null, private readonly wishes: () => Wishes) {}
 
   update(notebook: NotebookPanel, link: Link): void {
-    const before = this.wishes().titles && !link.gone ? prefixOf(foremost(link.told.trainings)) : "";
+    const mark = this.markOf(link);
     const { title } = notebook;
-    const label = before + title.label.replace(BEFORE, "");
-    if (title.label !== label) title.label = label;
-    if (this.inFront() === notebook) this.page(before);
+    const { [PROGRESS]: before = "", ...others } = title.dataset;
+    if (before !== mark) title.dataset = mark ? { ...others, [PROGRESS]: mark } : others;
+    if (this.inFront() === notebook) this.page(mark);
   }
 
   /** Another tab is in front. */
   turn(link: Link | undefined): void {
-    this.page(link && this.wishes().titles && !link.gone ? prefixOf(foremost(link.told.trainings)) : "");
+    this.page(link ? this.markOf(link) : "");
   }
 
-  private page(before: string): void {
-    const text = before + document.title.replace(BEFORE, "");
+  private markOf({ told, gone }: Link): string {
+    return this.wishes().titles && !gone ? markOf(foremost(told.trainings)) : "";
+  }
+
+  private page(mark: string): void {
+    const text = (mark && `${mark} `) + document.title.replace(BEFORE, "");
     if (document.title !== text) document.title = text;
   }
 }

@@ -120,8 +120,13 @@ export class Viewer {
     for (const { page } of this.pages) page.clear();
     this.graph = undefined;
     const page = (name: string, title: string, fill: Fill): { name: string; page: Page } => ({ name, page: new Page(title, words, fill) });
-    const drawn = (model: DrawingModel): void => void (this.graph = model);
+    let wanted = ""; // a node to point at, once the drawing is there
+    const drawn = (model: DrawingModel): void => {
+      this.graph = model;
+      if (wanted) model.point(wanted);
+    };
     const point = (node: string): void => {
+      wanted = node;
       this.choose("drawing");
       this.graph?.point(node);
     };

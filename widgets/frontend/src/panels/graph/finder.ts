@@ -20,11 +20,11 @@ export interface Found {
 }
 
 export function find(model: GraphModel, query: string): Found {
-  const text = query.trim().toLowerCase();
+  const text = typed(query.trim());
   if (!text) return { items: [], problem: "" };
   const index = indexOf(model);
   try {
-    const steps = parse(query.trim());
+    const steps = parse(query.trim().replaceAll("×", "x").replaceAll("→", "->"));
     if (steps.length > 1) {
       const found = paths(model, index, steps);
       // `conv 3x3, 64 -> 128` is a title, and `conv* -> relu` may be rows of a card.
@@ -71,7 +71,7 @@ class Index {
     }
     this.nodes = Array.from({ length: model.n }, (_, node) => node);
     for (const node of this.nodes) this.items.push(...(begins.get(node) ?? []), model.frameOf(node));
-    this.names = Array.from({ length: model.n + model.scopes.length }, (_, item) => model.itemName(item).replace(/\/$/, "").toLowerCase());
+    this.names = Array.from({ length: model.n + model.scopes.length }, (_, item) => typed(model.itemName(item).replace(/\/$/, "")));
     this.leaves = this.names.map(leaf);
     this.ops = model.spec.ops.map((op) => op.toLowerCase());
   }
