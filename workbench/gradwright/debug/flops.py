@@ -106,4 +106,4 @@ class Counter:
 
 
 def _at(spec: Any, sizes: Mapping[str, Any]) -> Any:
-    return spec.substitute(sizes) if hasattr(spec, "substitute") else spec
+    return spec.substitute(sizes) if sizes and hasattr(spec, "substitute") else spec

@@ -66,7 +66,7 @@ function activate(
   // -- what goes on, outside of the panel ------------------------------------------------------------
 
   const status = new StatusItem(words, open);
-  bar?.registerStatusItem("gradwright:progress", { item: status, align: "left", rank: 40 });
+  bar?.registerStatusItem("gradwright:progress", { item: status, align: "left", rank: 40, isActive: () => status.active, activeStateChanged: status.changed });
   const titles = new Titles(() => notebooks.currentWidget, () => wishes);
   const notices = new Notices(words, () => wishes, open);
   void settings?.load(PLUGIN).then((loaded) => {

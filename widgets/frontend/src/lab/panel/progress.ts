@@ -2,6 +2,7 @@
 
 import { Notification } from "@jupyterlab/apputils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import { Signal } from "@lumino/signaling";
 import { Widget } from "@lumino/widgets";
 import { compact } from "../../core/format";
 import type { Words } from "../viewer/served";
@@ -22,6 +23,7 @@ const PROGRESS = "gw-progress"; // of a tab: `data-gw-progress`
 
 /** The item of the status bar; a click opens the panel. */
 export class StatusItem extends Widget {
+  readonly changed = new Signal<this, void>(this);
   private readonly button = document.createElement("button");
 
   constructor(private readonly words: Words, open: () => void) {
@@ -31,14 +33,19 @@ export class StatusItem extends Widget {
     this.button.title = words("Show gradwright's panel");
     this.button.addEventListener("click", open);
     this.node.append(this.button);
-    this.hide();
+  }
+
+  /** Whether there is something to tell; the status bar asks. */
+  get active(): boolean {
+    return Boolean(this.button.textContent);
   }
 
   /** Shows how far the trainings of a notebook are; nothing where there is none. */
   tell(link: Link | undefined): void {
     const text = link ? this.text(link) : "";
-    if (this.button.textContent !== text) this.button.textContent = text;
-    this.setHidden(!text);
+    if (this.button.textContent === text) return;
+    this.button.textContent = text;
+    this.changed.emit();
   }
 
   private text({ told, gone }: Link): string {

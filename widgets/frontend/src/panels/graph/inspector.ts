@@ -67,7 +67,7 @@ export class Inspector {
     const line = facts?.lines[model.call[node]] ?? "";
     const made = where && this.calls.source ? textButton("gw-text-link", where, () => this.calls.source!(node), { title: "Go to the line" }) : where;
     return [
-      rows(["name", model.spec.names[node]], ["op", model.op(node)], ...(model.origin[node] < 0 ? [] : [["gradient of", this.link(model.origin[node])] as Row]), ["made at", made]),
+      rows(["name", model.spec.names[node]], ["op", model.op(node)], ...(model.origin[node] < 0 ? [] : [["gradient of", this.link(model.origin[node])] as Row]), ...(model.twinOf(item) < 0 ? [] : [["gradient", this.link(model.twinOf(item))] as Row]), ["made at", made]),
       ...(op ? [element("p", { class: "gw-sheet-text" }, op.summary)] : []),
       ...(op?.formula ? [element("pre", { class: "gw-code" }, op.formula)] : []),
       section("Attributes", rows(...attributes.map(([name, value]): Row => [name, value, op?.attributes[name]]))),
@@ -130,9 +130,11 @@ export class Inspector {
   }
 
   private values(node: number, theme: Theme | undefined): HTMLElement[] {
-    if (this.store.name !== this.model.spec.names[node]) return [];
-    return this.store.values.map((tensor) =>
-      element("div", { class: "gw-sheet-value" }, thumb(tensor.picture, ...tensor.thumb, theme, "gw-sheet-thumb"), rows(...statistics(tensor))));
+    const { store } = this;
+    if (store.name !== this.model.spec.names[node]) return [];
+    const gradient = store.gradient === undefined ? [] : [rows(["gradient", `norm ${compact(store.gradient)} in the last sampled step`])];
+    return [...gradient, ...store.values.map((tensor) =>
+      element("div", { class: "gw-sheet-value" }, thumb(tensor.picture, ...tensor.thumb, theme, "gw-sheet-thumb"), rows(...statistics(tensor))))];
   }
 }
 
