@@ -69,8 +69,16 @@ def late_keys_and_stills(page, lab, screens):
     before = view.evaluate(active)
     view.keyboard.press("ArrowRight")
     assert view.evaluate(active) == before
+
+    # It outlives its cell, so it is listed, and can be taken back.
+    edits = view.locator(".gw-edits")
+    expect(edits).to_contain_text("learning rate 0.01 → 0.0126")
     page.run_cell(2)
-    wait_for(lambda: lab.event("rate")["rate"] > 0.012, "the rate that was set by key")
+    wait_for(lambda: lab.event("rate")["rate"] == 0.0126, "the rate that was set by key")
+    edits.locator("summary").click()
+    edits.get_by_role("button", name="Undo learning rate").click()
+    expect(edits).to_be_hidden()
+    expect(controls.get_by_label("Learning rate as a number")).to_have_value("0.01")
 
     value = controls.get_by_label("Learning rate as a number")
     value.fill("abc")
@@ -82,7 +90,7 @@ def late_keys_and_stills(page, lab, screens):
 
     # While the view lives, its still copy is hidden.
     still = view.locator(".gw-still")
-    expect(still).to_be_hidden()
+    expect(still).to_have_css("display", "none")
 
     # Kernel gone, saved and loaded anew: the still stands for it, and says what to do.
     view.evaluate(
