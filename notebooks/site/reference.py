@@ -124,7 +124,7 @@ def _write_names_of_samediff(folder: Path) -> None:
         for name in entry.samediff:
             spaces.setdefault(name.partition(".")[0], []).append((name, entry))
     parts = []
-    for space in sorted(spaces):
+    for space in sorted(spaces, key=lambda space: (space != "base", space)):
         rows = [
             f"   * - ``sd.{name.removeprefix('base.')}``\n     - :py:func:`{e.call}`\n"
             f"     - {docstrings.plain(e.summary)}"
