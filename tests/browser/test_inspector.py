@@ -41,7 +41,9 @@ def test_a_saved_page_inspects_searches_and_keeps_places(saved, screens, scheme)
     expect(sheet).to_contain_text("FLOP at B = 2")  # 2·(2·4·10·10)·27
     expect(sheet).to_contain_text("43.2k FLOP")
     expect(sheet).to_contain_text("gw.cnn.conv2d(x, w)")
-    expect(sheet.get_by_text("stride", exact=True)).to_have_attribute("title", "Step of the windows.")
+    expect(sheet.get_by_text("stride", exact=True)).to_have_attribute(
+        "title", "Step of the windows."
+    )
     page.locator(".gw").screenshot(path=screens / f"inspector_{scheme}.png")
     sheet.get_by_role("button", name="w", exact=True).click()
     view.assert_selected("block0/w")
@@ -77,8 +79,11 @@ def test_a_saved_page_inspects_searches_and_keeps_places(saved, screens, scheme)
     menu.click()
     page.get_by_role("menuitem", name="conv2d", exact=True).click()
     wait_for(lambda: view.drawn("block1/conv2d"), "the scope to open again")
-    wait_for(lambda: max(abs(a - b) for a, b in zip(kept, view.place("block1/conv2d"), strict=True)) < 1,
-             "the window to be where it was")  # fmt: skip
+
+    def moved():
+        return max(abs(a - b) for a, b in zip(kept, view.place("block1/conv2d"), strict=True))
+
+    wait_for(lambda: moved() < 1, "the window to be where it was")
 
     # A label beside the pointer leaves the neighbours in sight.
     page.mouse.move(*view.place("block1/conv2d"))
@@ -87,7 +92,9 @@ def test_a_saved_page_inspects_searches_and_keeps_places(saved, screens, scheme)
     box = tip.bounding_box()
     for name in ("block1/w", "block1/relu"):
         x, y = view.place(name)
-        assert not (box["x"] < x < box["x"] + box["width"] and box["y"] < y < box["y"] + box["height"])
+        assert not (
+            box["x"] < x < box["x"] + box["width"] and box["y"] < y < box["y"] + box["height"]
+        )
 
     def file(kind):
         menu.click()
@@ -116,7 +123,9 @@ sys.path.insert(0, {str(__import__("pathlib").Path(__file__).parents[2])!r})
 from gradwright_widgets import Workbench
 from tests.browser.test_inspector import FEEDS, network
 bench = Workbench(network(), loss="loss", feeds=FEEDS, expanded=["block0"], tab="step")
-bench.observe(lambda c: note("measured", by=c["new"].get("by"), known="values" in c["new"]), "measured")
+def told(change):
+    note("measured", by=change["new"].get("by"), known="values" in change["new"])
+bench.observe(told, "measured")
 bench
 """,
     "bench.selected = 'block0/relu'; bench.inspector = True; _ = bench.stepper.run_to('loss')",

@@ -8,6 +8,8 @@ import pytest
 import gradwright as gw
 from gradwright.errors import ArchiveError
 from gradwright.formats import registry, source
+from gradwright_widgets.drawing.facts import node_facts
+from gradwright_widgets.drawing.spec import graph_spec
 from tests.formats import every_format
 from tests.formats.every_format import BIG, Counted, onnx
 
@@ -75,6 +77,7 @@ def test_a_model_with_unknown_operators_is_drawn_as_it_lies(tmp_path):
     ]
     assert found.notes[1] == "the model uses operators that are not known here"
     assert found.graph["first"].node.op.attributes() == {"axis": 1}
+    assert node_facts(found.graph)["lines"] == ["", "", "", ""] and graph_spec(found.graph)
 
 
 def test_a_model_whose_nodes_go_in_a_circle_is_drawn_as_it_lies(tmp_path):
@@ -90,3 +93,17 @@ def test_structure_is_bounded(made, monkeypatch):
     monkeypatch.setattr("gradwright.formats.onnx.headers.outline.MAX_STRUCTURE", 100)
     with pytest.raises(ArchiveError, match="too many nodes"):
         registry.named("onnx").outline(source.at(made["onnx"][0]))
+
+
+def test_tensors_whose_rank_only_a_run_tells_are_drawn(tmp_path):
+    helper, kind = onnx.helper, onnx.TensorProto
+    nodes = [helper.make_node("Exp", ["x"], ["h"]), helper.make_node("Squeeze", ["h"], ["y"])]
+    x = helper.make_tensor_value_info("x", kind.FLOAT, None)
+    y = helper.make_tensor_value_info("y", kind.FLOAT, None)
+    graph = helper.make_graph(nodes, "open", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    onnx.save(model, tmp_path / "open.onnx")
+    found = registry.named("onnx").outline(source.at(tmp_path / "open.onnx"))
+    assert not found.notes and str(found.graph["y"].spec).startswith("f32[]|...|f32[")
+    facts = node_facts(found.graph)
+    assert np.frombuffer(facts["flops"]).tolist() == [0.0] * facts["nodes"]

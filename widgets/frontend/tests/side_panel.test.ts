@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { servedPath } from "../src/lab/panel/paths";
 import { pathOf } from "../src/lab/panel/sparkline";
-import { BEFORE, extended, foremost, fraction, prefixOf, type Curve, type TrainingRow } from "../src/lab/panel/told";
+import { BEFORE, extended, foremost, fraction, markOf, type Curve, type TrainingRow } from "../src/lab/panel/told";
 import { added, metricsOf, NEW, points, spread } from "../src/lab/runs/recorded";
 
 const row = (facts: Partial<TrainingRow>): TrainingRow => ({
@@ -21,11 +21,11 @@ test("the training that is told of outside is the one that runs, else paused, el
 });
 
 test("titles begin with how far it is, and are found again", () => {
-  assert.equal(prefixOf(row({ status: "running", done: 21, total: 50 })), "42 % ");
-  assert.equal(prefixOf(row({ status: "running" })), "▸ ");
-  assert.equal(prefixOf(row({ status: "paused", done: 21, total: 50 })), "‖ ");
-  assert.equal(prefixOf(row({ done: 50, total: 50 })), "");
-  for (const prefix of ["42 % ", "▸ ", "‖ "]) assert.equal(`${prefix}a 5 % b.ipynb`.replace(BEFORE, ""), "a 5 % b.ipynb");
+  assert.equal(markOf(row({ status: "running", done: 21, total: 50 })), "42 %");
+  assert.equal(markOf(row({ status: "running" })), "▸");
+  assert.equal(markOf(row({ status: "paused", done: 21, total: 50 })), "‖");
+  assert.equal(markOf(row({ done: 50, total: 50 })), "");
+  for (const mark of ["42 %", "▸", "‖"]) assert.equal(`${mark} a 5 % b.ipynb`.replace(BEFORE, ""), "a 5 % b.ipynb");
   assert.equal(fraction({ done: 60, total: 50 }), 1);
 });
 

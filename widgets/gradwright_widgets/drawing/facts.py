@@ -15,6 +15,7 @@ from gradwright.errors import GradwrightError
 from gradwright.op import Op
 from gradwright.ops.reference.description import documentation
 from gradwright.spec import Dim
+from gradwright.spec.one_of import OneOf
 
 from .buffers import float64, int32
 from .code import call_code
@@ -88,6 +89,8 @@ def nbytes(node: Node, sizes: Mapping[str, int]) -> float:
     total = 0
     for tensor in node.outputs:
         spec: Any = tensor.spec
+        if isinstance(spec, OneOf):  # only a run tells its rank
+            continue
         for_one = getattr(getattr(spec, "dtype", None), "itemsize", 0)
         shape = getattr(spec, "shape", ())
         total += for_one * math.prod(_number(size, sizes) for size in shape)

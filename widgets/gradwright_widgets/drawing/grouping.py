@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -154,7 +155,21 @@ def _is_flat(nodes: Sequence[Node]) -> bool:
 
 
 def grouped(nodes: Sequence[Node]) -> Groups:
-    """Return the groups of nodes, which may be given in any order."""
+    """Return the groups of nodes, which may be given in any order.
+
+    Python's collector rests meanwhile: each time that some thousand lists have been made it would
+    walk the whole graph, a third of the time at 50,000 nodes, and there are no circles to be found.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _grouped(nodes)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _grouped(nodes: Sequence[Node]) -> Groups:
     flow = Flow.of(nodes)
     cards, card_of = cards_of(flow, module_keys(flow))
     words = Words(flow)

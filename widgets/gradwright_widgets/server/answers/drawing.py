@@ -19,29 +19,10 @@ from ...panels.graph.insides import inside_spec
 from ..refused import RefusedError
 from .asked import Asked
 from .outlines import outlined
+from .states import GRAPH
 
-HEIGHT = 420
 INSIDE = 4000
 """Nodes inside of nodes that come with a drawing; of larger insides a page asks."""
-STATE: dict[str, Any] = {
-    "color_by": "category",
-    "expanded": None,
-    "follow": False,
-    "gradients": False,
-    "height": HEIGHT,
-    "insides": {},
-    "inspector": False,
-    "measured": {},
-    "message": "",
-    "minimap": True,
-    "overlay": {},
-    "path_to": "",
-    "paths": "none",
-    "selected": "",
-    "views": [],
-    "why": {},
-}
-"""Traits of a GraphView that shows a graph and nothing else."""
 
 
 def drawing(asked: Asked) -> dict[str, Any]:
@@ -54,7 +35,7 @@ def drawing(asked: Asked) -> dict[str, Any]:
         "nodes": len(graph.nodes),
         "name": graph.name,
         "notes": list(outline.notes),
-        "state": {**STATE, **own},
+        "state": {**GRAPH, **own},
         "messages": [_facts(graph)],
     }
 

@@ -23,6 +23,7 @@ from ...panels.tensor.still import statistics
 from ..refused import RefusedError
 from .asked import Asked, real
 from .model import check_tensor, nbytes
+from .states import TENSOR
 
 Array = np.ndarray[Any, Any]
 
@@ -33,22 +34,6 @@ PASSED = 1 << 28
 TEXTS = 200
 """Elements of text that are shown."""
 PARTS = ("real", "imag", "abs", "angle")
-STATE: dict[str, Any] = {
-    "frozen": [],
-    "height": 420,
-    "message": "",
-    "selected": "",
-    "tensor_cells": "largest",
-    "tensor_colors": "auto",
-    "tensor_cursor": [],
-    "tensor_follows": True,
-    "tensor_limits": [0.0, 1.0],
-    "tensor_log": False,
-    "tensor_log_counts": False,
-    "tensor_numbers": False,
-    "tensor_range": "full",
-}
-"""Traits of a TensorView, beside those that say what is shown."""
 
 
 def tensor(asked: Asked) -> dict[str, Any]:
@@ -73,7 +58,7 @@ def tensor(asked: Asked) -> dict[str, Any]:
 
 
 def _texts(stored: Stored) -> dict[str, Any]:
-    first = next(stored.pieces(TEXTS * 16), np.zeros(0, stored.dtype))[:TEXTS]
+    first = next(stored.pieces(), np.zeros(0, stored.dtype))[:TEXTS]
     texts = [text[:1000] for text in first.tolist()]
     return {"state": None, "messages": [], "texts": texts, "every": 1}
 
@@ -103,7 +88,7 @@ def _shown(asked: Asked, name: str, stored: Stored) -> dict[str, Any]:
         "code": "",
     }
     state = {
-        **STATE,
+        **TENSOR,
         "tensor": name,
         "tensor_index": text,
         "tensor_plane": list(plane),

@@ -12,7 +12,7 @@ import { FailureCard } from "./failure";
 import type { Link } from "./link";
 import css from "./panel.css";
 import { checkRow, graphRow, RowList, runRow, stepperRow, trainingRow, type Deeds } from "./rows";
-import { BEFORE, NOTHING, type Place, type Told, type View } from "./told";
+import { NOTHING, type Place, type Told, type View } from "./told";
 import { Views } from "./views";
 
 addStyle(css);
@@ -173,9 +173,9 @@ export class SidePanel extends Panel {
     const { words } = this.around;
     const { current } = this;
     const link = current?.link;
-    this.heading.textContent = current ? current.notebook.title.label.replace(BEFORE, "") : words("No notebook");
+    this.heading.textContent = current ? current.notebook.title.label : words("No notebook");
     const gone = link?.gone ?? "";
-    this.notice.hidden = !gone || !link?.heard;
+    this.notice.hidden = !gone || !(link?.heard || link?.failure);
     this.notice.textContent = gone === "restarted" ? words("The kernel was restarted. This is what it had told before; run the cells again to have it live.") : words("The kernel has ended. This is what it had told; nothing of it is live any more.");
     if (anew) this.node.scrollTop = 0;
     this.failure.show(link?.failure ?? null);

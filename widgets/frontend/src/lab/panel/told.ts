@@ -131,13 +131,13 @@ export function foremost(trainings: readonly TrainingRow[]): TrainingRow | undef
   return latest("running") ?? latest("paused") ?? trainings.filter(({ step }) => step > 0).at(-1);
 }
 
-/** What `prefixOf` puts before a title. */
+/** A mark, as it stands before a title. */
 export const BEFORE = /^(?:\d+ %|‖|▸) /;
 
-/** `42 % ` of a training that knows its length, a sign for others; nothing where none is under way. */
-export function prefixOf(row: TrainingRow | undefined): string {
+/** `42 %` of a training that knows its length, a sign for others; nothing where none is under way. */
+export function markOf(row: TrainingRow | undefined): string {
   if (!row || row.status === "idle") return "";
-  if (row.status === "paused") return "‖ ";
+  if (row.status === "paused") return "‖";
   const done = fraction(row);
-  return done === undefined ? "▸ " : `${Math.floor(100 * done)} % `;
+  return done === undefined ? "▸" : `${Math.floor(100 * done)} %`;
 }

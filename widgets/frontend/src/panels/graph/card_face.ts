@@ -28,7 +28,7 @@ export function cardSize({ title, rows, chip }: CardFace): { width: number; heig
   const lines = rows.map((row) => DOT + textWidth(row, CARD_ROW));
   if (title) lines.unshift(1.1 * textWidth(title, CARD_TITLE));
   const [first = 0, ...others] = lines;
-  const corner = CORNER + (chip ? textWidth(chip, CHIP) + 10 : 0);
+  const corner = CORNER + (chip ? textWidth(chip, CHIP) + 22 : 0); // and a snowflake
   const width = INSET + Math.max(first + corner, ...others) + 8;
   return { width: Math.ceil(Math.max(104, Math.min(WIDEST, width))), height: 2 * FIRST + LINE * (lines.length - 1) };
 }
