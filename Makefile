@@ -9,6 +9,7 @@
 #   make matrix     the wheel on Pythons 3.11 to 3.13, with the oldest and the newest dependencies
 #   make binder     Binder's steps, and what each cell of a tutorial takes
 #   make fuzz-formats   20,000 damaged ONNX files
+#   make fuzz-server    20,000 requests to the Jupyter Server extension
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats onnx-wild machines matrix binder docs lite tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild machines matrix binder docs lite tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -42,6 +43,9 @@ fuzz: .venv/.test
 
 fuzz-formats: .venv/.test
 	$(BIN)/python -m tests.formats.damaged_onnx
+
+fuzz-server: .venv/.test
+	$(BIN)/python -m tests.widgets.server.fuzz
 
 # Fetches 200 MB of packages by pip into build/, once.
 onnx-wild: .venv/.test

@@ -98,6 +98,20 @@ def test_wheel_holds_the_extension_where_jupyterlab_looks(wheel: zipfile.ZipFile
     assert not [name for name in data if name.endswith((".ts", ".map"))]
 
 
+def test_editable_install_brings_the_extensions_too(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel:editable", "-d", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "HATCH_BUILD_NO_HOOKS": "true"},
+        check=True,
+        capture_output=True,
+    )
+    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    held = {name.split(".data/data/")[1] for name in names if ".data/data/" in name}
+    server = "etc/jupyter/jupyter_server_config.d/gradwright.json"
+    assert {f"{SHARED}package.json", f"{SHARED}install.json", server} <= held
+
+
 def test_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
     packages = {"gradwright", "gradwright_widgets", "gradwright_kernels"}
     for name in wheel.namelist():
@@ -111,6 +125,7 @@ def test_wheel_announces_the_kernels(wheel: zipfile.ZipFile) -> None:
     entry_points = next(n for n in wheel.namelist() if n.endswith("entry_points.txt"))
     text = wheel.read(entry_points).decode()
     assert "[gradwright.lowerings]\ncuda = gradwright_kernels" in text
+    assert "[gradwright.notebooks]\nwidgets = gradwright_widgets.bridge.hook:failed" in text
 
 
 def test_wheel_from_sdist_needs_no_node(source_tree: Path) -> None:

@@ -247,8 +247,8 @@ def mixture_of_experts():
 def from_onnx():
     """An ONNX file, as it is read.
 
-    The convolutional network above, written to a file and read again: whatever a file holds is
-    drawn like what was declared.
+    The convolutional network above, written to a file and read again. Weights stand in the card of
+    the layer that reads them; a plus opens it.
     """
     path = Path(tempfile.mkdtemp()) / "model.onnx"
     graph = convolutional()

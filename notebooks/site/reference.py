@@ -6,6 +6,7 @@ Signatures and texts are read off the objects themselves, under the names that u
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import textwrap
@@ -18,6 +19,7 @@ import docstrings
 import gradwright as gw
 import gradwright_widgets
 from gradwright import errors
+from gradwright.graph.methods import TensorMethods
 from gradwright.ops.reference.kinds import shown_types
 
 FAMILIES = {
@@ -61,6 +63,10 @@ ROOMS = {
     "program": "Lowerings",
 }
 """Room -> title of its chapter, in the order of the reference."""
+WIDGETS = """\
+Every widget has ``to_html(path)``, a page that shows it without a kernel and a network;
+``to_svg()`` and ``to_table()``, a still picture and a table; ``static()``, both for readers without
+JavaScript; and ``close()``."""
 
 
 def write(source: Path) -> None:
@@ -118,7 +124,7 @@ def _write_names_of_samediff(folder: Path) -> None:
         for name in entry.samediff:
             spaces.setdefault(name.partition(".")[0], []).append((name, entry))
     parts = []
-    for space in sorted(spaces):
+    for space in sorted(spaces, key=lambda space: (space != "base", space)):
         rows = [
             f"   * - ``sd.{name.removeprefix('base.')}``\n     - :py:func:`{e.call}`\n"
             f"     - {docstrings.plain(e.summary)}"
@@ -166,6 +172,8 @@ def _write_face(folder: Path) -> None:
     chapters = [chapter for chapter in chapters if chapter[-1]]
     for page, title, module, prefix, names in chapters:
         intro = docstrings.as_rst(module.__doc__) if module else ""
+        if module is gradwright_widgets:
+            intro += f"\n\n{WIDGETS}"
         parts = [
             entry(f"{prefix}.{name}", getattr(module or gw, name))
             for name in sorted(names, key=str.lower)
@@ -210,12 +218,27 @@ def entry(name: str, value: Any) -> str:
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:
-    """Yield what a class documents itself: methods and properties, not those of its bases."""
-    for name, value in vars(cls).items():
-        plain = getattr(value, "__func__", value)
-        is_told = not name.startswith("_") and getattr(plain, "__doc__", None)
-        if is_told and (inspect.isfunction(plain) or isinstance(value, property)):
-            yield name, value
+    """Yield the methods and properties that a class documents, with those of its inner bases.
+
+    Left out are bases that have an entry of their own, and methods of tensors that are ops.
+    """
+    known = {TensorMethods, *public_classes()}
+    told: set[str] = set()
+    for base in cls.__mro__:
+        inner = base.__module__.startswith("gradwright.") and base not in known
+        for name, value in vars(base).items() if base is cls or inner else ():
+            plain = getattr(value, "__func__", value)
+            documented = not name.startswith("_") and name not in told and plain.__doc__
+            if documented and (inspect.isfunction(plain) or isinstance(value, property)):
+                told.add(name)
+                yield name, value
+
+
+@functools.cache
+def public_classes() -> frozenset[type]:
+    """Return the classes at the top of ``gw``."""
+    names = " ".join((gw.CORE | gw.LATER).values()).split()
+    return frozenset(c for name in names if isinstance(c := getattr(gw, name), type))
 
 
 def member(name: str, value: Any) -> str:

@@ -1,20 +1,35 @@
-"""The graph drawing in Chromium, of up to 10,000 nodes: ``python -m tests.benchmarks.drawing``.
+"""The graph drawing in Chromium, and the limits it keeps: ``python -m tests.benchmarks.drawing``.
 
-Everything is measured in the page: from opening the widget to its first painted frame, from a click
-on a scope to the painted frame, the frames while the drawing is panned, and the time that painting
-once takes, pixels included.
+Of graphs of 10,000 to 100,000 nodes: from opening the widget to its first painted frame, from a
+click on a scope to the painted frame, the frames while the drawing is panned and zoomed as it opens
+and with all of it in sight, and the memory of the page's process. Frames are not held to the
+screen's rate, so that a short one shows. Cases take turns; each figure is the median of the rounds.
+Then the figures of the drawings of named models (``bench_shapes.mjs``).
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import re
+import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import gradwright as gw
 from gradwright_widgets import GraphView
+from gradwright_widgets.drawing.spec import graph_spec
 from gradwright_widgets.host.base import bundle
 from tests.browser.lab import FLAGS, chromium
+from tests.support import large_models
+
+ROUNDS = 3
+UNLIMITED = ["--disable-frame-rate-limit", "--disable-gpu-vsync"]
+COLUMNS = ("paint", "scope", "frame", "95 %", "in all", "95 %", "MB")
+LIMITS = (1000, 100, 16, 33, 16, 33, 300)
+"""What holds up to 50,000 nodes, in ms and MB."""
 
 OPEN = """
 async (code) => {
@@ -31,9 +46,10 @@ async (code) => {
 """
 
 SCOPE = """
-async (name) => {
+async (names) => {
   const stage = document.querySelector(".gw-stage"), graph = document.querySelector(".gw-graph");
-  const { x, y } = stage.locate(name), before = graph.dataset.ready;
+  const { x, y } = names.map((name) => stage.locate(name)).findLast((place) => place);
+  const before = graph.dataset.ready;
   const began = performance.now();
   const at = { bubbles: true, clientX: x, clientY: y };
   stage.dispatchEvent(new MouseEvent("dblclick", at));
@@ -46,104 +62,125 @@ async (name) => {
 }
 """
 
-PAN = """
+FRAMES = """
 async () => {
   const stage = document.querySelector(".gw-stage"), frames = [];
   stage.focus();
-  for (let k = 0, last = 0; k < 90; k++) {
-    const key = k % 30 < 15 ? "ArrowDown" : "ArrowUp";
+  const way = [["ArrowDown", 15], ["ArrowRight", 10], ["+", 8], ["ArrowDown", 10], ["-", 8],
+    ["ArrowLeft", 10], ["ArrowUp", 15]];
+  const keys = way.flatMap(([key, times]) => Array(times).fill(key));
+  let last = await new Promise(requestAnimationFrame);
+  for (const key of [...keys, ...keys]) {
     stage.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-    const now = await new Promise(requestAnimationFrame);
-    if (last) frames.push(now - last);
+    await new Promise(requestAnimationFrame); // in which it is drawn
+    const now = await new Promise(requestAnimationFrame); // which waits for that
+    frames.push((now - last) / 2);
     last = now;
   }
   frames.sort((a, b) => a - b);
-  return [1000 * frames.length / frames.reduce((a, b) => a + b), frames[frames.length * 0.95 | 0]];
+  return [frames[frames.length >> 1], frames[(0.95 * frames.length) | 0]];
 }
 """
 
-DRAW = """
-async () => {
-  const stage = document.querySelector(".gw-stage"), canvas = stage.querySelector(".gw-canvas");
-  const times = [], ask = window.requestAnimationFrame;
-  window.requestAnimationFrame = (draw) => ask((now) => {
-    const began = performance.now();
-    draw(now);
-    canvas.getContext("2d").getImageData(0, 0, 1, 1);
-    times.push(performance.now() - began);
-  });
-  for (let k = 0; k < 20; k++) {
-    stage.dispatchEvent(new KeyboardEvent("keydown", { key: k % 2 ? "+" : "-", bubbles: true }));
-    await new Promise((resolve) => setTimeout(resolve, 80));
-  }
-  window.requestAnimationFrame = ask;
-  return times.sort((a, b) => a - b)[times.length >> 1];
+CASES: dict[str, tuple[Callable[[], Any], bool]] = {
+    "10,000 nodes": (lambda: large_models.tower(10_000), False),
+    "50,000 nodes": (large_models.tower, False),
+    "50,000 nodes, all open": (large_models.tower, True),
+    "fan of 10,000, all open": (large_models.fan_out, True),
+    "chain of 100,000, all open": (large_models.chain, True),
 }
-"""
+"""Graphs, and whether all scopes are opened; else one is."""
 
 
-def blocks(size: int) -> gw.Graph:
-    """Return residual blocks of ten nodes each in scopes."""
-    g = gw.Graph("blocks")
-    x = g.placeholder("x", ("B", 8))
-    for k in range(size // 10):
-        with g.scope(f"block{k}"):
-            y = gw.nn.relu(x @ g.variable("w1", (8, 8)) + g.variable("b1", (8,)))
-            y = gw.exp(gw.tanh(y @ g.variable("w2", (8, 8)) + g.variable("b2", (8,))))
-        x = x + y
-    return g
+def renderers() -> dict[int, float]:
+    """Return the private memory in MB of every process that draws a page."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"--type=renderer" in (process / "cmdline").read_bytes():
+                rollup = (process / "smaps_rollup").read_text()
+                sizes = re.findall(r"^Private_\w+:\s+(\d+)", rollup, re.MULTILINE)
+                found[int(process.name)] = sum(map(int, sizes)) / 1024
+        except OSError:
+            continue
+    return found
 
 
-def strands(count: int, length: int) -> gw.Graph:
-    """Return chains side by side, which fill a screen."""
-    g = gw.Graph("strands")
-    for strand in range(count):
-        x = g.placeholder(f"x{strand}", ("B", 8))
-        for k in range(length - 1):
-            x = (gw.exp, gw.tanh, gw.nn.relu)[k % 3](x)
-    return g
+def scopes(graph: Any) -> list[str]:
+    """Return what can be opened, as a drawing calls it."""
+    groups = graph_spec(graph).get("groups")
+    return [f"{path}/" for path in (groups["names"] if groups else sorted(graph.scopes))]
 
 
-def measure(browser: Any, title: str, view: GraphView, scope: str = "", fit: bool = False) -> None:
-    """Print one line of numbers."""
+def measure(browser: Any, html: str, code: str, names: list[str]) -> list[float]:
+    """Return one number for each of the columns; without names, all scopes are opened."""
+    others = renderers()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
-        head = view.to_html().partition('<script type="module">')[0]
-        path.write_text(head + "</body></html>", "utf-8")
+        path.write_text(html, "utf-8")
         page = browser.new_page(viewport={"width": 1200, "height": 800})
         page.goto(path.as_uri())
-        first = page.evaluate(OPEN, bundle(view.module))
-        opened = page.evaluate(SCOPE, scope) if scope else None
-        if fit:
-            page.get_by_role("button", name="Fit the drawing").click()
-        rate, slow = page.evaluate(PAN)
-        once = page.evaluate(DRAW)
-        boxes = page.locator(".gw-graph").get_attribute("data-boxes")
+        figures = [page.evaluate(OPEN, code)]
+        if names:
+            figures.append(page.evaluate(SCOPE, names))
+        else:
+            page.get_by_role("button", name="Open all").click()
+            page.wait_for_selector('.gw-graph[data-ready="2"]')
+            figures.append(float("nan"))
+        figures += page.evaluate(FRAMES)
+        page.get_by_role("button", name="Fit the drawing").click()
+        figures += page.evaluate(FRAMES)
+        figures.append(max(size for one, size in renderers().items() if one not in others))
         page.close()
-    text = "       -" if opened is None else f"{opened:5.0f} ms"
-    print(
-        f"{title:42}{first:6.0f} ms {text} {rate:6.0f} fps {slow:6.1f} ms {once:6.1f} ms {boxes:>7}"
-    )
+    return figures
+
+
+def limits() -> None:
+    """Print what the limits are for, and the limits."""
+    from playwright.sync_api import sync_playwright
+
+    pages = {}
+    for name, (make, opened) in CASES.items():
+        graph = make()
+        view = GraphView(graph, height=740)
+        head = view.to_html().partition('<script type="module">')[0]
+        pages[name] = head + "</body></html>", bundle(view.module), [] if opened else scopes(graph)
+    taken: dict[str, list[list[float]]] = {name: [] for name in CASES}
+    with sync_playwright() as playwright:
+        flags = [*FLAGS, *UNLIMITED]
+        browser = playwright.chromium.launch(executable_path=chromium(), args=flags)
+        for _ in range(ROUNDS):
+            for name, page in pages.items():
+                taken[name].append(measure(browser, *page))
+        browser.close()
+    print(f"{'':28}", *(f"{column:>7}" for column in COLUMNS))
+    for name, rounds in taken.items():
+        middle = [median(column) for column in zip(*rounds, strict=True)]
+        print(f"{name:28}", *(f"{'-' if x != x else format(x, '.0f'):>7}" for x in middle))
+    print(f"{'limit to 50,000 nodes':28}", *(f"{limit:>7}" for limit in LIMITS))
+
+
+def shapes() -> None:
+    """Print the figures of the drawings of named models."""
+    script = Path(__file__).with_name("bench_shapes.mjs")
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for name, make in large_models.MODELS.items():
+            files.append(Path(folder) / f"{name}.json")
+            files[-1].write_text(json.dumps(graph_spec(make()), default=as_text), "utf-8")
+        subprocess.run(["node", script, *files], check=True)
+
+
+def as_text(buffer: memoryview) -> dict[str, str]:
+    """Return a buffer as JSON has it in saved pages."""
+    return {"$bytes": base64.b64encode(buffer).decode()}
 
 
 def main() -> None:
     """Print all numbers."""
-    from playwright.sync_api import sync_playwright
-
-    print(f"{'':42}  paint    scope      pan  95 % of frames  draw   boxes")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        large, wide = blocks(10_000), strands(32, 32)
-        measure(browser, "10,000 nodes, closed", GraphView(large, expanded=[]), "block0/")
-        everything = [f"block{k}" for k in range(1000)]
-        measure(browser, "10,000 nodes, all open", GraphView(large, expanded=everything))
-        measure(browser, "1,024 nodes, all in sight", GraphView(wide), fit=True)
-        colored = GraphView(wide)
-        colored.set_overlay("place", {n.name: k for k, n in enumerate(wide.nodes)})
-        measure(browser, "1,024 nodes, all in sight, overlay", colored, fit=True)
-        strained = GraphView(strands(100, 100))
-        measure(browser, "10,000 nodes, all in sight", strained, fit=True)
-        browser.close()
+    limits()
+    print()
+    shapes()
 
 
 if __name__ == "__main__":

@@ -38,10 +38,11 @@ def chromium() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
-    return _missing("no Chromium: apt-get install chromium")
+    return missing("no Chromium: apt-get install chromium")
 
 
-def _missing(what: str) -> str:
+def missing(what: str) -> str:
+    """Skip a test for what is not installed, but fail in CI."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(f"CI runs the browser tests, but there is {what}")
     pytest.skip(what)

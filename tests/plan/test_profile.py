@@ -82,3 +82,11 @@ def test_feeds_are_those_of_the_plan() -> None:
         plan.profile({})
     with pytest.raises(FeedError, match="which the plan was made for"):
         plan.profile({"x": np.ones((3, 8), "f4")})
+
+
+def test_a_plan_that_draws_is_profiled_without_a_key() -> None:
+    g = gw.Graph()
+    y = gw.nn.dropout(g.placeholder("x", (64,)), 0.5).sum(name="y")
+    session = gw.Session(g, kernels="off")
+    plan = session.plan(y, {"x": (64,)}, training=True)
+    assert plan.profile({"x": np.ones(64, "f4")}, repeats=1).of("dropout")

@@ -82,6 +82,8 @@ def test_every_public_name_is_described(pages: dict[str, str]) -> None:
     missing = [name for name in own if f'id="gw.{name}"' not in told]
     missing += [n for n in gradwright_widgets.__all__ if f'id="gradwright_widgets.{n}"' not in told]
     missing += [n for n in gw.optim.__all__ if f'id="gw.optim.{n}"' not in told]
+    methods = ("Graph.output", "Graph.freeze", "Session.run", "Tensor.eval", "Stepper.break_at")
+    missing += [name for name in methods if f'id="gw.{name}"' not in told]
     assert not missing
 
 

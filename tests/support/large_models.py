@@ -104,9 +104,10 @@ def maml(tasks: int = 8) -> gw.Graph:
         h = gw.nn.relu(gw.nn.relu(x @ ws[0]) @ ws[1])
         return gw.mean((h @ ws[2] - y) ** 2.0)
 
+    data = [g.placeholder(name, (tasks, 5, 1)) for name in ("x", "y", "x_query", "y_query")]
     losses = []
     for k in range(tasks):
-        x, y, xq, yq = (g.placeholder(f"{name}{k}", (5, 1)) for name in ("x", "y", "xq", "yq"))
+        x, y, xq, yq = (rows[k] for rows in data)
         grads = gw.gradients(loss(weights, x, y), weights)
         fast = [w - 0.01 * d for w, d in zip(weights, grads, strict=True)]
         losses.append(loss(fast, xq, yq))

@@ -81,7 +81,7 @@ def test_packages_are_imported_in_the_extension_alone() -> None:
     assert users, "the extension is made of JupyterLab's packages"
     assert not [n for n in users if not n.startswith("lab/") or n.startswith("lab/viewer/")]
     declared = json.loads((SOURCE.parent / "package.json").read_text("utf-8"))["dependencies"]
-    assert {package for name in users for package in found[name]} <= {*declared}
+    assert {package for name in users for package in found[name]} == {*declared}
 
 
 def test_imports_lead_to_files() -> None:

@@ -65,6 +65,21 @@ def test_the_sheet_shows_what_is_stored_and_where_the_stepper_stands(bench, monk
     assert tensor["zeros"] == pytest.approx(100.0 * float((relu == 0).mean()), rel=1e-5)
 
 
+def test_the_sheet_has_the_gradient_of_a_sampled_training(monkeypatch):
+    g = network()
+    watch = gw.ParameterStatistics(every=1)
+    trainer = gw.Trainer(g, "loss", optimizer=gw.optim.SGD(0.05), callbacks=[watch])
+    view = GraphView(g, trainer, inspector=True, selected="hidden/w")
+    trainer.fit(data(), batch_size=8, progress=False)
+    messages = sent(view, monkeypatch)
+    view._receive(view, {"kind": "inspector.look"}, [])
+    told = {m[0]["name"]: m[0]["gradient"] for m in messages if m[0]["kind"] == "inspector.values"}
+    assert told == {"hidden/w": watch.last()["hidden/w"]["gradient_norm"]}
+    view.selected = "x"
+    view._receive(view, {"kind": "inspector.look"}, [])
+    assert messages[-1][0]["gradient"] is None
+
+
 def test_a_saved_page_has_the_facts():
     view = GraphView(network(), loss="loss", feeds=example())
     page = view.to_html()

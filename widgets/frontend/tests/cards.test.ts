@@ -7,6 +7,7 @@ import { describe, itemSize } from "../src/panels/graph/describe";
 import { dotOf } from "../src/panels/graph/dot";
 import { Drawing } from "../src/panels/graph/drawing";
 import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
+import { find } from "../src/panels/graph/finder";
 import { openAtFirst } from "../src/panels/graph/first";
 import { spliced } from "../src/panels/graph/insides";
 import { frozenOf, marksOf } from "../src/panels/graph/marks";
@@ -115,6 +116,15 @@ test("a node is found, stepped to and coloured in its card", () => {
   assert.deepEqual([overlay?.values[at("n3")], overlay?.values[at("linear × 3")]], [6, 8]);
 });
 
+test("rows are found as they are typed", () => {
+  const graph = new GraphModel(grouped());
+  const names = (query: string): string[] => find(graph, query).items.map((item) => graph.itemName(item));
+  assert.deepEqual(names("linear 8 -> 8"), ["n1/", "n3/", "n5/"]);
+  assert.deepEqual(names("linear 8 → 8"), names("linear 8 -> 8"));
+  assert.deepEqual(names("linear x 3"), ["linear × 3/"]);
+  assert.deepEqual(names("1 w · shape"), ["n1/"]);
+});
+
 test("an address opens the card around its node", () => {
   const model = widget([]);
   new OpenScopes(new GraphModel(grouped()), model).to("n3::inner/mean");
@@ -139,4 +149,15 @@ test("an opened node keeps its card", () => {
   assert.equal(graph.scopes[frame - graph.n].parent, graph.scope("n3"));
   assert.deepEqual([graph.role(graph.node("n3::w")), graph.role(graph.node("n3::mul")), graph.role(graph.node("w"))], [1, 0, 1]);
   assert.deepEqual(scene(graph, ["linear × 3", "n3", "n3::"]).isDrawn(graph.node("n3::mul")), true);
+});
+
+test("a search finds cards by what is written on them, as it can be typed", () => {
+  const graph = new GraphModel(grouped());
+  const found = (query: string): string[] => find(graph, query).items.map((item) => graph.itemName(item));
+  assert.deepEqual(found("linear 8 -> 8"), ["n1/", "n3/", "n5/"], "an arrow of a title");
+  assert.deepEqual(found("linear* -> relu").slice(0, 3), ["n1/", "n3/", "n5/"], "rows one below the other");
+  assert.deepEqual(found("relu -> linear"), []);
+  assert.deepEqual(found("matmul -> relu"), ["n1", "n3", "n5"], "and nodes, whatever card they are in");
+  assert.deepEqual(found("layer:first"), ["n1/"]);
+  assert.deepEqual(found("linear x 3"), ["linear × 3/"]);
 });

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradwright import Graph
 
-from .living import Living, hosts
+from .living import Living, shown
 from .places import nodes_by_cell
 
 Row = dict[str, Any]
@@ -101,7 +101,7 @@ def stepper_rows(found: Living) -> list[Row]:
     """Return where each stepper stands that is on its way, those of open widgets included."""
     rows = []
     seen = set()
-    panels = {f"of {type(h).__name__}": getattr(h, "current", "") for h in hosts()}
+    panels = {name: getattr(host, "current", "") for name, host in shown().items()}
     for key, stepper in found.steppers.items():
         place = "" if stepper.current is None else str(stepper.path)
         seen.add(place)
@@ -125,8 +125,8 @@ def run_rows(found: Living) -> list[Row]:
 
 def check_rows(found: Living) -> list[Row]:
     """Return a row of each gradient check: reports of the user, and those that widgets show."""
-    shown = {f"of {type(h).__name__}": getattr(h, "check_report", None) for h in hosts()}
-    reports = {**found.reports, **{k: r for k, r in shown.items() if r is not None}}
+    panels = {name: getattr(host, "check_report", None) for name, host in shown().items()}
+    reports = {**found.reports, **{k: r for k, r in panels.items() if r is not None}}
     rows: list[Row] = []
     held: list[Any] = []
     for key, report in reports.items():

@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from gradwright import Graph, Tensor
 
@@ -24,6 +26,12 @@ _KINDS = {
     "reports": ("gradwright.debug.check.report", "Report"),
 }
 """Each kind, and where its class is: one that nobody has imported has no instances."""
+
+_PLAIN: frozenset[type[Any]] = frozenset(
+    {int, float, complex, bool, str, bytes, type(None), type, np.ndarray}
+    | {ModuleType, FunctionType, BuiltinFunctionType}
+)
+"""Types of what leads nowhere, most of a namespace."""
 
 
 @dataclass
@@ -73,10 +81,10 @@ def living(namespace: Mapping[str, Any]) -> Living:
                 found.add("runs", f"{name}'s run", run)
     for name, stepper in found.steppers.items():
         found.add("graphs", f"{name}.graph", stepper.graph)
-    for host in hosts():
+    for name, host in shown().items():
         graph = getattr(host.desk, "graph", None)
         if isinstance(graph, Graph):
-            found.add("graphs", f"of {type(host).__name__}", graph)
+            found.add("graphs", name, graph)
     for name, value in values:  # the last way: a graph that only its tensors or a model hold
         graph = value.graph if isinstance(value, Tensor) else _attribute(value)
         if isinstance(graph, Graph) and graph.parent is None:
@@ -94,6 +102,17 @@ def hosts() -> list[Any]:
     return [w for w in list(_instances.values()) if isinstance(w, module.Host) and w.comm]
 
 
+def shown() -> dict[str, Any]:
+    """Return the widgets that are open, by what they are: ``of GraphView``, ``of GraphView 2``."""
+    found: dict[str, Any] = {}
+    for host in hosts():
+        name, count = f"of {type(host).__name__}", 2
+        while name in found:
+            name, count = f"of {type(host).__name__} {count}", count + 1
+        found[name] = host
+    return found
+
+
 def _class(module: str, name: str) -> type[Any] | None:
     return getattr(sys.modules.get(module), name, None)
 
@@ -101,7 +120,7 @@ def _class(module: str, name: str) -> type[Any] | None:
 def _values(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield what the user has named, and what stands in lists and dicts of it."""
     for name, value in list(namespace.items()):
-        if name.startswith("_"):
+        if name.startswith("_") or type(value) in _PLAIN:
             continue
         yield name, value
         if type(value) in (list, tuple):
@@ -112,8 +131,6 @@ def _values(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _attribute(value: Any) -> Any:
     """Return the graph of a model that keeps it as a plain attribute; no code of it is run."""
-    if isinstance(value, (type, ModuleType, FunctionType)):
-        return None
     try:
         return object.__getattribute__(value, "__dict__").get("graph")
     except AttributeError:

@@ -23,6 +23,8 @@ class Card:
     """Weights and sizes that it is the first to read."""
     path: tuple[str, ...] = ()
     """The modules that it is part of, as names tell."""
+    label: str = ""
+    """The module of the op with weights, where the card goes on beyond that."""
     rows: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     """What each row is, which gives it its colour."""

@@ -54,6 +54,8 @@ def call_code(op: Op, inputs: Sequence[str | None]) -> str:
 def _settings(op: Op) -> list[str]:
     """Return the attributes that differ from their defaults, as keywords."""
     attrs = type(op).attrs
+    if op.name != type(op).name:  # of an archive or a model: it stands for what is not here
+        raise ValueError("it is not known here")
     return [
         f"{name}={literal(value)}"
         for name, value in op.attributes().items()

@@ -15,6 +15,7 @@ from gradwright.errors import GradwrightError
 from gradwright.op import Op
 from gradwright.ops.reference.description import documentation
 from gradwright.spec import Dim
+from gradwright.spec.one_of import OneOf
 
 from .buffers import float64, int32
 from .code import call_code
@@ -44,14 +45,11 @@ def node_facts(
     """
     sizes = dict(sizes or {})
     nodes = drawn_nodes(graph, gradients=gradients)
-    ops: dict[str, Any] = {}
     lines: dict[str, str] = {}
     places: dict[str, int] = {}
     place = []
     counter = Counter(sizes)
     for node in nodes:
-        if node.op.name not in ops:
-            ops[node.op.name] = op_facts(type(node.op))
         if (call := repr(node.op)) not in lines:
             lines[call] = _line(node)
         where = node.where
@@ -59,7 +57,7 @@ def node_facts(
     return {
         "nodes": len(nodes),
         "sizes": sizes,
-        "ops": ops,
+        "ops": {kind.name: op_facts(kind) for kind in {type(node.op): None for node in nodes}},
         "lines": list(lines.values()),
         "places": list(places),
         "place": int32(place),
@@ -91,6 +89,8 @@ def nbytes(node: Node, sizes: Mapping[str, int]) -> float:
     total = 0
     for tensor in node.outputs:
         spec: Any = tensor.spec
+        if isinstance(spec, OneOf):  # only a run tells its rank
+            continue
         for_one = getattr(getattr(spec, "dtype", None), "itemsize", 0)
         shape = getattr(spec, "shape", ())
         total += for_one * math.prod(_number(size, sizes) for size in shape)

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
-from .cards import Card
+from .cards import Card, weighs
 from .flow import STORED, Flow
 
 Path = tuple[str, ...]
@@ -30,10 +30,15 @@ DEEPEST = 6
 def modules(scope: str) -> Path:
     """Return the modules of a scope, without numbers of nodes and what they repeat.
 
-    >>> modules("layers/layers.0/attn"), modules("n241"), modules("model/bn1/batchnorm")
-    (('layers.0', 'attn'), (), ('model', 'bn1', 'batchnorm'))
+    >>> modules("layers/layers.0/attn"), modules("blocks/3/mlp"), modules("n241")
+    (('layers.0', 'attn'), ('blocks.3', 'mlp'), ())
     """
-    parts = [part for part in scope.split("/") if part and not _COUNTER.fullmatch(part)]
+    parts: list[str] = []
+    for part in filter(None, scope.split("/")):
+        if parts and part.isdecimal():
+            parts.append(f"{parts[-1]}.{part}")
+        elif not _COUNTER.fullmatch(part):
+            parts.append(part)
     kept = [
         part
         for k, part in enumerate(parts)
@@ -71,7 +76,7 @@ def module_keys(flow: Flow) -> list[str]:
     """Return, of each node, what a card may not reach across: the module that it is a part of.
 
     That is the innermost module around it that holds modules itself, or a first one of more than
-    four ops.
+    four ops. A result of the graph, whose name tells none, is part of what it reads.
     """
     paths = [modules(node.scope) for node in flow.nodes]
     holds = {path[:k] for i, path in enumerate(paths) if not flow.role[i]
@@ -83,11 +88,15 @@ def module_keys(flow: Flow) -> list[str]:
         if not inner and path and sizes[path[0]] > SMALL:
             inner = path[:1]
         key_of[path] = "/".join(inner)
-    return [key_of[path] for path in paths]
+    keys = [key_of[path] for path in paths]
+    for i, path in enumerate(paths):
+        if not path and not flow.readers[i] and len(main := flow.main_sources(i)) == 1:
+            keys[i] = keys[main[0]]
+    return keys
 
 
-def name_cards(flow: Flow, cards: Sequence[Card]) -> bool:
-    """Give cards the paths of modules that their names tell; returns whether they tell any."""
+def name_cards(flow: Flow, cards: Sequence[Card]) -> None:
+    """Give cards the paths of modules that their names tell, unless they tell next to nothing."""
     own = 0
     for card in cards:
         scopes = [
@@ -96,6 +105,12 @@ def name_cards(flow: Flow, cards: Sequence[Card]) -> bool:
             if flow.nodes[i].kind == "array" and (path := modules(flow.nodes[i].scope))
         ]
         card.path = common(scopes) or (max(scopes, key=scopes.count) if scopes else ())
+        if len(scopes) < len(card.nodes) and len(card.path) > 1:
+            card.path = card.path[:-1]  # it is more than the innermost module
+        heavy = next((i for i in card.nodes if weighs(flow, i)), card.nodes[0])
+        within = modules(flow.nodes[heavy].scope)
+        if within[: len(card.path)] == card.path:
+            card.label = ".".join(within[len(card.path) :])
         own += bool(scopes)
     by_ops = own > len(cards) / 2
     if not by_ops:
@@ -104,12 +119,11 @@ def name_cards(flow: Flow, cards: Sequence[Card]) -> bool:
     _drop_shared(cards)
     named = [card for card in cards if card.path]
     firsts = {card.path[0] for card in named}
-    if len(named) < len(cards) / 4 or len(firsts) < 3:
+    if len(named) < len(cards) / 4 or len(firsts) < (1 if own else 2):
         for card in cards:
-            card.path = ()
-        return False
+            card.path, card.label = (), ""
+        return
     _place_unnamed(flow, cards, by_ops)
-    return True
 
 
 def _by_weights(flow: Flow, card: Card) -> Path:

@@ -44,15 +44,16 @@ class Structure:
             pending += group.children
 
     def _level(self, group: Group) -> None:
-        inputs = [c for c in group.children if self._is_input(c)]
-        group.children = [c for c in group.children if not self._is_input(c)]
+        inputs = [c for c in group.children if self.is_input(c)]
+        group.children = [c for c in group.children if not self.is_input(c)]
         if len(group.children) > CROWDED and not self._copies(group):
             self._cut(group)
         if len(group.children) > FEW:
             group.children = self._repeats(group.children)
         group.children = [*inputs, *group.children]
 
-    def _is_input(self, group: Group) -> bool:
+    def is_input(self, group: Group) -> bool:
+        """Tell whether a group is what a run is fed with."""
         return group.kind == CARD and self.cards[group.card].kind < 0
 
     # -- copies ----------------------------------------------------------------------------------

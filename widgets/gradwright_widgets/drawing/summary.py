@@ -21,7 +21,7 @@ class Summary:
 
     def of(self, members: Sequence[Group]) -> str:
         """Return the title of a block of these members."""
-        names = [group.title for group in members if group.name]
+        names = [g.title for g in members if g.name and any(map(str.isdigit, g.title))]
         if names and all(group.name or group.kind == CARD for group in members):
             return span(names[0], names[-1])
         return self.work(k for group in members for k in group.cards())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .cards import Card
 
 BLOCK, CARD, RUN = 0, 1, 2
+MANY = 6
+"""Inputs that a level shows, whoever reads them."""
 
 
 @dataclass(eq=False)
@@ -78,7 +80,8 @@ def _nest(group: Group, members: Sequence[int], depth: int, cards: Sequence[Card
     for k in members:
         path = cards[k].path
         if len(path) <= depth:
-            group.children.append(Group(CARD, card=k))
+            label = cards[k].label
+            group.children.append(Group(CARD, label, card=k, name=label))
         elif path[depth] in parts:
             parts[path[depth]][1].append(k)
         else:
@@ -111,6 +114,30 @@ def children_of(group: Group, cards: Sequence[Card]) -> tuple[dict[int, int], li
             if other != at:
                 reads[at].add(other)
     return place, [sorted(found) for found in reads]
+
+
+def take_in(root: Group, is_input: Callable[[Group], bool], cards: Sequence[Card]) -> None:
+    """Let inputs that a single block reads stand in it, on levels that have many."""
+    pending = [root]
+    while pending:
+        top = pending.pop()
+        inputs = [at for at, child in enumerate(top.children) if is_input(child)]
+        if len(inputs) > MANY:
+            _, reads = children_of(top, cards)
+            readers: dict[int, list[int]] = {at: [] for at in inputs}
+            for at, found in enumerate(reads):
+                for other in found:
+                    if other in readers:
+                        readers[other].append(at)
+            moved = {
+                at: found[0]
+                for at, found in readers.items()
+                if len(found) == 1 and top.children[found[0]].kind != CARD
+            }
+            for at, to in reversed(moved.items()):
+                top.children[to].children.insert(0, top.children[at])
+            top.children = [child for at, child in enumerate(top.children) if at not in moved]
+        pending += [child for child in top.children if child.kind != CARD]
 
 
 def untangle(group: Group, cards: Sequence[Card]) -> None:

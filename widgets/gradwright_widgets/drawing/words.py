@@ -132,7 +132,9 @@ class Words:
         if name == "concat" and rank_of(result) > 0:
             axis = getattr(op, "axis", 0)
             return f"concat {len(flow.main_sources(i))} → {result.shape[axis]}"
-        if name in _AFFINE and len(flow.main_sources(i)) > 1:
+        if name == "mul" and len(flow.sources[i]) == 1:
+            return "square"
+        if name in _AFFINE:
             return {"mul": "multiply", "div": "divide", "add": "add", "sub": "subtract"}[name]
         return "add" if name == "add_n" else name.replace("_", " ")
 

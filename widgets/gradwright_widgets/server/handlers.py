@@ -139,8 +139,9 @@ class TaskHandler(Handler):
             raise RefusedError(400, f"the argument {empty[0]!r} is missing")
         paths = [path for values in taken.values() for path in values]
         files, stamps = await self.files(paths) if names else ([], [])
+        lane = "long" if self.values("exact") == ["1"] else lane
         others = {n: self.values(n)[-1] for n in self.request.query_arguments if n not in names}
-        key = self.task, tuple(map(str, files)), tuple(stamps), tuple(sorted(others.items()))
+        key = self.task, tuple(paths), tuple(stamps), tuple(sorted(others.items()))
         if is_kept or not names:
             found = self._kept.find(key)
             if found is not None:

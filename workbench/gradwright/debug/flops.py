@@ -24,7 +24,8 @@ def flops(
     functions count one for each element of their result, reductions one for each that they read,
     and what only moves elements none. A composite takes what it stands for, ``cond`` the larger of
     its branches, a scan its body once per row, and a while loop, whose turns only a run knows, its
-    body once. ``sizes`` are those of symbolic dimensions; what it does not know counts as 1.
+    body once. ``sizes`` are those of symbolic dimensions; what it does not know counts as 1, and a
+    node of tensors whose rank only a run knows as none.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -55,6 +56,8 @@ class Counter:
         sizes = self._sizes if sizes is None else sizes
         ins = [None if t is None else _at(t.spec, sizes) for t in node.inputs]
         outs = [_at(t.spec, sizes) for t in node.outputs]
+        if any(isinstance(spec, OneOf) for spec in (*ins, *outs)):
+            return 0
         key = node.op, *ins, None, *outs
         try:
             known = self._known.get(key)
@@ -103,4 +106,4 @@ class Counter:
 
 
 def _at(spec: Any, sizes: Mapping[str, Any]) -> Any:
-    return spec.substitute(sizes) if hasattr(spec, "substitute") else spec
+    return spec.substitute(sizes) if sizes and hasattr(spec, "substitute") else spec

@@ -267,14 +267,12 @@ def measured(
     for start in range(0, one.size, piece * every):
         stop = min(one.size, start + piece)
         x, y = one.flat(start, stop), two.flat(start, stop)
-        if x.dtype == y.dtype and x.tobytes() == y.tobytes() and x.dtype.kind in "biu":
-            sums[1] += float(np.square(x.astype(np.float64)).sum())
-            continue
-        difference, own = _difference(x, y)
+        is_same = x.dtype == y.dtype and x.tobytes() == y.tobytes()
+        difference = np.zeros(0) if is_same else _difference(x, y)
         if difference.size and (largest := float(difference.max())) > most:
             most, where = largest, start + int(difference.argmax())
         with np.errstate(over="ignore", invalid="ignore"):
-            sums += float(np.square(difference).sum()), float(np.square(own).sum())
+            sums += float(np.square(difference).sum()), float(np.square(_finite(x)).sum())
     away, norm = np.sqrt(sums)
     relative = 0.0 if most == 0 else float(away / norm) if norm else math.inf
     spot = np.unravel_index(where, one.shape) if most else ()
@@ -283,16 +281,20 @@ def measured(
     )
 
 
-def _difference(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return |y - x| and the finite |x|; NaN and NaN are alike, NaN and a number infinitely far."""
+def _difference(x: Array, y: Array) -> Array:
+    """Return |y - x|: NaN and NaN are alike, NaN and a number infinitely far."""
     wide = np.complex128 if "c" in x.dtype.kind + y.dtype.kind else np.float64
     x, y = x.astype(wide), y.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(y - x)
-        alike = (x == y) | (np.isnan(x) & np.isnan(y))
-        own = np.abs(x)
-    difference = np.where(alike, 0.0, np.where(np.isnan(difference), np.inf, difference))
-    return difference, np.where(np.isfinite(own), own, 0.0)
+    alike = (x == y) | (np.isnan(x) & np.isnan(y))
+    return np.where(alike, 0.0, np.where(np.isnan(difference), np.inf, difference))
+
+
+def _finite(x: Array) -> Array:
+    """Return |x| of the numbers that are finite."""
+    own = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
+    return own[np.isfinite(own)]
 
 
 def _compared_texts(pair: TensorPair, one: Stored, two: Stored) -> TensorPair:

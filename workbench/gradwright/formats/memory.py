@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -124,15 +124,16 @@ def memory_of(graph: Graph, sizes: Mapping[str, int]) -> Memory:
     """
     inputs = {t.name: t.spec for t in graph.placeholders}
     check_sizes(sizes, inputs)
+    held = [n.outputs[0].spec for n in graph.nodes if isinstance(n.op, Variable | Constant)]
+    return estimated(list(uses(graph)), held, inputs.values(), sizes)
+
+
+def uses(graph: Graph) -> Iterator[Use]:
+    """Yield the nodes of a graph as memory sees them."""
     place = {node: i for i, node in enumerate(graph.nodes)}
-    uses, weights = list[Use](), list[TensorSpec]()
     for node in graph.nodes:
         reads = tuple(place[t.node] for t in node.inputs if t is not None and t.node in place)
-        specs = tuple(t.spec for t in node.outputs)
-        uses.append(Use(specs, reads, isinstance(node.op, Source)))
-        if isinstance(node.op, Variable | Constant):
-            weights += specs
-    return estimated(uses, weights, inputs.values(), sizes)
+        yield Use(tuple(t.spec for t in node.outputs), reads, isinstance(node.op, Source))
 
 
 def check_sizes(sizes: Mapping[str, int], specs: Mapping[str, TensorSpec]) -> None:

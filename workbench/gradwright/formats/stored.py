@@ -165,9 +165,16 @@ class Stored:
             for r, stride in zip(own, strides, strict=True):
                 index = index[..., None] + np.asarray(r) * stride
             out[...] = self.flat(low, high)[index]
-        else:
+        elif len(own) > 1:
             for row, i in zip(out, own[0], strict=True):
                 self._fill(row, taken, axis + 1, base + i * strides[0])
+        else:
+            step = max(1, HULL // (abs(own[0].step) * max(1, self.dtype.itemsize)))
+            for start in range(0, out.size, step):
+                part = own[0][start : start + step]
+                near, far = sorted((base + part[0], base + part[-1]))
+                held = self.flat(near, far + 1)[:: abs(part.step)]
+                out[start : start + step] = held if part.step > 0 else held[::-1]
 
     def flat(self, start: int, stop: int) -> Array:
         """Return the elements from ``start`` to ``stop`` in C order."""

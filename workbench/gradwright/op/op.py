@@ -94,6 +94,8 @@ class Op(Frozen):
     onnx: ClassVar[OnnxRule | None] = None
     element: ClassVar[str] = ""
     """Which function of elements it is in kernels (``fuse/functions.py``), if it is just one."""
+    saturates: ClassVar[tuple[float, float] | None] = None
+    """The two ends between which its results lie, if its slope goes to 0 there."""
     family: ClassVar[Family] = Family("Ops of no family", drawing="math")
     """What its folder declares as ``FAMILY``."""
     drawing: ClassVar[str] = OfFamily()  # type: ignore[assignment]

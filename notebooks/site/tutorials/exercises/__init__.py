@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from gradwright.errors import GradwrightError
-
 BLANK = "Fill in the blank, ..., and run this cell again."
 
 
@@ -25,17 +23,21 @@ def exercise(check: Callable[..., str | None]) -> Callable[..., None]:
     def told(*answers: Any) -> None:
         try:
             wrong = check(*map(filled, answers))
-        except BlankError:
-            print(BLANK)
-            return
-        except (GradwrightError, AttributeError, TypeError, ValueError, KeyError) as error:
-            if isinstance(error.__cause__ or error.__context__, BlankError):
+        except Exception as error:  # whatever goes wrong in an answer is a finding
+            if is_blank(error):
                 print(BLANK)
                 return
             wrong = f"{type(error).__name__}: {error}"
         print(f"Not yet. {wrong}" if wrong else "Right.")
 
     return told
+
+
+def is_blank(error: BaseException | None) -> bool:
+    """Tell whether an error is, or comes from, a blank."""
+    while error is not None and not isinstance(error, BlankError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def filled(answer: Any) -> Any:

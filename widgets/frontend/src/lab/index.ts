@@ -3,6 +3,7 @@
 
 import { documents } from "./documents/plugin";
 import { panel } from "./panel/plugin";
+import { runs } from "./runs/plugin";
 import { start } from "./start/plugin";
 
-export default [documents, panel, start];
+export default [documents, panel, runs, start];

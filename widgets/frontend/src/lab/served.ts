@@ -12,7 +12,7 @@ export function servedBy(settings: ServerConnection.ISettings): Served {
   return {
     async get<T>(what: string, query: Query, signal?: AbortSignal): Promise<T> {
       const asked = new URLSearchParams();
-      for (const [key, value] of Object.entries(query)) if (value !== undefined) asked.set(key, String(value));
+      for (const [key, value] of Object.entries(query)) if (value !== undefined) for (const one of Array.isArray(value) ? value : [value]) asked.append(key, String(one));
       const url = URLExt.join(settings.baseUrl, "gradwright", what) + (asked.size ? `?${asked}` : "");
       let answer: Response;
       try {

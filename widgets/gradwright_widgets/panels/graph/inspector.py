@@ -11,6 +11,7 @@ import traitlets
 from gradwright import Node
 from gradwright.errors import GradwrightError, GraphError
 from gradwright.graph.expand import bind_dims
+from gradwright.train import ParameterStatistics
 
 from ...drawing.code import program
 from ...drawing.facts import node_facts
@@ -72,10 +73,8 @@ class InspectorPanel(Panel):
             self._pace.request()
 
     def refresh(self) -> None:
-        """Send what is known of the graph as it is now."""
-        if self.inspector:
-            self.widget.send(*self._facts())
-            self._look()
+        """Send what is known of what is selected now; a page asks for facts of a new graph."""
+        self._look()
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -133,7 +132,16 @@ class InspectorPanel(Panel):
             tensors.append({**facts, **statistics(array)})
             buffers.append(memoryview(data))
         content = {"kind": "inspector.values", "name": name, "tensors": tensors}
-        return content, buffers
+        return {**content, "gradient": self._gradient_norm(name)}, buffers
+
+    def _gradient_norm(self, name: str) -> float | None:
+        """Return the norm of a parameter's gradient in the last step that was sampled."""
+        for callback in getattr(self.desk.trainer, "callbacks", ()):
+            if isinstance(callback, ParameterStatistics):
+                norm = callback.last().get(name, {}).get("gradient_norm", np.nan)
+                if np.isfinite(norm):
+                    return float(norm)
+        return None
 
     def _arrays(self, name: str) -> list[tuple[str, Any, str]]:
         """Return the values of a node's results: the stepper's, or what is stored."""

@@ -24,12 +24,6 @@ REPEATS = 5
 """Runs of which the fastest counts, step by step."""
 EDGE = 0.01
 """How near to an end of its range an element is saturated, as a share of the range."""
-BOUNDED = {
-    "sigmoid": (0.0, 1.0), "hard_sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
-    "hard_tanh": (-1.0, 1.0), "softsign": (-1.0, 1.0), "relu6": (0.0, 6.0), "erf": (-1.0, 1.0),
-    "rational_tanh": (-1.0, 1.0), "rectified_tanh": (0.0, 1.0),
-}  # fmt: skip
-"""Ops whose results lie between two ends, where their slope goes to 0."""
 
 
 @dataclass
@@ -143,10 +137,9 @@ def _zero(_: Node, y: Any) -> Any:
 
 
 def _saturated(node: Node, y: Any) -> Any:
-    bounds = BOUNDED.get(node.op.name)
-    if bounds is None or (x := _real(y)) is None:
+    if node.op.saturates is None or (x := _real(y)) is None:
         return None
-    low, high = bounds
+    low, high = node.op.saturates
     edge = EDGE * (high - low)
     return (x <= low + edge) | (x >= high - edge)
 

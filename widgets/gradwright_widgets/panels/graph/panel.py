@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ class GraphPanel(Panel):
             if path not in known and not is_inside(self.desk.graph, path):
                 raise GraphError(
                     f"graph {self.desk.graph.name!r} has no scope {path!r}",
-                    hint=f"there are {', '.join(sorted(known)) or 'none'}; nodes open as 'name::'",
+                    hint=f"there are {_some(known)}; nodes open as 'name::'",
                 )
         graph, shown = self.desk.graph, self._insides
         self._insides = {**shown, **{at: inside_spec(graph, at) for at in opened(paths, shown)}}
@@ -325,6 +325,13 @@ class GraphPanel(Panel):
     def to_table(self) -> str:
         """Return the nodes, or the outer scopes of a large graph, as an HTML table."""
         return node_table(self.desk.graph)
+
+
+def _some(paths: Iterable[str]) -> str:
+    """Return the first paths of scopes, those of gradients left out."""
+    own = sorted(path for path in paths if not path.startswith(("∂", "grad/")))
+    more = f" and {len(own) - 12} more" if len(own) > 12 else ""
+    return ", ".join(own[:12]) + more or "none"
 
 
 class GraphView(Host):

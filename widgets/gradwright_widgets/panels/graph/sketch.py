@@ -171,6 +171,10 @@ def _boxes(graph: Graph, opened: Sequence[str]) -> list[Box]:
     return boxes
 
 
+def _group_box(groups: Groups, group: int) -> Box:
+    return Box(groups.title(group), groups.about(group), groups.category(group))
+
+
 def _group_boxes(groups: Groups, steps: Sequence[_Step]) -> list[Box]:
     """Return a box for each outer group, and for what stands beside them."""
     boxes: list[Box] = []
@@ -183,8 +187,7 @@ def _group_boxes(groups: Groups, steps: Sequence[_Step]) -> list[Box]:
             if len(boxes) == MOST_BOXES:
                 return []
             at[group] = len(boxes)
-            told = groups.title(group), groups.about(group), groups.category(group)
-            boxes.append(Box(*told) if group >= 0 else _node_box(name, node))
+            boxes.append(_group_box(groups, group) if group >= 0 else _node_box(name, node))
         mine = place[name] = at[group]
         for read in sources.values():
             source = place.get(read, mine)

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gradwright.errors import ArchiveError, GradwrightError
+from gradwright.errors import ArchiveError, GradwrightError, TrainingError
 from gradwright.files.plain import NotPlainError
 from gradwright.formats.source import File, Folder, Source, sibling
 from gradwright.formats.stored import plain
@@ -124,18 +124,26 @@ class Within(File):
 
 
 class Inside(Folder):
-    """A folder of the root, in which links lead nowhere else."""
+    """A folder of the root, without what is hidden, and without links that lead out."""
 
     def __init__(self, path: Path, check: Callable[[Path], None]) -> None:
         super().__init__(path)
         self._check = check
 
+    def names(self) -> list[str]:
+        """Return the names of what is right in it, and in the root."""
+        found = []
+        for name in super().names():
+            with contextlib.suppress(RefusedError):
+                self._check(self._path / name)
+                found.append(name)
+        return found
+
     def part(self, name: str) -> Source:
-        """Return a file or folder right in it, if it is in the root."""
+        """Return a file or folder right in it."""
         if name not in self.names():
             raise ArchiveError(f"no entry {name[:60]!r}", where=self.name)
         found = self._path / name
-        self._check(found)
         kind = Inside if found.is_dir() else Within
         return kind(found, self._check)
 
@@ -192,7 +200,7 @@ def refused(error: Exception) -> RefusedError:
     'copy it again'
     """
     if isinstance(error, GradwrightError):
-        is_file = isinstance(error, ArchiveError)
+        is_file = isinstance(error, ArchiveError | TrainingError)
         unknown = error.problem.startswith("the file is of no format")
         return RefusedError(
             415 if unknown else 422 if is_file else 400,

@@ -11,32 +11,18 @@ import numpy as np
 from gradwright import Graph
 from gradwright.errors import GradwrightError
 
+from ...drawing.buffers import int32
+from ...drawing.facts import node_facts
 from ...drawing.spec import graph_spec
+from ...host.facts import frozen
 from ...panels.graph.insides import inside_spec
 from ..refused import RefusedError
 from .asked import Asked
 from .outlines import outlined
+from .states import GRAPH
 
-HEIGHT = 420
 INSIDE = 4000
 """Nodes inside of nodes that come with a drawing; of larger insides a page asks."""
-STATE: dict[str, Any] = {
-    "color_by": "category",
-    "expanded": None,
-    "follow": False,
-    "frozen": [],
-    "gradients": False,
-    "height": HEIGHT,
-    "insides": {},
-    "message": "",
-    "minimap": True,
-    "overlay": {},
-    "path_to": "",
-    "paths": "none",
-    "selected": "",
-    "why": {},
-}
-"""Traits of a GraphView that shows a graph and nothing else."""
 
 
 def drawing(asked: Asked) -> dict[str, Any]:
@@ -44,14 +30,22 @@ def drawing(asked: Asked) -> dict[str, Any]:
     outline = outlined(asked)
     graph = outline.graph
     spec = graph_spec(graph)
-    state = {**STATE, "graph_spec": spec, "insides": _insides(graph, spec)}
+    own = {"graph_spec": spec, "insides": _insides(graph, spec), "frozen": frozen(graph)}
     return {
         "nodes": len(graph.nodes),
         "name": graph.name,
         "notes": list(outline.notes),
-        "state": state,
-        "messages": [],
+        "state": {**GRAPH, **own},
+        "messages": [_facts(graph)],
     }
+
+
+def _facts(graph: Graph) -> dict[str, Any]:
+    """Return what is known of nodes without running them, as the message of an inspector."""
+    facts = node_facts(graph)
+    facts |= {"places": [], "place": int32([-1] * facts["nodes"])}  # no line of a cell made them
+    buffers = [facts.pop(name) for name in ("place", "flops", "bytes")]
+    return {"content": {"kind": "inspector.facts", **facts}, "buffers": buffers}
 
 
 def _insides(graph: Graph, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,8 +28,10 @@ def clean_name(name: str) -> str:
     >>> clean_name("/encoder/layer.0//MatMul:0")
     'encoder/layer.0/MatMul_0'
     """
-    text = "".join(c if c.isprintable() else "_" for c in name.replace(":", "_"))
-    text = "/".join(part for part in text.split("/") if part) or "value"
+    text = name.replace(":", "_")
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "_" for c in text)
+    text = "/".join(filter(None, text.split("/"))) or "value"
     return "rng_" if text == "rng" else text
 
 
@@ -114,7 +116,7 @@ def input_specs(inputs: Sequence[ValueInfoProto], shapes: Shapes) -> dict[str, T
             need=", ".join(info.name for info in inputs) or "nothing: the model has no input",
         )
     given = [d for shape in shapes.values() for d in shape if isinstance(d, str)]
-    sizes = Sizes([*given, *(name for info in inputs for name in _sizes_of(info.type))])
+    sizes = Sizes([*given, *(name for info in inputs for name in sizes_of(info.type))])
     return {
         info.name: _stated(info, shapes[info.name], sizes)
         if info.name in shapes
@@ -123,12 +125,12 @@ def input_specs(inputs: Sequence[ValueInfoProto], shapes: Shapes) -> dict[str, T
     }
 
 
-def _sizes_of(proto: TypeProto) -> Iterator[str]:
+def sizes_of(proto: TypeProto) -> Iterator[str]:
     """Yield the names of sizes in a type, and in what it holds."""
     yield from (d.dim_param for d in proto.tensor_type.shape.dim)
     for inner in (proto.sequence_type, proto.optional_type):
         if inner.HasField("elem_type"):
-            yield from _sizes_of(inner.elem_type)
+            yield from sizes_of(inner.elem_type)
 
 
 def _stated(info: ValueInfoProto, shape: Sequence[int | str | None], sizes: Sizes) -> TensorSpec:

@@ -64,9 +64,9 @@ class Model:
             raise ArchiveError("the model has no graph")
         if not self.opsets:
             raise ArchiveError("the model does not say which opset it is of")
-        _check_text(proto.graph, 0)
+        check_text(proto.graph, 0)
         for function in proto.functions:
-            _check_text(function, 0)
+            check_text(function, 0)
         self.functions: dict[tuple[str, str, str], FunctionProto] = {
             (normal_domain(f.domain), f.name, f.overload): f for f in proto.functions
         }
@@ -133,7 +133,7 @@ def some(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 4:,} more" if len(names) > 4 else shown
 
 
-def _check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
+def check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
     """Refuse names that are no text: protobuf hands on bytes that are not UTF-8 as they are."""
     if depth > MAX_DEPTH:
         raise ArchiveError(f"sub-graphs nest deeper than {MAX_DEPTH}")
@@ -145,7 +145,7 @@ def _check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
         names += [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
         names += [text for a in node.attribute for text in (a.name, a.ref_attr_name)]
         for inner in graphs_of(node):
-            _check_text(inner, depth + 1)
+            check_text(inner, depth + 1)
     if not all(isinstance(name, str) for name in names):
         raise ArchiveError("a name in the model is no UTF-8 text")
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
-"""PyTorch's exporter: ``['', 'layers.0', 'layers.0.attn', 'matmul']``, from the outside in."""
+"""PyTorch's exporter: ``['', 'layers', 'layers.0', 'layers.0.attn', 'matmul']``, outside in."""
 _LONGEST = 4000
 """Characters of a property that are read; modules nest a few deep."""
 _QUOTED = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
@@ -22,9 +22,9 @@ def scoped(proto: NodeProto, name: str) -> str:
     >>> from onnx import helper
     >>> node = helper.make_node("MatMul", ["x", "w"], ["y"], name="node_matmul")
     >>> p = node.metadata_props.add()
-    >>> p.key, p.value = _SCOPES, "['', 'layers.0', 'layers.0.attn', 'matmul']"
+    >>> p.key, p.value = _SCOPES, "['', 'layers', 'layers.0', 'layers.0.attn', 'matmul']"
     >>> scoped(node, node.name), scoped(node, "/layers.0/MatMul")
-    ('layers.0/attn/node_matmul', '/layers.0/MatMul')
+    ('layers/layers.0/attn/node_matmul', '/layers.0/MatMul')
     """
     if "/" in name:
         return name
@@ -34,9 +34,10 @@ def scoped(proto: NodeProto, name: str) -> str:
 
 
 def _own(modules: Iterable[str]) -> Iterable[str]:
-    """Yield of each module what it adds to the one around it."""
+    """Yield of each module what it adds to the one around it; a number keeps what it counts."""
     around = ""
     for module in modules:
         inner = module.removeprefix(f"{around}.") if around else module
-        yield inner.replace("/", "_")
+        counted = inner.isdecimal() and around
+        yield (f"{around.rpartition('.')[2]}.{inner}" if counted else inner).replace("/", "_")
         around = module

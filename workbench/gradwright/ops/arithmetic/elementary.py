@@ -83,6 +83,8 @@ class RationalTanh(_Composed):
     [0.    0.998]
     """
 
+    saturates = -1.0, 1.0
+
     def expand(self, x: Any) -> Any:
         # 1 − 1/(1 + p) is p/(1 + p): up to 1 without a sign, so that the slope at 0 is right,
         # beyond it as 1/(1 + 1/p) in b = 1/a, whose powers do not overflow.
@@ -106,6 +108,8 @@ class RectifiedTanh(_Composed):
     >>> print(g.output({}, gw.rectified_tanh(g.constant([-1.0, 1.0]), name="y"))["y"].round(3))
     [0.    0.762]
     """
+
+    saturates = 0.0, 1.0
 
     def expand(self, x: Any) -> Any:
         return Tanh()(Maximum()(x, 0.0))

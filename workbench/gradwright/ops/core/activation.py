@@ -77,6 +77,7 @@ class Relu6(_Activation):
     [0.0, 2.0, 6.0]
     """
 
+    saturates = 0.0, 6.0
     domain = (-4.0, 10.0)
 
     def forward(self, x: Any) -> Any:
@@ -153,6 +154,7 @@ class Sigmoid(_Activation):
     [0.0, 0.5]
     """
 
+    saturates = 0.0, 1.0
     element = "sigmoid"
     is_method = True
     onnx = OnnxRule("Sigmoid", since=6)
@@ -178,6 +180,7 @@ class Tanh(Function):
     [0.0, 1.0]
     """
 
+    saturates = -1.0, 1.0
     drawing = "activation"
     element = "tanh"
     ufunc = np.tanh
@@ -301,6 +304,7 @@ class HardSigmoid(_Composed):
     [0.0, 0.5, 1.0]
     """
 
+    saturates = 0.0, 1.0
     domain = (-4.0, 4.0)
     alpha: float = attr(1 / 6, doc="Slope.")
     beta: float = attr(0.5, doc="Value at 0.")

@@ -236,6 +236,7 @@ class Erf(Function):
     array([0.    , 0.5205], dtype=float32)
     """
 
+    saturates = -1.0, 1.0
     element = "erf"
     accepts = "f"
     onnx = OnnxRule("Erf", since=9)

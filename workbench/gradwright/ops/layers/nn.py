@@ -81,6 +81,7 @@ class Softmax(Op):
     [0.5, 0.5]
     """
 
+    saturates = 0.0, 1.0
     namespace = "nn"
     autocast = Autocast.POWER
     is_method = True

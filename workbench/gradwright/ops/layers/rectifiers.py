@@ -31,6 +31,8 @@ class HardTanh(_Activation):
     [-1.0, 0.5, 1.0]
     """
 
+    saturates = -1.0, 1.0
+
     min: float = attr(-1.0, doc="Smallest value.")
     max: float = attr(1.0, doc="Largest value.")
 

@@ -113,6 +113,7 @@ class Softsign(_Activation):
     [-0.75, 0.5]
     """
 
+    saturates = -1.0, 1.0
     onnx = OnnxRule("Softsign", since=1)
 
     def forward(self, x: Any) -> Any:

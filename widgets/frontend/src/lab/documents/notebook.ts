@@ -26,7 +26,7 @@ export async function writeNotebook(services: ServiceManager.IManager, folder: s
 }
 
 async function freeName(services: ServiceManager.IManager, folder: string, name: string): Promise<string> {
-  const { content } = await services.contents.get(folder, { type: "directory" });
+  const { content } = await services.contents.get(folder, { type: "directory", content: true });
   const taken = new Set((content as { name: string }[]).map((item) => item.name));
   for (let k = 1; ; k++) {
     const found = k === 1 ? `${name}.ipynb` : `${name} ${k}.ipynb`;

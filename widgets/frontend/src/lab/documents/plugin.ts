@@ -2,7 +2,7 @@
 // the layout.
 
 import { ILabShell, ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
-import { Dialog, ICommandPalette, MainAreaWidget, showDialog, WidgetTracker } from "@jupyterlab/apputils";
+import { Dialog, ICommandPalette, MainAreaWidget, showDialog, showErrorMessage, WidgetTracker } from "@jupyterlab/apputils";
 import { PathExt } from "@jupyterlab/coreutils";
 import { IDocumentManager } from "@jupyterlab/docmanager";
 import { FileDialog, IFileBrowserFactory } from "@jupyterlab/filebrowser";
@@ -65,8 +65,8 @@ function activate(
     about: { served, path, words },
     deeds: () => [
       { name: "compare", label: trans.__("Compare with…"), run: (told) => void commands.execute(COMMANDS.compare, { a: told.path }) },
-      { name: "notebook", label: trans.__("Open in a notebook"), run: (told) => void openInNotebook(told.path, told.format) },
-      ...(notebooks?.currentWidget ? [{ name: "insert", label: trans.__("Insert a cell"), run: (told: Inspected) => void insertCell(told.path, told.format) }] : []),
+      { name: "notebook", label: trans.__("Open in a notebook"), run: (told) => attempt(openInNotebook(told.path, told.format)) },
+      ...(notebooks?.currentWidget ? [{ name: "insert", label: trans.__("Insert a cell"), run: (told: Inspected) => attempt(insertCell(told.path, told.format)) }] : []),
     ],
     habits: () => habits,
   });
@@ -147,6 +147,10 @@ function activate(
     const { button, value } = await FileDialog.getOpenFiles({ manager, title: label, translator: translator ?? undefined });
     const [found] = button.accept ? (value ?? []) : [];
     return found && found.type !== "directory" ? local(found.path) : undefined;
+  }
+
+  function attempt(work: Promise<void>): void {
+    work.catch((error: Error) => showErrorMessage(trans.__("No notebook was written"), error));
   }
 
   async function openInNotebook(path: string, format: string): Promise<void> {

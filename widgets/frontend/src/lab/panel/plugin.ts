@@ -55,7 +55,7 @@ function activate(
       if (!there) Notification.info(`${words("This line is in no cell or file that is at hand:")} ${place.where}`, { autoClose: 5000 });
     });
   };
-  const side = new SidePanel({ words, go, compare: (folder) => void commands.execute("gradwright:open-runs", { folder }) });
+  const side = new SidePanel({ words, go, compare: (run) => void commands.execute("gradwright:open-runs", { run }) });
   shell.add(side, "right", { rank: RANK, type: "gradwright" });
   restorer?.add(side, side.id);
   const open = (): void => {
@@ -66,7 +66,7 @@ function activate(
   // -- what goes on, outside of the panel ------------------------------------------------------------
 
   const status = new StatusItem(words, open);
-  bar?.registerStatusItem("gradwright:progress", { item: status, align: "left", rank: 40 });
+  bar?.registerStatusItem("gradwright:progress", { item: status, align: "left", rank: 40, isActive: () => status.active, activeStateChanged: status.changed });
   const titles = new Titles(() => notebooks.currentWidget, () => wishes);
   const notices = new Notices(words, () => wishes, open);
   void settings?.load(PLUGIN).then((loaded) => {
@@ -118,11 +118,6 @@ function activate(
     titles.turn(link);
     commands.notifyCommandChanged(COMMANDS.explain);
   };
-  notebooks.forEach(add);
-  notebooks.widgetAdded.connect((_, notebook) => add(notebook));
-  notebooks.currentChanged.connect(follow);
-  follow();
-
   // -- from nodes to lines: views anywhere in the page ask for it --------------------------------------
 
   document.documentElement.dataset.gradwrightLab = "";
@@ -185,6 +180,13 @@ function activate(
   };
   act("pause", trans.__("Pause or Resume Training"));
   act("stop", trans.__("Stop Training"));
+  notebooks.forEach(add);
+  notebooks.widgetAdded.connect((_, notebook) => {
+    add(notebook);
+    follow(); // it may be in front already
+  });
+  notebooks.currentChanged.connect(follow);
+  follow();
   for (const command of [COMMANDS.show, COMMANDS.explain, COMMANDS.pause, COMMANDS.stop]) palette?.addItem({ command, category: trans.__("gradwright") });
 }
 
@@ -194,7 +196,7 @@ function pointed(app: JupyterFrontEnd, notebooks: Iterable<NotebookPanel>): { no
   for (const notebook of node ? notebooks : []) {
     for (const cell of notebook.content.widgets) {
       if (!(cell instanceof CodeCell) || !cell.node.contains(node!)) continue;
-      const at = [...node!.parentElement!.children].indexOf(node!);
+      const at = [...cell.outputArea.node.querySelectorAll(".jp-OutputArea-child")].indexOf(node!);
       const view = cell.outputArea.model.get(at)?.data[MIME] as { model_id?: string } | undefined;
       return view?.model_id ? { notebook, model: view.model_id } : undefined;
     }

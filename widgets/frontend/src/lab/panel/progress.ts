@@ -2,12 +2,13 @@
 
 import { Notification } from "@jupyterlab/apputils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import { Signal } from "@lumino/signaling";
 import { Widget } from "@lumino/widgets";
 import { compact } from "../../core/format";
 import type { Words } from "../viewer/served";
 import type { Link } from "./link";
 import { progressText, stateOf } from "./rows";
-import { foremost, fraction, type TrainingRow } from "./told";
+import { BEFORE, foremost, markOf, type TrainingRow } from "./told";
 
 /** What the settings say. */
 export interface Wishes {
@@ -18,10 +19,11 @@ export interface Wishes {
   seconds: number;
 }
 
-export const BEFORE = /^(?:\d+ %|‖|▸) /;
+const PROGRESS = "gw-progress"; // of a tab: `data-gw-progress`
 
 /** The item of the status bar; a click opens the panel. */
 export class StatusItem extends Widget {
+  readonly changed = new Signal<this, void>(this);
   private readonly button = document.createElement("button");
 
   constructor(private readonly words: Words, open: () => void) {
@@ -31,14 +33,19 @@ export class StatusItem extends Widget {
     this.button.title = words("Show gradwright's panel");
     this.button.addEventListener("click", open);
     this.node.append(this.button);
-    this.hide();
+  }
+
+  /** Whether there is something to tell; the status bar asks. */
+  get active(): boolean {
+    return Boolean(this.button.textContent);
   }
 
   /** Shows how far the trainings of a notebook are; nothing where there is none. */
   tell(link: Link | undefined): void {
     const text = link ? this.text(link) : "";
-    if (this.button.textContent !== text) this.button.textContent = text;
-    this.setHidden(!text);
+    if (this.button.textContent === text) return;
+    this.button.textContent = text;
+    this.changed.emit();
   }
 
   private text({ told, gone }: Link): string {
@@ -52,35 +59,34 @@ export class StatusItem extends Widget {
   }
 }
 
-/** Puts how far a notebook's training is before the title of its tab, and of the page while it is in front. */
+/**
+ * Puts how far a notebook's training is on its tab, and before the title of the page while it is in front. A tab's label is
+ * left alone: JupyterLab renames the file after it.
+ */
 export class Titles {
   constructor(private readonly inFront: () => NotebookPanel | null, private readonly wishes: () => Wishes) {}
 
   update(notebook: NotebookPanel, link: Link): void {
-    const before = this.wishes().titles && !link.gone ? prefixOf(foremost(link.told.trainings)) : "";
+    const mark = this.markOf(link);
     const { title } = notebook;
-    const label = before + title.label.replace(BEFORE, "");
-    if (title.label !== label) title.label = label;
-    if (this.inFront() === notebook) this.page(before);
+    const { [PROGRESS]: before = "", ...others } = title.dataset;
+    if (before !== mark) title.dataset = mark ? { ...others, [PROGRESS]: mark } : others;
+    if (this.inFront() === notebook) this.page(mark);
   }
 
   /** Another tab is in front. */
   turn(link: Link | undefined): void {
-    this.page(link && this.wishes().titles && !link.gone ? prefixOf(foremost(link.told.trainings)) : "");
+    this.page(link ? this.markOf(link) : "");
   }
 
-  private page(before: string): void {
-    const text = before + document.title.replace(BEFORE, "");
+  private markOf({ told, gone }: Link): string {
+    return this.wishes().titles && !gone ? markOf(foremost(told.trainings)) : "";
+  }
+
+  private page(mark: string): void {
+    const text = (mark && `${mark} `) + document.title.replace(BEFORE, "");
     if (document.title !== text) document.title = text;
   }
-}
-
-/** `42 % ` of a training that knows its length, a sign for others; nothing where none is under way. */
-export function prefixOf(row: TrainingRow | undefined): string {
-  if (!row || row.status === "idle") return "";
-  if (row.status === "paused") return "‖ ";
-  const done = fraction(row);
-  return done === undefined ? "▸ " : `${Math.floor(100 * done)} % `;
 }
 
 /** Says when a training has ended, and when something in it is not finite, each once. */

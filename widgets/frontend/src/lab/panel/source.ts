@@ -3,6 +3,7 @@
 import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { PageConfig } from "@jupyterlab/coreutils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import { servedPath } from "./paths";
 import type { Place } from "./told";
 
 const FLASH = 1600; // ms that a cell is lit
@@ -10,7 +11,7 @@ const FLASH = 1600; // ms that a cell is lit
 /** Goes to where a node was written; false where that is neither a cell that is there nor a file below the server's root. */
 export async function goTo(app: JupyterFrontEnd, notebook: NotebookPanel, place: Place): Promise<boolean> {
   if (place.file) {
-    const path = servedPath(place.file);
+    const path = servedPath(place.file, PageConfig.getOption("serverRoot"));
     if (path !== undefined) {
       await app.commands.execute("docmanager:open", { path });
       if (app.commands.hasCommand("fileeditor:go-to-line")) await app.commands.execute("fileeditor:go-to-line", { line: place.line });
@@ -34,17 +35,4 @@ export async function goTo(app: JupyterFrontEnd, notebook: NotebookPanel, place:
   cell.addClass("gw-lit");
   setTimeout(() => cell.isDisposed || cell.removeClass("gw-lit"), FLASH);
   return true;
-}
-
-/** A file of the kernel's machine as a path of the server; undefined where the server does not show it. */
-export function servedPath(file: string, root = PageConfig.getOption("serverRoot")): string | undefined {
-  const slashed = (text: string): string => text.replaceAll("\\", "/");
-  const base = slashed(root).replace(/\/+$/, "");
-  const path = slashed(file);
-  if (base.startsWith("~")) {
-    const rest = base.slice(1);
-    const home = /^(\/home\/[^/]+|\/root|\/Users\/[^/]+|[A-Z]:\/Users\/[^/]+)(?=\/)/.exec(path)?.[0];
-    return home && path.startsWith(`${home}${rest}/`) ? path.slice(home.length + rest.length + 1) : undefined;
-  }
-  return base && path.startsWith(`${base}/`) ? path.slice(base.length + 1) : undefined;
 }

@@ -130,3 +130,14 @@ export function foremost(trainings: readonly TrainingRow[]): TrainingRow | undef
   const latest = (status: string): TrainingRow | undefined => trainings.filter((row) => row.status === status).at(-1);
   return latest("running") ?? latest("paused") ?? trainings.filter(({ step }) => step > 0).at(-1);
 }
+
+/** A mark, as it stands before a title. */
+export const BEFORE = /^(?:\d+ %|‖|▸) /;
+
+/** `42 %` of a training that knows its length, a sign for others; nothing where none is under way. */
+export function markOf(row: TrainingRow | undefined): string {
+  if (!row || row.status === "idle") return "";
+  if (row.status === "paused") return "‖";
+  const done = fraction(row);
+  return done === undefined ? "▸" : `${Math.floor(100 * done)} %`;
+}

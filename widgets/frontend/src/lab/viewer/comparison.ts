@@ -27,7 +27,6 @@ export function mountComparison(host: HTMLElement, about: Omit<About, "path">, a
   const end = new AbortController();
   const { root, head, body } = frameOf(host, cleanup);
   root.classList.add("gw-comparison");
-  const leaf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
   const summary = element("span", { class: "gw-subtitle", role: "status" }, words("Comparing …"));
   head.append(element("h2", { class: "gw-title" }, element("span", { title: a }, leaf(a)), " ⇄ ", element("span", { title: b }, leaf(b))), summary);
   const tensors: Tensor[] = [];
@@ -79,6 +78,10 @@ export function mountComparison(host: HTMLElement, about: Omit<About, "path">, a
   return () => cleanup.run();
 }
 
+function leaf(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
 function isSame({ changed, added, removed }: Structure): boolean {
   return !changed.length && !added.length && !removed.length;
 }
@@ -102,15 +105,15 @@ function fillStructure(host: HTMLElement, about: Omit<About, "path">, a: string,
   const { words } = about;
   const what = { name: words("its name"), op: words("another op"), spec: words("another shape or dtype"), inputs: words("other inputs") };
   const sides = [
-    { title: words("Before"), path: a, own: structure.removed, others: structure.changed.map((change) => change.a) },
-    { title: words("After"), path: b, own: structure.added, others: structure.changed.map((change) => change.b) },
+    { title: words("Before: %1", leaf(a)), path: a, own: structure.removed, others: structure.changed.map((change) => change.a) },
+    { title: words("After: %1", leaf(b)), path: b, own: structure.added, others: structure.changed.map((change) => change.b) },
   ];
   let model: DrawingModel | undefined;
   const pages = sides.map(({ title, path, own, others }) =>
     new Page(title, words, (to, signal) =>
       fillDrawing(to, { ...about, path }, signal, (made) => {
         model = made;
-        made.light(words("+1 only in this file, −1 changed"), new Map([...others.map((name) => [name, -1] as const), ...own.map((name) => [name, 1] as const)]));
+        made.light(words("−1 changed, +1 only here"), new Map([...others.map((name) => [name, -1] as const), ...own.map((name) => [name, 1] as const)]));
       })));
   const choose = (at: number): void => {
     strip.show(at);

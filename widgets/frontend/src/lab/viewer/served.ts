@@ -2,7 +2,7 @@
 
 import type { Saved } from "../../core/saved";
 
-export type Query = Record<string, string | number | undefined>;
+export type Query = Record<string, string | number | readonly string[] | undefined>;
 
 export interface Served {
   /** Returns what the server says; raises `Refused`. */

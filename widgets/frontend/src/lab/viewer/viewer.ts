@@ -5,6 +5,7 @@ import { element, textButton } from "../../core/dom";
 import { bytesText, grouped } from "../../core/format";
 import { tabStrip, type TabStrip } from "../../core/tabs";
 import { fillAbout } from "./about";
+import { fillCurves } from "./curves";
 import { fillDrawing } from "./drawing";
 import type { DrawingModel } from "./drawing_model";
 import { frameOf } from "./frame";
@@ -33,6 +34,13 @@ export interface Habits {
 }
 
 export type PageName = "drawing" | "tensors" | "about";
+
+const RUN = "run"; // the format of a training's folder
+
+/** Whether a run has only gone on: its curves grow by themselves, and what else is shown stays as it is. */
+function isGrown(before: Inspected, now: Inspected): boolean {
+  return now.format === RUN && before.path === now.path && before.count === now.count;
+}
 
 export class Viewer {
   private readonly cleanup = new Cleanup();
@@ -102,9 +110,10 @@ export class Viewer {
         served.get<Inspected>("inspect", { path }, signal), served.get<Formats>("formats", {}, signal),
       ]);
       this.stamp = told.stamp;
-      this.told = told;
       this.notice.hidden = true;
-      this.build(told, formats.some(({ name, graph }) => name === told.format && graph));
+      const grown = this.told !== undefined && isGrown(this.told, told);
+      this.told = told;
+      if (!grown) this.build(told, formats.some(({ name, graph }) => name === told.format && graph));
     } catch (error) {
       if (isAbort(error)) return;
       if (this.told && isAway(error)) this.say(error);
@@ -120,12 +129,20 @@ export class Viewer {
     for (const { page } of this.pages) page.clear();
     this.graph = undefined;
     const page = (name: string, title: string, fill: Fill): { name: string; page: Page } => ({ name, page: new Page(title, words, fill) });
-    const drawn = (model: DrawingModel): void => void (this.graph = model);
+    let wanted = ""; // a node to point at, once the drawing is there
+    const drawn = (model: DrawingModel): void => {
+      this.graph = model;
+      if (wanted) model.point(wanted);
+    };
     const point = (node: string): void => {
+      wanted = node;
       this.choose("drawing");
       this.graph?.point(node);
     };
+    const run = told.format === RUN;
+    graph &&= !run || count > 0; // of its latest checkpoint
     this.pages = [
+      ...(run ? [page("curves", words("Curves"), (host, end) => fillCurves(host, this.about, end))] : []),
       ...(graph ? [page("drawing", words("Drawing"), (host, end) => fillDrawing(host, this.about, end, drawn))] : []),
       ...(count ? [page("tensors", words("Tensors"), (host, end) => fillTensors(host, this.about, graph ? "" : "name", end))] : []),
       page("about", words("About"), (host) => fillAbout(host, this.about, told)),
@@ -162,7 +179,7 @@ export class Viewer {
     const pages = this.pages.map(({ page: { title, host } }) => ({ title, page: host }));
     this.strip = tabStrip(this.about.words("Parts of the file"), pages, (at) => this.choose(this.pages[at].name));
     this.body.append(this.strip.root, ...pages.map(({ page }) => page));
-    this.choose(this.chosen || this.habits().first);
+    this.choose(this.chosen || (this.pages[0].name === "curves" ? "curves" : this.habits().first));
   }
 
   /** Says what is wrong above what was read before. */

@@ -2,7 +2,7 @@
 // the gradients of. The stripe of an op is on its left, that of its gradient on its right, like in a mirror.
 
 import { NOTE_SIZE, TITLE_SIZE, type Face } from "./describe";
-import type { Look, Window } from "./look";
+import { CURVE_FROM, DIM, TEXT_FROM, type Look, type Window } from "./look";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
 import { bus, CORNER, ring, STRIPE, tint, TOGGLE, toggle } from "./shapes";
@@ -11,12 +11,9 @@ import type { Theme } from "../../core/theme";
 /** Pieces that are painted here. */
 export const BACKWARD = PieceFlag.Cotangent | PieceFlag.Pair | PieceFlag.Link;
 
-const DIM = 0.28;
 const DASH = [6, 4];
 const TURN = 72; // room for the bend of a link before the item it leads to
 const HAIRLINE = [1, 4];
-const ARROWS_FROM = 0.42;
-const CURVE_FROM = 0.12;
 
 export function gradientColor(theme: Theme): string {
   return theme.category("gradient");
@@ -59,7 +56,7 @@ export function backwardLines(pen: Pen, scene: Scene, visible: (p: number) => bo
         else along(pen, scene.pieces, PIECE * p, scene.pieceFlags[p], view.scale >= CURVE_FROM);
       }
       pen.stroke(color, width * thin, dash);
-      if (view.scale < ARROWS_FROM) return;
+      if (view.scale < TEXT_FROM) return;
       pen.begin();
       for (const p of pieces) if (scene.pieceFlags[p] & PieceFlag.Arrow) head(pen, scene.pieces[PIECE * p + 3], scene.pieces[PIECE * p + 5], scene.pieceFlags[p]);
       pen.fill(color);

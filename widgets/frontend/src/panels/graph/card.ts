@@ -23,7 +23,10 @@ export function cardWords(pen: Pen, { title, rows, categories, chip }: CardFace,
     pen.text(chip, right, y + FIRST, { size: CHIP, color: quiet, align: "right" });
     right -= pen.measure(chip, CHIP);
   }
-  if (frozen) snowflake(pen, (right -= 9), y + FIRST, quiet);
+  if (frozen) {
+    snowflake(pen, right - 8, y + FIRST, quiet);
+    right -= 14;
+  }
   let middle = y + FIRST;
   const line = (text: string, inset: number, size: number, weight: number, end: number): void => {
     pen.text(fitText(pen, text, size, weight, end - x - inset - 4).text, x + inset, middle, { size, weight, color: ink });

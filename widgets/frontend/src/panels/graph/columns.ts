@@ -14,6 +14,8 @@ const GAP = 44;
 const TRIES = [0.75, 0.9, 1, 1.15, 1.35];
 /** By what share each line beyond the first that crosses from column to column makes a drawing seem larger. */
 const LINE_COST = 0.05;
+/** The same of each further column, so that none is made for a few boxes. */
+const COLUMN_COST = 0.02;
 /** Steps of the search beyond which one height has to do. */
 const WORK = 4_000_000;
 
@@ -30,7 +32,7 @@ export function columnStarts(part: Part, height: number, aspect: number): number
     const starts = cut(rows, Math.max(LEAST_ROOM, share * even));
     const [w, h] = sizeOf(rows, starts);
     const crossing = starts.slice(1).reduce((sum, start) => sum + rows.lines[start - 1] - 1, 0) / Math.max(1, starts.length - 1);
-    const size = Math.max(w / aspect, h) * (1 + LINE_COST * crossing);
+    const size = Math.max(w / aspect, h) * (1 + LINE_COST * crossing) * (1 + COLUMN_COST * (starts.length - 1));
     if (size < least) [best, least] = [starts, size];
   }
   return best;

@@ -5,7 +5,7 @@ import type { GraphModel } from "./model";
 import { leaf } from "./names";
 import { cardSize, mainRow, type CardFace } from "./card_face";
 import { shortShape } from "./sizes";
-import { textWidth } from "./text";
+import { BOLD, textWidth } from "./text";
 import { resultsOf } from "./trace";
 import type { GroupColumns } from "./wire";
 import { counted } from "../../core/format";
@@ -82,7 +82,7 @@ export function itemSize(face: Face): { width: number; height: number } {
       return cardSize(face.card!);
     case "gradients":
     case "scope":
-      return { width: Math.max(120, Math.ceil(Math.max(title, Math.min(MAX_NOTE, textWidth(face.note, NOTE_SIZE)))) + 54), height: 46 };
+      return { width: Math.max(120, Math.ceil(Math.max(BOLD * title, Math.min(MAX_NOTE, textWidth(face.note, NOTE_SIZE)))) + 54), height: 46 };
     default:
       return { width: Math.max(48, Math.ceil(title + note) + (face.note ? 38 : 28)), height: 28 };
   }

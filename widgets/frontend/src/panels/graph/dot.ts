@@ -1,7 +1,7 @@
 // The drawing in languages that other programs lay out, Graphviz's and Mermaid's: boxes as nodes, open scopes as clusters, one
 // line per pair of boxes.
 
-import { describe, type Face } from "./describe";
+import { describe, type Face, type Shape } from "./describe";
 import type { GraphModel } from "./model";
 import type { Scene } from "./scene";
 import { drawnFor } from "./marks";
@@ -22,12 +22,15 @@ export function quote(text: string): string {
   return `"${text.replace(/[\\"]/g, "\\$&").replace(/\r\n?|\n/g, "\\n").replace(/\0/g, "\ufffd")}"`;
 }
 
+/** Boxes that stand for others. */
+const HOLDS = new Set<Shape>(["scope", "card", "gradient", "gradients"]);
+
 const DOT: Language = {
   begin: (name) => [`digraph ${quote(name)} {`, "  node [shape=box, fontsize=12]", "  edge [fontsize=10]"],
   open: (item, title) => [`subgraph ${quote(`cluster_${item}`)} {`, `  label=${quote(title)}`],
   close: "}",
   node: (item, { title, note, shape }) => {
-    const style = shape === "variable" ? ", style=rounded" : shape === "scope" || shape === "gradients" ? ", shape=box3d" : "";
+    const style = shape === "variable" ? ", style=rounded" : HOLDS.has(shape) ? ", shape=box3d" : "";
     return `n${item} [label=${quote(note ? `${title}\n${note}` : title)}${style}]`;
   },
   edge: (from, to, label) => `n${from} -> n${to} [label=${quote(label)}]`,
@@ -45,7 +48,7 @@ const MERMAID: Language = {
   close: "end",
   node: (item, { title, note, shape }) => {
     const label = mermaidQuote(note ? `${title}\n${note}` : title);
-    return shape === "variable" || shape === "placeholder" ? `n${item}([${label}])` : shape === "scope" ? `n${item}[[${label}]]` : `n${item}[${label}]`;
+    return shape === "variable" || shape === "placeholder" ? `n${item}([${label}])` : HOLDS.has(shape) ? `n${item}[[${label}]]` : `n${item}[${label}]`;
   },
   edge: (from, to, label) => `n${from} -->|${mermaidQuote(label)}| n${to}`,
   end: [],

@@ -9,7 +9,9 @@ import type { GraphModel } from "./model";
 import { Painter } from "./paint";
 import { hit, placesOf, type Scene } from "./scene";
 import { TOGGLE } from "./shapes";
+import type { Rect } from "./tip";
 import { outputsOf } from "./trace";
+import type { Viewport } from "./viewport";
 import { Wires } from "./wires";
 
 const NONE = -1;
@@ -62,6 +64,16 @@ export class Drawing {
     const near = atRight ? x > left + width - OPENER - 8 : x < left + TOGGLE + 16;
     const toggle = this.graph.opens(item) && near && Math.abs(y - middle) <= TOGGLE / 2 + 4;
     return { item, toggle, line };
+  }
+
+  /** An item, or the point of the pointer where there is none, and the other boxes, as they lie on the screen. */
+  around(item: number, [x, y]: [number, number], { x: left, y: top, scale }: Pick<Viewport, "x" | "y" | "scale">): { thing: Rect; others: Rect[] } {
+    const { rects, items, frameCount } = this.scene;
+    const onScreen = (k: number): Rect => [(rects[4 * k] - left) * scale, (rects[4 * k + 1] - top) * scale, rects[4 * k + 2] * scale, rects[4 * k + 3] * scale];
+    const own = this.places.get(item);
+    const others: Rect[] = [];
+    for (let k = frameCount; k < items.length; k++) if (k !== own) others.push(onScreen(k));
+    return { thing: own === undefined ? [x - 6, y - 6, 12, 12] : onScreen(own), others };
   }
 
   /** Nodes at the ends of a line where it carries one tensor, otherwise the items it joins. */

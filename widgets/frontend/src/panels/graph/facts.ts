@@ -46,7 +46,7 @@ export interface TensorValues {
 type Sent = Omit<NodeFacts, "place" | "flops" | "bytes" | "sized"> & { kind: "inspector.facts"; nodes: number; sizes: Record<string, number> };
 type Message =
   | Sent
-  | { kind: "inspector.values"; name: string; tensors: Omit<TensorValues, "picture">[] }
+  | { kind: "inspector.values"; name: string; tensors: Omit<TensorValues, "picture">[]; gradient?: number | null }
   | { kind: "inspector.code"; name: string; code: string };
 
 export class FactStore extends Store<Message> {
@@ -54,6 +54,8 @@ export class FactStore extends Store<Message> {
   /** The node that values are of. */
   name = "";
   values: TensorValues[] = [];
+  /** Norm of the gradient of a parameter, where a training has been sampled. */
+  gradient: number | undefined;
   private asked = false;
   private onCode: ((code: string) => void) | undefined;
 
@@ -61,6 +63,10 @@ export class FactStore extends Store<Message> {
     super();
     model.on("msg:custom", (content: Message, buffers: DataView[]) => {
       if (content.kind?.startsWith("inspector.")) this.take(content, buffers);
+    });
+    model.on("change:graph_spec", () => {
+      this.facts = undefined; // of another graph; whoever looks asks anew
+      this.asked = false;
     });
   }
 
@@ -83,6 +89,7 @@ export class FactStore extends Store<Message> {
       this.facts = { ...message, place: int32(place), flops: float64(flops), bytes: float64(bytes), sized: sizes.length ? ` at ${sizes.join(", ")}` : "" };
     } else if (message.kind === "inspector.values") {
       this.name = message.name;
+      this.gradient = message.gradient ?? undefined;
       this.values = message.tensors.map((tensor, k) => ({ ...tensor, picture: buffers[k] }));
     } else {
       this.onCode?.(message.code);

@@ -20,14 +20,15 @@ export interface Found {
 }
 
 export function find(model: GraphModel, query: string): Found {
-  const text = query.trim().toLowerCase();
+  const text = typed(query.trim());
   if (!text) return { items: [], problem: "" };
   const index = indexOf(model);
   try {
-    const steps = parse(query.trim());
+    const steps = parse(query.trim().replaceAll("×", "x").replaceAll("→", "->"));
     if (steps.length > 1) {
       const found = paths(model, index, steps);
-      const titled = index.items.filter((item) => item >= model.n && index.title(item).includes(text)); // `conv 3x3, 64 -> 128`
+      // `conv 3x3, 64 -> 128` is a title, and `conv* -> relu` may be rows of a card.
+      const titled = [...index.cards.keys()].filter((item) => index.title(item).includes(typed(text)) || inRows(index.cards.get(item)!, steps));
       return { ...found, items: [...titled, ...found.items], paths: [...titled.map((item) => [item]), ...found.paths] };
     }
     const [[term]] = steps;
@@ -38,6 +39,11 @@ export function find(model: GraphModel, query: string): Found {
     if (!(error instanceof Unreadable)) throw error;
     return { items: [], problem: error.message };
   }
+}
+
+/** Makes ready what is looked up, so that the first key is as fast as the others: 0.1 s for 50,000 nodes. */
+export function prepare(model: GraphModel): void {
+  indexOf(model);
 }
 
 /** A pattern without its second slash is a name with a slash, if there is one. */
@@ -55,6 +61,7 @@ class Index {
   private readonly leaves: string[];
   private readonly ops: string[];
   private readonly titles = new Map<number, string>();
+  private held: Map<number, string[]> | undefined;
 
   constructor(private readonly model: GraphModel) {
     const begins = new Map<number, number[]>();
@@ -64,7 +71,7 @@ class Index {
     }
     this.nodes = Array.from({ length: model.n }, (_, node) => node);
     for (const node of this.nodes) this.items.push(...(begins.get(node) ?? []), model.frameOf(node));
-    this.names = Array.from({ length: model.n + model.scopes.length }, (_, item) => model.itemName(item).replace(/\/$/, "").toLowerCase());
+    this.names = Array.from({ length: model.n + model.scopes.length }, (_, item) => typed(model.itemName(item).replace(/\/$/, "")));
     this.leaves = this.names.map(leaf);
     this.ops = model.spec.ops.map((op) => op.toLowerCase());
   }
@@ -77,9 +84,17 @@ class Index {
     let title = this.titles.get(item);
     if (title === undefined) {
       const face = describe(this.model, item);
-      this.titles.set(item, (title = `${face.title}\n${face.note}`.toLowerCase()));
+      this.titles.set(item, (title = typed(`${face.title}\n${face.note}`)));
     }
     return title;
+  }
+
+  /** Cards, each with its rows. */
+  get cards(): ReadonlyMap<number, string[]> {
+    return (this.held ??= new Map(this.items.filter((item) => this.model.nodeAt(item) < 0).flatMap((item) => {
+      const { card } = describe(this.model, item);
+      return card ? [[item, card.rows.map(typed)] as const] : [];
+    })));
   }
 
   /** The op of a node, "" of a scope. */
@@ -94,6 +109,17 @@ class Index {
     const exact = this.ops.map((op) => op === text || leaf(op) === text);
     return exact.includes(true) ? exact : this.ops.map((op) => op.includes(text));
   };
+}
+
+/** Words as they can be typed: `3x3` for `3×3`. */
+function typed(text: string): string {
+  return text.toLowerCase().replace(/×/g, "x").replace(/→/g, "->");
+}
+
+/** Whether steps of a word each fit rows that stand one below the other. */
+function inRows(rows: readonly string[], steps: readonly Term[][]): boolean {
+  const words = steps.map(([term, ...more]) => (term.kind === "word" && !more.length ? typed(term.text) : undefined));
+  return rows.some((_, from) => words.every((word, k) => word !== undefined && from + k < rows.length && matches(word, rows[from + k])));
 }
 
 const indices = new WeakMap<GraphSpec, Index>();
@@ -115,7 +141,7 @@ function byWord(index: Index, text: string): number[] {
       : last.includes(text) ? 2
       : name.includes(text) ? 3
       : index.op(item).includes(text) ? 4
-      : index.op(item) === "" && index.title(item).includes(text) ? 5
+      : index.op(item) === "" && index.title(item).includes(typed(text)) ? 5
       : -1;
     if (rank >= 0) ranked[rank].push(item);
   }
@@ -143,7 +169,7 @@ function testOf(model: GraphModel, index: Index, term: Term, along: boolean): Te
     case "op":
       return ofCall(index.callsOf(term.text));
     case "layer":
-      return (item) => !isNode(item) && matches(term.text, index.name(item), index.leaf(item), index.title(item));
+      return (item) => !isNode(item) && (matches(term.text, index.name(item), index.leaf(item)) || matches(typed(term.text), index.title(item)));
     case "dtype":
       return ofResult((spec) => wild(shortDtype(term.text)).test(dtypeOf(spec)));
     case "shape":
@@ -155,7 +181,7 @@ function testOf(model: GraphModel, index: Index, term: Term, along: boolean): Te
     }
     case "word": {
       if (term.text === "*") return along ? isNode : () => true;
-      if (!along) return (item) => matches(term.text, index.name(item), index.leaf(item), isNode(item) ? index.op(item) : index.title(item));
+      if (!along) return (item) => (isNode(item) ? matches(term.text, index.name(item), index.leaf(item), index.op(item)) : matches(term.text, index.name(item), index.leaf(item)) || matches(typed(term.text), index.title(item)));
       const op = ofCall(index.callsOf(term.text));
       return (item) => op(item) || (isNode(item) && wild(term.text).test(index.leaf(item)));
     }

@@ -6,6 +6,7 @@ import type { GraphModel } from "./model";
 import type { Overlay } from "./overlay";
 import { ask, commit, isSaved, type Cleanup, type Model } from "../../core/afm";
 import { copyText } from "../../core/clipboard";
+import { canShowSource, showSource } from "../../core/source";
 import type { Theme } from "../../core/theme";
 
 export interface Inspected {
@@ -24,11 +25,12 @@ export function mountInspector(graph: GraphModel, model: Model, cleanup: Cleanup
     store.code((code) => void copyText(sheet.root, code));
     ask(model, "inspector.code", { name });
   };
+  const source = (node: number): void => void showSource(sheet.root, graph.spec.name, graph.spec.names[node]);
   const close = (): void => {
     commit(model, "inspector", false);
     focus();
   };
-  const sheet = new Inspector(graph, store, { visit, close, copy: live ? copy : undefined });
+  const sheet = new Inspector(graph, store, { visit, close, copy: live ? copy : undefined, source: canShowSource() ? source : undefined });
   const update = (): void => {
     const open = Boolean(model.get("inspector"));
     sheet.root.hidden = !open;

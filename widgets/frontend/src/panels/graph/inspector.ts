@@ -6,7 +6,7 @@ import type { GraphModel } from "./model";
 import { leaf } from "./names";
 import type { Overlay } from "./overlay";
 import { attributesOf } from "./query";
-import { elements } from "./sizes";
+import { elements, sizesOf } from "./sizes";
 import { argumentsOf, membersOf, outputsOf, resultsOf } from "./trace";
 import { valueText } from "./status";
 import { button, element, ICONS, textButton } from "../../core/dom";
@@ -67,7 +67,7 @@ export class Inspector {
     const line = facts?.lines[model.call[node]] ?? "";
     const made = where && this.calls.source ? textButton("gw-text-link", where, () => this.calls.source!(node), { title: "Go to the line" }) : where;
     return [
-      rows(["name", model.spec.names[node]], ["op", model.op(node)], ...(model.origin[node] < 0 ? [] : [["gradient of", this.link(model.origin[node])] as Row]), ["made at", made]),
+      rows(["name", model.spec.names[node]], ["op", model.op(node)], ...(model.origin[node] < 0 ? [] : [["gradient of", this.link(model.origin[node])] as Row]), ...(model.twinOf(item) < 0 ? [] : [["gradient", this.link(model.twinOf(item))] as Row]), ["made at", made]),
       ...(op ? [element("p", { class: "gw-sheet-text" }, op.summary)] : []),
       ...(op?.formula ? [element("pre", { class: "gw-code" }, op.formula)] : []),
       section("Attributes", rows(...attributes.map(([name, value]): Row => [name, value, op?.attributes[name]]))),
@@ -89,8 +89,10 @@ export class Inspector {
     const most = [...ops].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
     const parameters = held.reduce((sum, node) => sum + elements(model.outputSpecs(node)[0]), 0);
     const results = item < 0 ? [] : resultsOf(model, item);
+    const layers = item < 0 ? [] : (describe(model, item).card?.rows ?? []);
     return [
       rows(...(item < 0 ? [] : [["name", model.itemName(item).replace(/\/$/, "")] as Row]), ["holds", counted(nodes.length, "node")], ["parameters", held.length ? `${grouped(parameters)} in ${counted(held.length, "variable")}` : ""]),
+      section("Layers", ...layers.map((row) => element("div", {}, row))),
       section("Ops", rows(...most.slice(0, OPS).map(([op, count]): Row => [op, `× ${grouped(count)}`])), more(most.length, OPS)),
       section("Outputs", ...results.slice(0, LINKS).map((tensor) => this.tensor(model.spec.specs[model.specOf[tensor]], [model.nodeOf[tensor]])), more(results.length)),
       section("Cost", rows(...this.costs(nodes, item, overlay))),
@@ -104,7 +106,8 @@ export class Inspector {
     const own: Row[] = shown ? [[overlay!.title, shown.slice(overlay!.title.length + 1)]] : [];
     if (!facts) return own;
     const [flops, bytes] = [total(facts.flops), total(facts.bytes)];
-    const sizes = facts.sized || " at free sizes of 1";
+    const free = this.model.spec.specs.some((spec) => sizesOf(spec).some((size) => !/^\d+$/.test(size)));
+    const sizes = !free ? "" : facts.sized || ", free sizes as 1";
     return [["arithmetic", flops ? `${compact(flops)} FLOP${sizes}` : ""], ["results", bytes ? bytesText(bytes) + sizes : ""], ...own.filter(([title]) => !/^(arithmetic|bytes)/.test(title))];
   }
 
@@ -127,9 +130,11 @@ export class Inspector {
   }
 
   private values(node: number, theme: Theme | undefined): HTMLElement[] {
-    if (this.store.name !== this.model.spec.names[node]) return [];
-    return this.store.values.map((tensor) =>
-      element("div", { class: "gw-sheet-value" }, thumb(tensor.picture, ...tensor.thumb, theme, "gw-sheet-thumb"), rows(...statistics(tensor))));
+    const { store } = this;
+    if (store.name !== this.model.spec.names[node]) return [];
+    const gradient = store.gradient === undefined ? [] : [rows(["gradient", `norm ${compact(store.gradient)} in the last sampled step`])];
+    return [...gradient, ...store.values.map((tensor) =>
+      element("div", { class: "gw-sheet-value" }, thumb(tensor.picture, ...tensor.thumb, theme, "gw-sheet-thumb"), rows(...statistics(tensor))))];
   }
 }
 

@@ -3,7 +3,7 @@
 
 import { BACKWARD } from "./backward";
 import { textWidth } from "./text";
-import type { Look, Window } from "./look";
+import { DIM, type Look, type Window } from "./look";
 import type { GraphModel } from "./model";
 import { HEADER } from "./parts";
 import type { Pen } from "./pen";
@@ -12,11 +12,14 @@ import { shortShape } from "./sizes";
 
 const SIZE = 9.5;
 /** Below where the line leaves; further where a mark is around its item, whose ring reaches 7. */
-const BELOW = 9;
+const BELOW = 11;
 const BELOW_MARK = 17;
 const BESIDE = 7;
+/** Between two rows, so that there is room at all. */
+const ROOM = 18;
+/** A closed scope is drawn as a stack, so far beyond its box. */
+const STACK = 5;
 const CELL = 160;
-const DIM = 0.28;
 
 interface Label {
   piece: number;
@@ -55,7 +58,8 @@ export class Labels {
     const taken = new Taken();
     for (let k = 0; k < scene.items.length; k++) {
       const [x, y, w, h] = scene.rects.subarray(4 * k, 4 * k + 4);
-      taken.add([x, y, x + w, y + (k < scene.frameCount ? HEADER : h)]);
+      const stack = k >= scene.frameCount && scene.items[k] >= model.n ? STACK : 0;
+      taken.add([x, y, x + w + stack, y + (k < scene.frameCount ? HEADER : h + stack)]);
     }
     const seen = new Set<string>();
     const found: Label[] = [];
@@ -64,7 +68,7 @@ export class Labels {
       if (from < 0 || scene.pieceFlags[piece] & BACKWARD || (from < model.n && model.kindOf(from) !== "array")) return; // parameters carry their shape
       if (seen.has(`${from} ${tensor}`)) return;
       const [x0, y0, y1, x1, y2] = scene.pieces.subarray(PIECE * piece, PIECE * piece + 5);
-      if (y2 - y0 < 2 * BELOW) return;
+      if (y2 - y0 < ROOM) return;
       const count = scene.pieceWeight[piece];
       const text = count > 1 ? `${count} tensors` : shortShape(model.spec.specs[model.specOf[tensor]]);
       const sides = x1 > x0 + 1 ? [-1, 1] : [1, -1]; // away from where the line turns, if there is room

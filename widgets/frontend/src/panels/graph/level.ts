@@ -27,6 +27,8 @@ export interface Level {
   items: number[];
   /** Children and ports into the scope that the main computation does not run through: weights, what is made of them, arithmetic on shapes. */
   stored: boolean[];
+  /** How many nodes each child stands for. */
+  sizes: number[];
   inPorts: number[][];
   outPorts: number[][];
   nets: Net[];
@@ -141,7 +143,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
     net.targets[at] = items.length + inPorts.length + outPorts.length;
     outPorts.push(net.tensors);
   }
-  return { scope, items, stored, inPorts, outPorts, nets };
+  return { scope, items, stored, sizes: items.map((item) => (item < model.n ? 1 : scopes[item - model.n].size)), inPorts, outPorts, nets };
 }
 
 /** A constant of a gradient serves all gradients of the graph that need it, which says nothing about how they flow. */
@@ -150,9 +152,9 @@ function isShared(model: GraphModel, node: number): boolean {
 }
 
 /** Equal for levels whose vertices and nets correspond one to one. */
-export function signature({ stored, inPorts, outPorts, nets }: Level): string {
+export function signature({ stored, sizes, inPorts, outPorts, nets }: Level): string {
   const lines = nets.map(({ source, targets, positions }) => `${source}>${targets.map((v, k) => `${v}.${positions[k]}`).join()}`);
-  return `${stored.map(Number).join("")} ${inPorts.length} ${outPorts.length} ${lines.join(";")}`;
+  return `${stored.map(Number).join("")} ${sizes.join()} ${inPorts.length} ${outPorts.length} ${lines.join(";")}`;
 }
 
 /** The largest scope around `node` that lies wholly outside the given chain of ancestors, or the node itself. */

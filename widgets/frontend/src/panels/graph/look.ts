@@ -6,6 +6,13 @@ import type { Focus } from "./trace";
 import type { Path } from "./path";
 import type { Theme } from "../../core/theme";
 
+/** How clear what is dimmed still is. */
+export const DIM = 0.28;
+/** From this scale on lines are curves, below it straight. */
+export const CURVE_FROM = 0.12;
+/** From this scale on there are texts and arrowheads. */
+export const TEXT_FROM = 0.42;
+
 export interface Look {
   theme: Theme;
   selected: number;

@@ -90,10 +90,11 @@ export class Minimap {
       const [wide, high] = [size * this.root.offsetWidth, size * this.root.offsetHeight];
       const x = window.x + (corner.startsWith("left") ? EDGE : width - EDGE - wide) / window.scale;
       const y = window.y + (corner.endsWith("top") ? EDGE : height - EDGE - high) / window.scale;
-      for (let k = 0; k < scene.items.length; k++) {
-        const [left, top, w, h] = scene.rects.subarray(4 * k, 4 * k + 4);
-        const below = k < scene.frameCount ? HEADER : h;
-        if (left < x + wide / window.scale && left + w > x && top < y + high / window.scale && top + below > y) return true;
+      const { rects, items, frameCount } = scene;
+      const [right, bottom] = [x + wide / window.scale, y + high / window.scale];
+      for (let k = 0, r = 0; k < items.length; k++, r += 4) {
+        const below = k < frameCount ? HEADER : rects[r + 3];
+        if (rects[r] < right && rects[r] + rects[r + 2] > x && rects[r + 1] < bottom && rects[r + 1] + below > y) return true;
       }
       return false;
     };

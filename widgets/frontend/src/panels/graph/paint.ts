@@ -4,7 +4,7 @@ import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gra
 import { cardWords } from "./card";
 import { describe, NOTE_SIZE, OPENER, TITLE_SIZE, type Face } from "./describe";
 import { Labels } from "./labels";
-import type { Look, Window } from "./look";
+import { CURVE_FROM, DIM, TEXT_FROM, type Look, type Window } from "./look";
 import type { Marks } from "./marks";
 import type { GraphModel } from "./model";
 import { HEADER } from "./parts";
@@ -15,12 +15,9 @@ import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRI
 import type { Theme } from "../../core/theme";
 
 /** Below these scales a detail would be smaller than the eye can use. */
-const TEXT_FROM = 0.42;
 const NOTE_FROM = 0.62;
 const LABEL_FROM = 0.7;
 const SHAPE_FROM = 0.2;
-const CURVE_FROM = 0.12;
-const DIM = 0.28;
 /** What a title keeps of its frame's width while the frame is pushed out of the window. */
 const TITLE_ROOM = 120;
 /** Of the lines of a path that is lit, from the least gradient to the largest. */

@@ -364,8 +364,8 @@ class GraphPanel {
     this.stage.root.style.cursor = item !== NONE || line !== NONE ? "pointer" : "";
     this.point(item);
     const frame = this.scopes.has(item);
-    if (line !== NONE) this.stage.describe(-2 - line, () => this.status.lineText(line, drawing), x, y);
-    else this.stage.describe(item === NONE || frame ? undefined : item, () => this.status.itemText(item, this.shown(drawing)), x, y);
+    if (line !== NONE) this.stage.describe(-2 - line, () => this.status.lineText(line, drawing), () => drawing.around(NONE, [x, y], this.view));
+    else this.stage.describe(item === NONE || frame ? undefined : item, () => this.status.itemText(item, this.shown(drawing)), () => drawing.around(item, [x, y], this.view));
   }
 
   private at(x: number, y: number): Spot {

@@ -43,7 +43,9 @@ export function linesOfPart(model: GraphModel, part: Part, put: (piece: Piece) =
     // A bend has no height of its own: the piece that ends in it also runs through its row.
     const first = upper >= realCount ? y1 : y0;
     const last = lower >= realCount ? rowEnd[rank[lower]] : y3;
-    for (const { tensor, weight, start, stop } of routes(model, part, upper, lower, net, position)) {
+    const lines = routes(model, part, upper, lower, net, position);
+    if (!flag && lines.length >= BUS) bus ??= 1 / 2;
+    for (const { tensor, weight, start, stop } of lines) {
       const looks = flag | (up ? PieceFlag.Up : 0) | (model.layer[model.nodeOf[tensor]] > 0 ? PieceFlag.Cotangent : 0);
       const [x0, x1] = [x[upper] + start, x[lower] + stop];
       const add: Add = (points, more, of) => put({ upper, lower, tensor, weight, flag: looks | more, points, ...of });
@@ -85,11 +87,11 @@ function joint(
     add([x0, y0, end - far, x1, end - far, y1], arrow | PieceFlag.Bus);
     return;
   }
-  const beside = gutter[first] + at(slot);
+  const aside = gutter[first] + at(slot);
   const [leave, arrive] = up ? [top - near, bottom[first] + far] : [bottom[first] + near, top - far];
   const middle = (leave + arrive) / 2;
-  add([x0, y0, leave, beside, leave, middle], PieceFlag.Bus, { half: 1 });
-  add([beside, middle, arrive, x1, arrive, y1], arrow | PieceFlag.Bus, { half: 2 });
+  add([x0, y0, leave, aside, leave, middle], PieceFlag.Bus, { half: 1 });
+  add([aside, middle, arrive, x1, arrive, y1], arrow | PieceFlag.Bus, { half: 2 });
 }
 
 /**

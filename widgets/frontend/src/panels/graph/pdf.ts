@@ -21,11 +21,24 @@ export class PdfPen implements Pen {
   private readonly parts: string[] = [];
   private readonly opacities = new Set<number>([1]);
   private path = "";
+  private faint = 1;
 
   opacity(value: number): void {
-    const kept = Math.round(100 * value) / 100;
+    this.faint = value;
+    this.parts.push(this.state(value));
+  }
+
+  private state(opacity: number): string {
+    const kept = Math.round(100 * opacity) / 100;
     this.opacities.add(kept);
-    this.parts.push(`/O${Math.round(100 * kept)} gs`);
+    return `/O${Math.round(100 * kept)} gs`;
+  }
+
+  /** What paints with a colour, which may let shine through what is below. */
+  private paint(color: string, operators: string): void {
+    const [, , , alpha = 1] = (color.match(/[\d.]+/g) ?? []).map(Number);
+    if (color.startsWith("#") || alpha >= 1) this.parts.push(operators);
+    else this.parts.push(`${this.state(this.faint * alpha)}\n${operators}\n${this.state(this.faint)}`);
   }
 
   box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
@@ -65,11 +78,11 @@ export class PdfPen implements Pen {
   }
 
   stroke(color: string, width: number, dash: number[] = []): void {
-    if (this.path) this.parts.push(`${ink(color)} RG ${coordinate(width)} w [${dash.join(" ")}] 0 d\n${this.path}S`);
+    if (this.path) this.paint(color, `${ink(color)} RG ${coordinate(width)} w [${dash.join(" ")}] 0 d\n${this.path}S`);
   }
 
   fill(color: string): void {
-    if (this.path) this.parts.push(`${ink(color)} rg\n${this.path}f`);
+    if (this.path) this.paint(color, `${ink(color)} rg\n${this.path}f`);
   }
 
   text(value: string, x: number, y: number, { size, weight = 400, color, align = "left" }: TextStyle): void {

@@ -1,7 +1,7 @@
 // The field that finds nodes, and the list of what it has found.
 
 import { describe } from "./describe";
-import { find } from "./finder";
+import { find, prepare } from "./finder";
 import type { GraphModel } from "./model";
 import { leaf, pathOf } from "./names";
 import { EXAMPLES } from "./query";
@@ -65,6 +65,7 @@ export class SearchBox {
     this.input.focus();
     this.input.select();
     this.look();
+    setTimeout(() => prepare(this.model)); // once the field is there
   }
 
   /** Opens on a slash and on what finds things elsewhere; goes on to the next or the previous hit on F3 and Ctrl G. */

@@ -1,4 +1,4 @@
-// The main line of a level: the longest path through what is computed, from where it comes in to where it goes out. It
+// The main line of a level: the path through most of what is computed, from where it comes in to where it goes out. It
 // is drawn straight, through the middle of all it joins; everything else stands beside it.
 
 import type { Level } from "./level";
@@ -21,12 +21,12 @@ export interface Spine {
   segments: Uint8Array;
 }
 
-/** Of two paths that are as long, the one whose end was created first. */
+/** Of two paths through as many nodes, the one whose end was created first. */
 export function findSpine(
   level: Level, topological: number[], forward: (a: number, b: number) => boolean, floating: Uint8Array, vertexCount: number, segments: Segments,
 ): Spine {
   const itemCount = level.items.length;
-  const length = new Int32Array(floating.length);
+  const length = Int32Array.from(floating, (_, v) => level.sizes[v] ?? 1); // in nodes
   const before = new Int32Array(floating.length).fill(-1);
   const by = new Int32Array(floating.length).fill(-1); // the net from there
   const netsOf: number[][] = Array.from(floating, () => []);
@@ -34,11 +34,14 @@ export function findSpine(
   let end = -1;
   for (const v of topological) {
     if (floating[v]) continue;
-    if (v < itemCount && (end < 0 || length[v] > length[end] || (length[v] === length[end] && v < end))) end = v;
+    const leaves = v >= itemCount && before[v] >= 0; // through the frame, which counts for more than any length
+    const ahead = end < 0 ? 1 : Number(leaves) - Number(end >= itemCount) || length[v] - length[end] || end - v;
+    if ((v < itemCount || leaves) && ahead > 0) end = v;
     for (const k of netsOf[v]) {
       for (const w of level.nets[k].targets) {
-        if (floating[w] || length[v] + 1 <= length[w] || !forward(v, w)) continue;
-        length[w] = length[v] + 1;
+        const through = length[v] + (level.sizes[w] ?? 1);
+        if (floating[w] || through <= length[w] || !forward(v, w)) continue;
+        length[w] = through;
         before[w] = v;
         by[w] = k;
       }
@@ -46,10 +49,9 @@ export function findSpine(
   }
   const spine: Spine = { entry: new Int32Array(vertexCount).fill(-1), segments: new Uint8Array(segments.count) };
   if (end < 0) return spine;
-  const exit = netsOf[end].flatMap((k) => level.nets[k].targets).find((w) => w >= itemCount && before[w] === end);
   const into = new Map<number, number>(); // the segments that arrive, by net and vertex
   for (let s = 0; s < segments.count; s++) into.set(segments.net[s] * vertexCount + segments.lower[s], s);
-  for (let v = exit ?? end; v >= 0; v = before[v]) {
+  for (let v = end; v >= 0; v = before[v]) {
     spine.entry[v] = 0;
     for (let at = v; before[v] >= 0 && at !== before[v]; ) {
       const s = into.get(by[v] * vertexCount + at);

@@ -1,5 +1,6 @@
 // Pointer, wheel and keys on the drawing, turned into what they mean; and the small label beside the pointer.
 
+import { tipPlace, type Rect } from "./tip";
 import type { Viewport } from "./viewport";
 import type { Way } from "./walk";
 import type { Cleanup } from "../../core/afm";
@@ -98,8 +99,8 @@ export class Stage {
     this.events.moved();
   }
 
-  /** Shows a text beside the pointer once it has rested on a thing; undefined for nothing there. */
-  describe(thing: number | undefined, text: () => string, x: number, y: number): void {
+  /** Shows a text beside a thing, clear of others, once the pointer has rested on it; undefined for nothing there. */
+  describe(thing: number | undefined, text: () => string, around: () => { thing: Rect; others: Rect[] }): void {
     if (thing !== this.tipFor) this.hideTip();
     this.tipFor = thing;
     if (thing === undefined || !this.tip.hidden) return;
@@ -108,9 +109,9 @@ export class Stage {
       this.tipTimer = 0;
       this.tip.hidden = false;
       this.tip.textContent = text();
-      const { offsetWidth, offsetHeight } = this.tip;
-      this.tip.style.left = `${Math.max(4, Math.min(x + 14, clientWidth - offsetWidth - 4))}px`;
-      this.tip.style.top = `${y + 20 + offsetHeight > clientHeight ? y - offsetHeight - 10 : y + 18}px`;
+      const { thing, others } = around();
+      const [left, top] = tipPlace([this.tip.offsetWidth, this.tip.offsetHeight], [clientWidth, clientHeight], thing, others);
+      Object.assign(this.tip.style, { left: `${left}px`, top: `${top}px` });
     }, TIP_DELAY);
   }
 

@@ -98,6 +98,8 @@ function details(model: GraphModel, item: number): string {
 
 function nameOf(model: GraphModel, item: number): string {
   if (model.isTwin(item)) return `∂ ${nameOf(model, model.pairOf(item))}`;
+  const card = describe(model, item).card;
+  if (card && !card.title) return describe(model, item).title; // its path is that of a node, which says less
   return model.itemName(item).replace(/\/$/, "");
 }
 

@@ -27,7 +27,7 @@ export interface Actions {
 }
 
 const COLORS: [ColorBy, string][] = [
-  ["category", "Kind of op"], ["dtype", "Dtype"], ["size", "Elements of results"], ["bytes", "Bytes of results"], ["parameters", "Parameters"], ["flops", "Arithmetic (FLOP)"],
+  ["category", "Kind of op"], ["dtype", "Dtype"], ["size", "Output size"], ["bytes", "Bytes of results"], ["parameters", "Parameters"], ["flops", "Arithmetic (FLOP)"],
 ];
 const MEASURES: [ColorBy, string][] = [
   ["time", "Time"], ["device", "Device, and what runs it"], ["gradient", "Norm of the gradient"], ["nan", "Share of NaN and Inf"], ["zero", "Share of zeros"], ["saturated", "Share of saturated elements"],

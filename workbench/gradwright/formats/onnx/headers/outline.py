@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....errors import ArchiveError, GradwrightError
-from ....graph import Graph, Source, Tensor
+from ....graph import Tensor
 from ....spec import Dim, TensorSpec
 from ... import source as files
-from ...memory import Memory, Use, check_sizes, estimated
+from ...memory import Memory, check_sizes, estimated, uses
 from ...registry import Outline
 from ...report import ModelInfo
 from ..dtypes import from_element_type, stored_bytes
@@ -77,15 +77,6 @@ def memory(source: files.Source, info: ModelInfo, sizes: Mapping[str, int]) -> M
     return dataclasses.replace(found, sizes=dict(sizes))
 
 
-def uses(graph: Graph) -> Iterator[Use]:
-    """Yield the nodes of a graph as memory sees them."""
-    place = {node: i for i, node in enumerate(graph.nodes)}
-    for node in graph.nodes:
-        reads = tuple(place[t.node] for t in node.inputs if t is not None)
-        specs = tuple(t.spec for t in node.outputs)
-        yield Use(specs, reads, isinstance(node.op, Source))
-
-
 def _symbols(proto: ModelProto, inputs: Sequence[Tensor]) -> dict[str, str]:
     """Return what the sizes that the model names are called in the graph."""
     found: dict[str, str] = {}
@@ -121,6 +112,8 @@ def outline(source: files.Source) -> tuple[ModelProto, dict[str, TensorSpec]]:
             elif f.number == GRAPH:
                 model.graph.SetInParent()
                 _add_graph(source, f, model.graph, weights, room)
+    except ArchiveError:
+        raise
     except (DecodeError, ValueError) as error:  # a number beyond its bits is the latter
         raise ArchiveError(f"this is no ONNX model: {error}", where=source.name) from None
     held = weights.keys() | {tensor.name for tensor in model.graph.initializer}

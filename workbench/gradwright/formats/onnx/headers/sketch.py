@@ -11,8 +11,8 @@ from ....graph import Constant, Graph, Placeholder, Tensor
 from ....op import Op
 from ....spec import TensorSpec
 from ...archive.unknown import UnknownOp
-from ..declarations import Sizes, clean_name, spec_of_type
-from ..model import names_read, normal_domain
+from ..declarations import Sizes, clean_name, sizes_of, spec_of_type
+from ..model import check_text, names_read, normal_domain
 from .census import called
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class Untold(TensorSpec):
 def sketched(proto: ModelProto, stored: Mapping[str, TensorSpec]) -> Graph:
     """Return a graph of the nodes by their operators, with the types that the model states.
 
-    What nothing makes is left out, and what follows from itself is not joined.
+    What nothing makes is left out, and what follows from itself is not joined. Raises ArchiveError
+    where names are no text.
     """
+    check_text(proto.graph, 0)
     graph = Graph(clean_name(proto.graph.name or "onnx"))
-    sizes = Sizes()
     said = (*proto.graph.input, *proto.graph.value_info, *proto.graph.output)
+    sizes = Sizes(name for info in said for name in sizes_of(info.type))
     specs = {info.name: _spec(info, sizes) for info in said}
     specs |= {t.name: TensorSpec(tuple(t.dims), "float32") for t in proto.graph.initializer}
     specs |= stored
