@@ -92,6 +92,21 @@ def late_keys_and_stills(page, lab, screens):
     still = view.locator(".gw-still")
     expect(still).to_have_css("display", "none")
 
+    # In a view of its own it is as high as the view.
+    view.evaluate(
+        "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }"
+    )
+    page.command("notebook:create-output-view")
+    linked = view.locator(".jp-LinkedOutputView")
+    expect(linked.locator(".gw-graph[data-ready]")).to_be_visible()
+    fills = """(frame) => {
+      const height = frame.querySelector('.gw').getBoundingClientRect().height;
+      return frame.clientHeight - 60 < height && height <= frame.clientHeight;
+    }"""
+    wait_for(lambda: linked.evaluate(fills), "the view to be filled")
+    view.screenshot(path=screens / "output_view.png")
+    view.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
+
     # Kernel gone, saved and loaded anew: the still stands for it, and says what to do.
     view.evaluate(
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
