@@ -18,10 +18,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 EXTENSIONS = {
-    "labextension": "gradwright",
-    "server": "gradwright_widgets.server",
+    "labextension list": "gradwright",
+    "server extension list": "gradwright_widgets.server",
 }
-"""What ``jupyter ... list`` must show, and say that it is enabled."""
+"""What commands of ``jupyter`` must show, and say that it is enabled."""
 
 
 def said(*command: str | Path, where: Path, **env: str) -> str:
@@ -70,11 +70,11 @@ def main() -> int:
         pip = [programs / "python", "-m", "pip", "install", "-q", "--no-cache-dir"]
         said(*pip, "-r", "binder/requirements.txt", where=clone)
         said("binder/postBuild", where=clone, PATH=path)
-        for kind, name in EXTENSIONS.items():
-            listed = said(programs / "jupyter", kind, "list", where=clone)
+        for command, name in EXTENSIONS.items():
+            listed = said(programs / "jupyter", *command.split(), where=clone)
             line = next((line for line in listed.splitlines() if name in line), "")
             if "enabled" not in line:
-                raise SystemExit(f"`jupyter {kind} list` does not show {name!r}:\n{listed}")
+                raise SystemExit(f"`jupyter {command}` does not show {name!r}:\n{listed}")
         print("built as Binder builds it; both extensions are enabled", flush=True)
         measured = clone / "tests/packaging/tutorials.py"
         done = subprocess.run([programs / "python", measured, *parts], cwd=clone, check=False)
