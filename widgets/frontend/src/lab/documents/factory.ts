@@ -17,7 +17,9 @@ export class ModelFactory extends ABCWidgetFactory<ModelDocument> {
   protected override createNewWidget(context: DocumentRegistry.Context): ModelDocument {
     const content = new FileView(this.given(modelPath(context.localPath)));
     context.pathChanged.connect(() => content.move(modelPath(context.localPath)));
-    context.save = () => Promise.resolve(); // there is nothing to save: "Save All" passes by, and the file stays as it is
+    // There is nothing to save: "Save" and "Save All" pass by, and neither write over the file nor copy it as a checkpoint.
+    context.save = () => Promise.resolve();
+    context.createCheckpoint = () => Promise.resolve({ id: "", last_modified: "" });
     const document = new DocumentWidget({ content, context });
     document.title.icon = markIcon;
     document.toolbar.hide(); // what there is to do stands in the head of the document
