@@ -90,7 +90,7 @@ def test_the_panel_follows_the_notebook_in_front(page, lab):
     expect(status(page)).to_contain_text("steps/s")
     tab = page.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="one.ipynb")
     expect(tab).to_have_attribute("data-gw-progress", re.compile(r"\d+ %"))
-    assert re.match(r"\d+ % ", page.page.title())
+    expect(page.page).to_have_title(re.compile(r"^\d+ % "))
     row.get_by_label("Pause after the present step").click()
     expect(row.locator(".gw-chip")).to_have_text("paused")
     expect(tab).to_have_attribute("data-gw-progress", "‖")
@@ -105,7 +105,8 @@ def test_the_panel_follows_the_notebook_in_front(page, lab):
     assert lab.event("end")["outcome"] == "stopped"
     expect(tab).not_to_have_attribute("data-gw-progress", re.compile(""))
     assert (lab.root / "one.ipynb").is_file(), "what stands on a tab renames no file"
-    assert int(row.locator(".gw-side-spark").get_attribute("data-points")) > 3
+    spark = row.locator(".gw-side-spark")
+    wait_for(lambda: int(spark.get_attribute("data-points") or 0) > 3, "the curve of the loss")
     page.assert_clean()
 
 
