@@ -87,8 +87,12 @@ def build(out: Path, *, quick: bool) -> int:
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "2"]
     command += ["-D", f"nb_execution_cache_path={cache}", *(["-t", "quick"] if quick else [])]
     command += ["-d", str(work / "doctrees"), str(source), str(out / "site")]
-    threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env={**os.environ, **threads}, check=False).returncode
+    own = {
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "GRADWRIGHT_RUNS": str(work / "runs"),
+    }
+    return subprocess.run(command, env={**os.environ, **own}, check=False).returncode
 
 
 if __name__ == "__main__":

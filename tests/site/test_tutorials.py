@@ -23,8 +23,9 @@ SOLUTION = re.compile(r"<details><summary>Solution</summary>\n\n```python\n(.*?)
 
 
 @pytest.fixture(autouse=True)
-def beside_the_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the exercises be found as a notebook finds them."""
+def beside_the_notebooks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the exercises be found as a notebook finds them; what Start records goes nowhere else."""
+    monkeypatch.setenv("GRADWRIGHT_RUNS", str(tmp_path))
     monkeypatch.syspath_prepend(str(TUTORIALS))
     for name in [name for name in sys.modules if name.partition(".")[0] == "exercises"]:
         monkeypatch.delitem(sys.modules, name)

@@ -8,6 +8,7 @@ import html
 from typing import Any
 
 import plotly.io
+from IPython.display import publish_display_data
 from plotly.io.base_renderers import MimetypeRenderer
 
 from gradwright_widgets import GraphView, OpReference
@@ -15,27 +16,28 @@ from gradwright_widgets.host.base import BaseWidget
 from gradwright_widgets.panels.ops.panel import STYLE, page, run_example
 
 
-def framed(widget: BaseWidget, **options: Any) -> dict[str, str]:
-    """Return a widget as a page in a frame, or as its still picture."""
+def framed(widget: BaseWidget) -> str:
+    """Return a widget as a page in a frame, and its still picture for readers without scripts."""
     still = widget.static()._repr_mimebundle_().get("text/html", "")
     title = f"{type(widget).__name__}, as it can be explored without a kernel"
-    frame = (
-        f'<iframe class="site-view" loading="lazy" title="{title}" '
+    return (
+        f'<noscript>{still}</noscript><iframe class="site-view" loading="lazy" title="{title}" '
         f'style="height: {widget.height + 70}px" srcdoc="{html.escape(widget.to_html())}">'
         "</iframe>"
     )
-    return {
-        "text/html": f"<noscript>{still}</noscript>{frame}",
-        "text/plain": type(widget).__name__,
-    }
 
 
-def looked_up(reference: OpReference, **options: Any) -> dict[str, str]:
-    """Return the page of the op that a reference shows, and the graph of its example."""
+def show_widget(widget: BaseWidget) -> None:
+    """Show a widget."""
+    publish_display_data({"text/html": framed(widget), "text/plain": type(widget).__name__})
+
+
+def show_op(reference: OpReference) -> None:
+    """Show the page of the op that a reference shows, and the graph of its example."""
     printed, graph = run_example(reference.entry)
     told = STYLE + page(reference.entry, printed)
-    drawn = framed(GraphView(graph, height=300))["text/html"] if graph is not None else ""
-    return {"text/html": told + drawn, "text/plain": "OpReference"}
+    drawn = framed(GraphView(graph, height=300)) if graph is not None else ""
+    publish_display_data({"text/html": told + drawn, "text/plain": "OpReference"})
 
 
 class PlotRenderer(MimetypeRenderer):
@@ -47,7 +49,7 @@ class PlotRenderer(MimetypeRenderer):
         return {"text/html": f'<div class="site-plot" data-figure="{told}"></div>'}
 
 
-BaseWidget._repr_mimebundle_ = framed
-OpReference._repr_mimebundle_ = looked_up
+BaseWidget._ipython_display_ = show_widget
+OpReference._ipython_display_ = show_op
 plotly.io.renderers["site"] = PlotRenderer()
 plotly.io.renderers.default = "site"
