@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, expect, wait_for
+import gradwright as gw
+from tests.browser.lab import EVIL, NOTE, expect, redraw, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -85,12 +88,12 @@ def test_the_panel_follows_the_notebook_in_front(page, lab):
     row = panel.locator(".gw-side-row", has_text="loss")
     expect(row.locator(".gw-chip")).to_have_text("running")
     expect(status(page)).to_contain_text("steps/s")
-    tab = page.page.locator(".lm-TabBar-tabLabel", has_text="one.ipynb")
-    expect(tab).to_contain_text("%")
-    assert "%" in page.page.title()
+    tab = page.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="one.ipynb")
+    expect(tab).to_have_attribute("data-gw-progress", re.compile(r"\d+ %"))
+    expect(page.page).to_have_title(re.compile(r"^\d+ % "))
     row.get_by_label("Pause after the present step").click()
     expect(row.locator(".gw-chip")).to_have_text("paused")
-    expect(tab).to_contain_text("‖")
+    expect(tab).to_have_attribute("data-gw-progress", "‖")
     activate_other(page, "two.ipynb")
     expect(status(page)).to_be_hidden()
     expect(panel.locator("strong")).to_have_text([EVIL])
@@ -100,8 +103,10 @@ def test_the_panel_follows_the_notebook_in_front(page, lab):
     row.get_by_label("Stop after the present step").click()
     expect(row.locator(".gw-chip")).to_have_text("stopped")
     assert lab.event("end")["outcome"] == "stopped"
-    expect(tab).to_have_text("one.ipynb")
-    assert int(row.locator(".gw-side-spark").get_attribute("data-points")) > 3
+    expect(tab).not_to_have_attribute("data-gw-progress", re.compile(""))
+    assert (lab.root / "one.ipynb").is_file(), "what stands on a tab renames no file"
+    spark = row.locator(".gw-side-spark")
+    wait_for(lambda: int(spark.get_attribute("data-points") or 0) > 3, "the curve of the loss")
     page.assert_clean()
 
 
@@ -181,7 +186,52 @@ def test_views_stay_and_what_was_told_outlives_the_kernel(page, lab, screens):
     expect(panel.locator(".gw-side-pin .gw-graph").first).to_be_visible()
     page.run_cell(3)
     expect(panel).to_contain_text("7 nodes")
+    still = panel.locator(".gw-side-pin").first.get_attribute("data-model")
     page.run_cell(0)
     expect(panel).to_contain_text("6 nodes")
     expect(panel.locator(".gw-notice").first).to_be_hidden()
+    first = panel.locator(".gw-side-pin").first
+    wait_for(lambda: first.get_attribute("data-model") != still, "the view of the new kernel")
     assert page.outside == []
+
+
+def recorded(folder, rate: float, steps: int) -> gw.Trainer:
+    """Train a parabola in a run folder, and return who can go on."""
+    graph = gw.Graph("parabola")
+    w = graph.variable("w", (), init=2.0)
+    run = gw.Run(folder, name=f"rate {rate}", store=None)
+    trainer = gw.Trainer(graph, w * w, optimizer=gw.optim.SGD(rate), callbacks=[run])
+    trainer.fit([{}], epochs=steps, progress=False)
+    return trainer
+
+
+def test_runs_are_a_document_that_is_live(page, lab, screens):
+    folder = lab.root / "trials"
+    first = recorded(folder / "a", 0.1, 5)
+    recorded(folder / "b", 0.25, 9)
+    lab.write_notebook("empty.ipynb", ["1"])
+    page.open_notebook("empty.ipynb")
+    view = page.page
+    page.command("gradwright:open-runs", {"folder": "trials"})
+    runs = view.locator(".gw-runs")
+    expect(runs.locator(".gw-runs-left tbody tr")).to_have_count(2)
+    for name in ("rate 0.1", "rate 0.25"):
+        runs.locator(".gw-runs-left tbody tr", has_text=name).locator(
+            "input[type=checkbox]"
+        ).check()
+    chart = runs.locator(".gw-plot")
+    expect(chart.locator(".gw-chart, canvas").first).to_be_visible()
+    expect(runs).to_contain_text("2 chosen")
+    runs.get_by_role("tab", name="Settings").click()
+    expect(runs).to_contain_text("learning_rate")
+    runs.get_by_role("tab", name="Curves").click()
+    expect(runs.locator(".gw-runs-detail")).to_contain_text("rate 0.25")
+    redraw(view)
+    view.screenshot(path=screens / "runs_document_light.png")
+
+    # Another process writes: the table and the curves follow.
+    first.fit([{}], epochs=3, progress=False)
+    recorded(folder / "c", 0.4, 2)
+    expect(runs.locator(".gw-runs-left tbody tr")).to_have_count(3)
+    expect(runs.locator(".gw-runs-left tbody tr", has_text="rate 0.1")).to_contain_text("8")
+    page.assert_clean()

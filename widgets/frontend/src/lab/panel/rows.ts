@@ -56,7 +56,7 @@ export function trainingRow({ key }: TrainingRow, words: Words, deeds: Deeds, cu
   const name = element("span", { class: "gw-side-name" });
   const chip = element("span", { class: "gw-chip", role: "status" });
   const facts = element("div", { class: "gw-side-facts" });
-  const reason = element("div", { class: "gw-side-facts gw-side-reason" });
+  const reason = element("div", { class: "gw-side-facts" });
   const bar = element("div", {});
   const progress = element("div", { class: "gw-progress", role: "progressbar", "aria-label": words("steps of this fit") }, bar);
   const line = sparkline();
@@ -86,6 +86,7 @@ export function trainingRow({ key }: TrainingRow, words: Words, deeds: Deeds, cu
       }
       reason.textContent = row.outcome === "failed" ? (row.reason.split("\n")[0] ?? "") : row.outcome === "stopped" ? row.reason : "";
       reason.title = row.reason;
+      reason.classList.toggle("gw-side-reason", row.outcome === "failed");
       reason.hidden = !reason.textContent;
       pause.hidden = row.status !== "running";
       resume.hidden = row.status !== "paused";

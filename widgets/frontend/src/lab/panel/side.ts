@@ -53,6 +53,7 @@ export class SidePanel extends Panel {
     const { words } = around;
     this.id = "gradwright-panel";
     this.addClass("gw-side");
+    this.node.style.minWidth = "320px"; // set before a style sheet is there: JupyterLab measures when it adds it
     this.title.icon = markIcon;
     this.title.caption = words("gradwright: graphs, trainings, checks and runs of the notebook");
     this.node.setAttribute("aria-label", words("gradwright"));

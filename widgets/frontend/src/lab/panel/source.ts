@@ -27,7 +27,8 @@ export async function goTo(app: JupyterFrontEnd, notebook: NotebookPanel, place:
   const cell = content.widgets[index];
   await cell.ready;
   if (!place.file && cell.editor) {
-    const line = Math.min(place.line, cell.editor.lineCount) - 1;
+    const blank = /^(?:[ \t]*\n)*/.exec(cell.model.sharedModel.getSource())![0].split("\n").length - 1; // IPython drops them
+    const line = Math.min(place.line + blank, cell.editor.lineCount) - 1;
     const text = cell.editor.getLine(line) ?? "";
     cell.editor.setSelection({ start: { line, column: text.length - text.trimStart().length }, end: { line, column: text.length } });
     cell.editor.focus();

@@ -32,6 +32,7 @@ export class RunsModel extends PlainModel {
   private readonly problems = new Map<string, string>();
   private readonly slots = new Map<string, number>();
   private differences: { of: string; rows: string[][] } = { of: "", rows: [] };
+  private shown: Listed["runs"] = [];
   private busy = false;
   private again = false;
   private drawing = 0;
@@ -73,13 +74,14 @@ export class RunsModel extends PlainModel {
   private async refresh(): Promise<void> {
     const { signal } = this.ending;
     this.runs = await this.served.get<Listed>("runs", { path: this.folder }, signal);
-    const chosen = this.chosen();
+    const chosen = this.chosen(); // others may be chosen meanwhile: they are told when they have been read
     for (const { key, path } of chosen) await this.follow(key, path, signal);
     for (const key of this.slots.keys()) if (!chosen.some((run) => run.key === key)) this.slots.delete(key);
     for (const { key } of chosen) {
       const free = Array.from({ length: MOST_CHOSEN }, (_, k) => k).find((k) => ![...this.slots.values()].includes(k));
       if (!this.slots.has(key)) this.slots.set(key, free ?? 0);
     }
+    this.shown = chosen;
     await this.compare(chosen.map(({ path }) => path), signal);
     this.tellTable();
     this.tellCurves();
@@ -114,7 +116,7 @@ export class RunsModel extends PlainModel {
   }
 
   private metrics(): string[] {
-    return metricsOf(this.chosen().flatMap(({ key }) => this.read.get(key) ?? []));
+    return metricsOf(this.shown.flatMap(({ key }) => this.read.get(key) ?? []));
   }
 
   private metric(): string {
@@ -123,7 +125,7 @@ export class RunsModel extends PlainModel {
   }
 
   private labels(): ChosenRun[] {
-    const chosen = this.chosen();
+    const chosen = this.shown;
     const names = chosen.map(({ name }) => name || "unnamed");
     return chosen.map(({ key }, k) => {
       const same = ["step", "train", "validation"].includes(names[k]) || names.filter((name) => name === names[k]).length > 1;
