@@ -69,8 +69,16 @@ def late_keys_and_stills(page, lab, screens):
     before = view.evaluate(active)
     view.keyboard.press("ArrowRight")
     assert view.evaluate(active) == before
+
+    # It outlives its cell, so it is listed, and can be taken back.
+    edits = view.locator(".gw-edits")
+    expect(edits).to_contain_text("learning rate 0.01 → 0.0126")
     page.run_cell(2)
-    wait_for(lambda: lab.event("rate")["rate"] > 0.012, "the rate that was set by key")
+    wait_for(lambda: lab.event("rate")["rate"] == 0.0126, "the rate that was set by key")
+    edits.locator("summary").click()
+    edits.get_by_role("button", name="Undo learning rate").click()
+    expect(edits).to_be_hidden()
+    expect(controls.get_by_label("Learning rate as a number")).to_have_value("0.01")
 
     value = controls.get_by_label("Learning rate as a number")
     value.fill("abc")
@@ -82,7 +90,22 @@ def late_keys_and_stills(page, lab, screens):
 
     # While the view lives, its still copy is hidden.
     still = view.locator(".gw-still")
-    expect(still).to_be_hidden()
+    expect(still).to_have_css("display", "none")
+
+    # In a view of its own it is as high as the view.
+    view.evaluate(
+        "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }"
+    )
+    page.command("notebook:create-output-view")
+    linked = view.locator(".jp-LinkedOutputView")
+    expect(linked.locator(".gw-graph[data-ready]")).to_be_visible()
+    fills = """(frame) => {
+      const height = frame.querySelector('.gw').getBoundingClientRect().height;
+      return frame.clientHeight - 60 < height && height <= frame.clientHeight;
+    }"""
+    wait_for(lambda: linked.evaluate(fills), "the view to be filled")
+    view.screenshot(path=screens / "output_view.png")
+    view.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
 
     # Kernel gone, saved and loaded anew: the still stands for it, and says what to do.
     view.evaluate(

@@ -185,7 +185,9 @@ def test_a_large_tensor_is_read_in_part_and_says_so(tmp_path, monkeypatch, exact
         assert told["every"] == 8 and found["about"] == "1 of 8 values"
         assert numbers["mean"] == pytest.approx(good.mean(), rel=0.1)
         assert numbers["read"] == 10_000
-    part, _ = picture(got(tmp_path, "tensor", "w", name="w", index="[148:152, 5:9]"))
+    monkeypatch.setattr(tensors, "summarize", None)  # what is known of the tensor is known
+    part, _ = picture(got(tmp_path, "tensor", "w", name="w", index="[148:152, 5:9]", exact=exact))
+    assert part["about"] == found["about"]
     assert part["part"]["fields"] == ["value"] and "inf" in part["literal"]
 
 

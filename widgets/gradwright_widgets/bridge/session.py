@@ -151,8 +151,9 @@ class Session:
                 self._failure = None
                 self._send({"kind": "failure", "facts": None})
             self.look()
+            own = {p.widget.model_id for p in self._pins.values() if p.subject is not None}
             for number, pin in self._pins.items():
-                if pin.renew(self._found):
+                if pin.renew(self._found, own):
                     self._send(self._view(number))
 
     # -- what is asked ---------------------------------------------------------------------------

@@ -45,10 +45,13 @@ class Pin:
         """What it is about."""
         return str(self.widget._title())
 
-    def renew(self, found: Living) -> bool:
-        """Take what has the name now in the place of what had it; tell whether it was another."""
+    def renew(self, found: Living, own: set[str]) -> bool:
+        """Take what has the name now in the place of what had it; tell whether it was another.
+
+        ``own`` are the models of the panel's widgets, which no cell has made.
+        """
         if self.subject is None:
-            return self._renew_found()
+            return self._renew_found(own)
         now = _subject(found, self.view, self.key)
         if now is None or now is self.subject:
             return False
@@ -61,11 +64,12 @@ class Pin:
         before.close()
         return True
 
-    def _renew_found(self) -> bool:
+    def _renew_found(self, own: set[str]) -> bool:
         """Go over to the widget that the cell has made anew."""
         if self.widget.comm is not None:
             return False
-        same = [w for w in hosts() if (type(w).__name__, w._title()) == (self.view, self.key)]
+        named = [w for w in hosts() if (type(w).__name__, w._title()) == (self.view, self.key)]
+        same = [widget for widget in named if widget.model_id not in own]
         if same:
             self.widget = same[-1]
         return bool(same)

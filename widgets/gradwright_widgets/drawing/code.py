@@ -54,7 +54,7 @@ def call_code(op: Op, inputs: Sequence[str | None]) -> str:
 def _settings(op: Op) -> list[str]:
     """Return the attributes that differ from their defaults, as keywords."""
     attrs = type(op).attrs
-    if op.name != type(op).name:  # of an archive or a model: it stands for what is not here
+    if "name" in vars(op):  # of an archive or a model: it stands for what is not here
         raise ValueError("it is not known here")
     return [
         f"{name}={literal(value)}"

@@ -306,8 +306,8 @@ _STILL = """<div class="gw-still" id="gw-still-{view}">
 body:has(.gw[data-gw-view="{view}"]) :is(
   #gw-still-{view},
   .jp-OutputArea-child:has(#gw-still-{view})
-),
-.jp-OutputArea-child:has(> [data-mime-type*="widget-view"]:not(:has(*))):has(
+) {{ display: none; }}
+.jp-OutputArea-child:has(> [data-mime-type*="widget-view"]):not(:has(.gw)):has(
   + * #gw-still-{view}
 ) {{ display: none; }}
 #gw-still-{view} > img {{ max-width: 100%; }}

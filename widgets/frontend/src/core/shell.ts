@@ -17,6 +17,7 @@ const BUSY =
   "Training and checks that are started from a panel can always be paused and stopped.";
 const UNSURE = "The kernel does not answer. It is busy, and will hear this panel when it is free, or it has ended.";
 
+const MARGINS = 24; // px, of an output in a view of its own
 const WORDS = { busy: BUSY, gone: GONE, unknown: UNSURE };
 
 type Factory = () => Widget;
@@ -63,7 +64,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
           doubted &&= waiting;
         };
         const update = (): void => {
-          root.style.setProperty("--gw-height", `${Number(model.get("height")) || 420}px`);
+          if (!root.closest(".jp-LinkedOutputView")) root.style.setProperty("--gw-height", `${Number(model.get("height")) || 420}px`);
           message.textContent = String(model.get("message") ?? "");
           message.hidden = !message.textContent;
         };
@@ -76,7 +77,15 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
         cleanup.add(onWaiting(model, onKernel));
         // Also a panel without a drawing has the palette of the page, from the moment that it is in the page.
         const theme = themeOf(root, cleanup, () => void theme());
-        const placed = new ResizeObserver(() => void theme());
+        // An output that was put into a view of its own fills it.
+        let frame: Element | null = null;
+        const placed = new ResizeObserver(() => {
+          void theme();
+          if (!frame && (frame = root.closest(".jp-LinkedOutputView"))) placed.observe(frame);
+          if (!frame) return;
+          const below = [...root.querySelectorAll<HTMLElement>(":scope > :is(.gw-edits, .gw-message)")].reduce((sum, line) => sum + line.offsetHeight, 0);
+          root.style.setProperty("--gw-height", `${Math.max(240, frame.clientHeight - below - MARGINS)}px`);
+        });
         placed.observe(root);
         cleanup.add(() => placed.disconnect());
         cleanup.add(panel.mount(root, model, (shared ??= panel.prepare(model))));

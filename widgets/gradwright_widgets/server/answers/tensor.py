@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradwright.formats.stored import Files, Stored, thinned
+from gradwright.shared import Bounded
 from gradwright.spec import dtype_name
 
 from ...panels.tensor.picture import Picture
@@ -33,6 +34,8 @@ PASSED = 1 << 28
 """Bytes that are read for one answer, unless all are asked for."""
 TEXTS = 200
 """Elements of text that are shown."""
+_MEASURED = Bounded[tuple[Summary, Array]](64)
+"""Statistics and bars of large tensors, by file, stamp, name and how they were read."""
 PARTS = ("real", "imag", "abs", "angle")
 
 
@@ -70,12 +73,22 @@ def _shown(asked: Asked, name: str, stored: Stored) -> dict[str, Any]:
     text = asked.text("index")
     index = read_index(text, stored.shape) if text.strip() else default_index(stored.shape)
     plane = _plane(asked.text("plane"))
-    picture: Picture
     if stored.size * stored.dtype.itemsize <= HELD:
         whole = stored.take((slice(None),) * len(stored.shape))
-        picture = Picture(whole, index, plane, part=part, scope=scope, exact=exact)
+        picture: Picture = Picture(whole, index, plane, part=part, scope=scope, exact=exact)
     else:
-        picture = Glimpse(stored, index, plane, part=part, scope=scope, exact=exact)
+        key = (
+            asked.file,
+            asked.stamps[0],
+            name,
+            part,
+            exact,
+            scope == "tensor" or (str(index), plane),
+        )
+        picture = Glimpse(
+            stored, index, plane, part=part, scope=scope, exact=exact, known=_MEASURED.find(key)
+        )
+        _MEASURED.keep(key, picture.measured())  # one look at a tensor serves all slices of it
     content, buffers = picture.message(complete=True)
     summary, counts = picture.measured()
     about = {
@@ -142,11 +155,13 @@ class Glimpse(Picture):
         part: str,
         scope: str,
         exact: bool,
+        known: tuple[Summary, Array] | None,
     ) -> None:
         self._stored = stored
         self._true, self._steps, seen = _seen(stored, index, plane)
         own = Index(tuple(slice(None) for _ in seen.shape), seen.shape)
         super().__init__(seen, own, plane, part=part, scope="slice", exact=True)
+        self._measured = known
         self._of_slice, self._spread = scope == "slice", Spread(stored, exact=exact)
 
     def measured(self) -> tuple[Summary, Array]:

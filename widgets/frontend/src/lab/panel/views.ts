@@ -5,7 +5,7 @@ import { closeIcon, ToolbarButton } from "@jupyterlab/ui-components";
 import { Panel, Widget } from "@lumino/widgets";
 import type { Words } from "../viewer/served";
 import type { Link } from "./link";
-import type { View } from "./told";
+import type { Told, View } from "./told";
 
 export const MIME = "application/vnd.jupyter.widget-view+json";
 
@@ -45,14 +45,27 @@ class Pinned extends Panel {
   }
 }
 
-/** The views of one notebook. They outlive cells that run again, and the kernel: then they are still. */
+/** Views that the panel opens itself, and where what they show is told. */
+const OF: Record<string, keyof Omit<Told, "cells">> = {
+  graph: "graphs", parameters: "graphs", training: "trainings", curves: "trainings", stepper: "steppers", check: "checks", runs: "runs",
+};
+
+/**
+ * The views of one notebook. They outlive cells that run again, and the kernel: then they are still, until the next one has
+ * something of that name.
+ */
 export class Views extends Panel {
   private readonly known = new Map<string, Pinned>();
+  private stale: string[] = [];
 
   constructor(private readonly link: Link, private readonly rendermime: IRenderMimeRegistry, private readonly words: Words) {
     super();
     this.addClass("gw-side-pins");
     link.viewed.connect((_, view) => void this.bring(view));
+    link.changed.connect((_, what) => {
+      if (what === "gone" && link.gone) this.age();
+      else if (what !== "cells" && what !== "curves") this.revive();
+    });
   }
 
   async bring(view: View): Promise<void> {
@@ -61,7 +74,8 @@ export class Views extends Panel {
     }
     let pinned = this.known.get(view.pin);
     if (!pinned) {
-      pinned = new Pinned(this.rendermime, this.words, () => this.unpin(view.pin));
+      const made: Pinned = new Pinned(this.rendermime, this.words, () => this.unpin(made));
+      pinned = made;
       this.known.set(view.pin, pinned);
       this.addWidget(pinned);
     }
@@ -69,13 +83,39 @@ export class Views extends Panel {
     pinned.node.scrollIntoView({ block: "nearest" });
   }
 
+  /** The kernel is gone: the next one counts its views from one again. */
+  private age(): void {
+    const held = [...this.known.values()];
+    this.known.clear();
+    held.forEach((pinned, k) => this.known.set(`gone ${k}`, pinned));
+    this.stale = [...this.known.keys()];
+  }
+
+  /** Opens anew what a kernel before this one has shown, as soon as there is something of that name. */
+  private revive(): void {
+    for (const pin of this.stale) {
+      const pinned = this.known.get(pin);
+      const { view, key } = pinned?.shown ?? { view: "", key: "" };
+      const rows: readonly { key: string }[] = view in OF ? this.link.told[OF[view]] : [];
+      if (!pinned || !rows.some((row) => row.key === key)) continue;
+      this.stale = this.stale.filter((other) => other !== pin);
+      void this.link.ask<View>("open", { view, key }).then((again) => {
+        this.known.delete(pin);
+        this.known.set(again.pin, pinned);
+        return this.bring(again);
+      }).catch(() => undefined);
+    }
+  }
+
   /** Whether a view of a thing is among them. */
   has(view: string, key: string): boolean {
     return [...this.known.values()].some(({ shown }) => shown?.view === view && shown.key === key);
   }
 
-  private unpin(pin: string): void {
-    this.known.get(pin)?.dispose();
+  private unpin(pinned: Pinned): void {
+    const pin = [...this.known].find(([, held]) => held === pinned)?.[0];
+    pinned.dispose();
+    if (pin === undefined) return;
     this.known.delete(pin);
     void this.link.ask("unpin", { pin }).catch(() => undefined);
   }

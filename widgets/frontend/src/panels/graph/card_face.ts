@@ -1,7 +1,7 @@
 // What is written on a card and how large that is: a title if it has one, what its ops do in rows, and in the corner what
 // they read beside the main line: `7 w · shape`.
 
-import { textWidth } from "./text";
+import { BOLD, textWidth } from "./text";
 
 export interface CardFace {
   title: string;
@@ -26,7 +26,7 @@ const WEIGHS = ["linear", "norm", "activation", "control"];
 
 export function cardSize({ title, rows, chip }: CardFace): { width: number; height: number } {
   const lines = rows.map((row) => DOT + textWidth(row, CARD_ROW));
-  if (title) lines.unshift(1.1 * textWidth(title, CARD_TITLE));
+  if (title) lines.unshift(BOLD * textWidth(title, CARD_TITLE));
   const [first = 0, ...others] = lines;
   const corner = CORNER + (chip ? textWidth(chip, CHIP) + 22 : 0); // and a snowflake
   const width = INSET + Math.max(first + corner, ...others) + 8;

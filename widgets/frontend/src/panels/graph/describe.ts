@@ -5,7 +5,7 @@ import type { GraphModel } from "./model";
 import { leaf } from "./names";
 import { cardSize, mainRow, type CardFace } from "./card_face";
 import { shortShape } from "./sizes";
-import { textWidth } from "./text";
+import { BOLD, textWidth } from "./text";
 import { resultsOf } from "./trace";
 import type { GroupColumns } from "./wire";
 import { counted } from "../../core/format";
@@ -29,7 +29,6 @@ export const NOTE_SIZE = 10.5;
 /** Room for the mark of a node that opens. */
 export const OPENER = 16;
 const MAX_TEXT = 168;
-const BOLD = 1.1; // times as wide
 const MAX_NOTE = 250; // of a block, which says what it does
 
 export function describe(model: GraphModel, item: number): Face {

@@ -35,6 +35,7 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   const epochs = element("input", { class: "gw-input gw-train-epochs", type: "number", min: 1, step: 1, "aria-label": "Epochs to train" });
   const record = checkbox((on) => commit(model, "record", on));
   const recording = field("Record", record);
+  recording.classList.add("gw-train-record");
   const slider = element("input", { class: "gw-train-rate", type: "range", min: -2, max: 2, step: 0.01, "aria-label": "Learning rate" });
   const value = element("input", { class: "gw-input gw-train-value", type: "text", inputmode: "decimal", spellcheck: "false", "aria-label": "Learning rate as a number" });
   const back = action("Schedule", () => ask(model, "rate.set", {}));
@@ -47,8 +48,8 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   const root = element(
     "section",
     { class: "gw-train", "aria-label": "Trainer", tabindex: -1 },
-    element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("Epochs", epochs), recording, word),
-    element("div", { class: "gw-train-row" }, field("Learning rate", slider), value, back, schedule.opener),
+    element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("Epochs", epochs), word),
+    element("div", { class: "gw-train-row" }, field("Learning rate", slider), value, back, schedule.opener, recording),
     schedule.strip,
     progress,
     facts,

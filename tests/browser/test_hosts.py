@@ -1,0 +1,107 @@
+"""The Workbench where JupyterLab is not: live, in the theme of the page, and after its kernel.
+
+Each test needs its host: ``pip install -e '.[hosts]'``.
+"""
+
+from __future__ import annotations
+
+import json
+
+import nbformat.v4 as v4
+import pytest
+
+from tests.browser.hosts import MARIMO, MODEL, SHINY, served
+from tests.browser.lab import Watched, expect, points, wait_for
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def open_page(browser):
+    """Return what opens a page of a host on a machine whose system is light."""
+    contexts = []
+
+    def opened(url):
+        base = url[: url.index("/", 8)]
+        size = {"width": 1400, "height": 900}
+        contexts.append(browser.new_context(viewport=size, color_scheme="light"))
+        watched = Watched(contexts[-1], base, base.replace("http", "ws"))
+        watched.page.goto(url)
+        return watched
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def use(page, theme):
+    """Train and check on a page, and see both come back to it."""
+    page.locator(".gw-graph[data-ready]").wait_for()
+    expect(page.locator(".gw")).to_have_attribute("data-gw-theme", theme)
+    controls = page.locator(".gw-train")
+    controls.get_by_role("button", name="Start", exact=True).click()
+    expect(controls).to_have_attribute("data-state", "finished")
+    wait_for(lambda: points(page.locator(".gw-training .gw-plot")) >= 6, "the points of all steps")
+    page.locator("[data-tab=check]").click()
+    check = page.locator(".gw-check")
+    check.get_by_role("button", name="Check", exact=True).click()
+    expect(check.get_by_text("All gradients agree").first).to_be_visible()
+    page.locator("[data-tab=train]").click()
+
+
+def notebook(path, *cells):
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made = [v4.new_code_cell(cell) for cell in cells]
+    made = v4.new_notebook(metadata={"kernelspec": kernel}, cells=made)
+    path.write_text(json.dumps(made))
+
+
+def test_marimo(open_page, tmp_path, screens):
+    pytest.importorskip("marimo", reason="no marimo: pip install -e '.[hosts]'")
+    (tmp_path / "app.py").write_text(MARIMO)
+    run = ("marimo", "run", "app.py", "--headless", "--no-token", "--host=127.0.0.1")
+    with served(tmp_path, *run, "--port=PORT") as base:
+        watched = open_page(f"{base}/")
+        use(watched.page, "dark")
+        watched.page.screenshot(path=screens / "host_marimo.png")
+        assert watched.outside == []
+
+
+def test_shiny(open_page, tmp_path, screens):
+    pytest.importorskip("shinywidgets", reason="no shiny: pip install -e '.[hosts]'")
+    (tmp_path / "app.py").write_text(SHINY)
+    with served(tmp_path, "shiny", "run", "--port=PORT", "app.py") as base:
+        watched = open_page(f"{base}/")
+        use(watched.page, "dark")
+        watched.page.screenshot(path=screens / "host_shiny.png")
+        assert watched.outside == []
+
+
+def test_voila(open_page, tmp_path, screens):
+    pytest.importorskip("voila", reason="no voila: pip install -e '.[hosts]'")
+    notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench")
+    run = ("voila", "app.ipynb", "--no-browser", "--theme=dark", "--Voila.ip=127.0.0.1")
+    with served(tmp_path, *run, "--port=PORT") as base:
+        watched = open_page(f"{base}/")
+        use(watched.page, "dark")
+        watched.page.screenshot(path=screens / "host_voila.png")
+
+
+def test_notebook_7(open_page, tmp_path, screens):
+    pytest.importorskip("notebook", reason="no notebook: pip install -e '.[hosts]'")
+    notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench")
+    run = ("notebook", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=PORT")
+    options = ("--IdentityProvider.token=", "--JupyterNotebookApp.expose_app_in_browser=True")
+    with served(tmp_path, *run, *options) as base:
+        watched = open_page(f"{base}/notebooks/app.ipynb")
+        page = watched.page
+        page.wait_for_function(
+            "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel"
+            "?.status === 'idle'"
+        )
+        page.evaluate(
+            "() => window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => 1)"
+        )
+        use(page, "light")
+        page.screenshot(path=screens / "host_notebook.png")
+        assert watched.outside == []
