@@ -33,6 +33,10 @@ FLAGS = [
 ]
 
 
+VIEW = ".jp-Notebook .gw"
+"""Widgets in notebooks, and not what the extension shows beside them."""
+
+
 def chromium() -> str:
     """Return the path of an installed Chromium; skip without one, but fail in CI."""
     for name in ("chromium", "chromium-browser", "google-chrome"):

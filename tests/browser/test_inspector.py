@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView
-from tests.browser.lab import NOTE, expect, wait_for
+from tests.browser.lab import NOTE, VIEW, expect, wait_for
 from tests.browser.test_graph_panel import View
 
 pytestmark = pytest.mark.browser
@@ -149,7 +149,7 @@ def test_the_kernel_tells_values_measures_and_copies(page, lab, screens):
     lab.event("measured", by="gradient", known=True)
     expect(view.locator(".gw-scale")).to_contain_text("gradient norm")
     expect(sheet).to_contain_text("gradient norm")
-    view.locator(".gw").first.screenshot(path=screens / "inspector_live.png")
+    view.locator(VIEW).first.screenshot(path=screens / "inspector_live.png")
     sheet.get_by_role("button", name="Copy as code").click()
     wait_for(lambda: "relu = gw.nn.relu(" in view.evaluate("navigator.clipboard.readText()"),
              "the code to be on the clipboard")  # fmt: skip

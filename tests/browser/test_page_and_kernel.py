@@ -93,9 +93,7 @@ def late_keys_and_stills(page, lab, screens):
     expect(still).to_have_css("display", "none")
 
     # In a view of its own it is as high as the view.
-    view.evaluate(
-        "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }"
-    )
+    view.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
     page.command("notebook:create-output-view")
     linked = view.locator(".jp-LinkedOutputView")
     expect(linked.locator(".gw-graph[data-ready]")).to_be_visible()

@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import ParameterTable
-from tests.browser.lab import EVIL, NOTE, expect, redraw, wait_for
+from tests.browser.lab import EVIL, NOTE, VIEW, expect, redraw, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -97,7 +97,7 @@ def test_the_table_follows_a_training_and_freezes_a_scope(page, lab, screens):
     step = view.locator(".gw-parameters .gw-status", has_text=f"step {stopped['step']:,}")
     step.wait_for()
     drawn = line.get_attribute("d")
-    view.locator(".gw").screenshot(path=screens / "parameter_table_light.png")
+    view.locator(VIEW).screenshot(path=screens / "parameter_table_light.png")
 
     page.reload_notebook("table.ipynb")
     step.wait_for()

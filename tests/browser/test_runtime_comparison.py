@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, expect
+from tests.browser.lab import EVIL, NOTE, VIEW, expect
 
 pytest.importorskip("onnxruntime", reason="no onnxruntime: pip install -e '.[onnxruntime]'")
 pytestmark = pytest.mark.browser
@@ -66,9 +66,9 @@ def test_a_comparison_runs_and_leads_to_the_node(page, lab, screens):
     lab.event("selected", name="loop::sin")
     expect(panel.locator("tbody tr.gw-selected").first).to_contain_text("loop:0:sin")
     page.set_theme("JupyterLab Light")
-    view.locator(".gw").screenshot(path=screens / "compare_light.png")
+    view.locator(VIEW).screenshot(path=screens / "compare_light.png")
     page.set_theme("JupyterLab Dark")
-    view.locator(".gw").screenshot(path=screens / "compare_dark.png")
+    view.locator(VIEW).screenshot(path=screens / "compare_dark.png")
 
     # Only what differs, sorted by how much; the colours go and come.
     panel.get_by_label("Only what differs").check()

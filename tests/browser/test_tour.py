@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import NOTE, expect, place, wait_for
+from tests.browser.lab import NOTE, VIEW, expect, place, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -73,7 +73,7 @@ def test_the_tour(page, lab, screens):
         page.run_cell(tell)
         return lab.events("digest")[-1]
 
-    bench = view.locator(".gw").first
+    bench = view.locator(VIEW).first
     bench.locator(".gw-graph[data-ready]").wait_for()
     show(bench)
     tab = {
@@ -151,7 +151,7 @@ def test_the_tour(page, lab, screens):
     bench.locator('.gw-train[data-state="stopped"]').wait_for()
 
     # The broken op is lit, and named in words.
-    suspect = view.locator(".gw").nth(1)
+    suspect = view.locator(VIEW).nth(1)
     show(suspect)
     suspect.get_by_role("button", name="Check again").click()
     suspect.locator(".gw-check", has_text="energy").wait_for()

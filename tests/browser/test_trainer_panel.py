@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import NOTE, expect, points, wait_for
+from tests.browser.lab import NOTE, VIEW, expect, points, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -143,8 +143,8 @@ def test_training_from_the_panel_without_subshells(page, lab, screens):
         drawn = points(panel.plot)
         wait_for(lambda: points(panel.plot) > drawn, "more points")
         expect(value).to_have_value("0.03")
-        view.locator(".gw").scroll_into_view_if_needed()
-        view.locator(".gw").screenshot(path=screens / "trainer_running_light.png")
+        view.locator(VIEW).scroll_into_view_if_needed()
+        view.locator(VIEW).screenshot(path=screens / "trainer_running_light.png")
         panel.button("Stop").click()
         lab.event("state", state="stopped")
         panel.state("stopped")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, expect
+from tests.browser.lab import EVIL, NOTE, VIEW, expect
 
 pytestmark = pytest.mark.browser
 
@@ -62,7 +62,7 @@ def test_schedules_checkpoints_and_runs(page, lab, screens):
     view = page.page
     page.run_cell(0)
     page.run_cell(1)
-    root = view.locator(".gw").nth(0)
+    root = view.locator(VIEW).nth(0)
 
     def button(label, place=root):
         return place.get_by_role("button", name=label, exact=True)
@@ -104,7 +104,7 @@ def test_schedules_checkpoints_and_runs(page, lab, screens):
     root.locator(".gw-checkpoints .gw-here").wait_for()
 
     # Runs of another process appear, and are compared.
-    runs = view.locator(".gw").nth(1)
+    runs = view.locator(VIEW).nth(1)
     runs.scroll_into_view_if_needed()
     runs.get_by_text("No training is recorded yet").wait_for()
     page.run_cell(2)

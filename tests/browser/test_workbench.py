@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, expect, place, points, wait_for
+from tests.browser.lab import EVIL, NOTE, VIEW, expect, place, points, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -81,7 +81,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     page.run_cell(1)
     graph = view.locator(".gw-graph[data-ready]")
     graph.wait_for()
-    view.locator(".gw").scroll_into_view_if_needed()
+    view.locator(VIEW).scroll_into_view_if_needed()
     expect(view.locator(".gw-parameters tr[data-name]")).to_have_count(3)
     stage, status = view.locator(".gw-stage"), view.locator(".gw-graph .gw-status")
     closed = graph.get_attribute("data-boxes")
@@ -156,7 +156,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     lab.event("selected", name="hidden/")
     view.keyboard.press("Enter")
     expect(graph).to_have_attribute("data-boxes", opened)
-    bench = view.locator(".gw")
+    bench = view.locator(VIEW)
     for theme in ("Light", "Dark"):
         page.set_theme(f"JupyterLab {theme}")
         bench.scroll_into_view_if_needed()
