@@ -30,7 +30,7 @@ def test_an_unknown_option_names_the_one_that_was_meant(graph):
         Workbench(gw.Graph(), dta={})
     with pytest.raises(TypeError, match="GraphView has no option 'heigth'; did you mean 'height'"):
         GraphView(graph, heigth=300)
-    with pytest.raises(TypeError, match="there are color_by, expanded, feeds, follow, frozen"):
+    with pytest.raises(TypeError, match="there are color_by, edits, expanded, feeds, follow"):
         GraphView(graph, zzz=1)
     with pytest.raises(TypeError, match=r"shows a gradwright\.Graph, got 'digits'"):
         GraphView("digits")
