@@ -1,0 +1,332 @@
+"""Models as documents: each kind of file by double click in a real JupyterLab, without a kernel."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from tests.browser.lab import EVIL, Lab, Page, expect, missing, wait_for
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).parents[2] / "widgets/frontend/node_modules/axe-core/axe.min.js"
+GIGABYTES = 3
+EVIL_FILE = EVIL.replace("/", "") + ".gw"
+
+
+def network(width: int = 16, seed: int = 0, *, squash: bool = False) -> gw.Graph:
+    g = gw.Graph("digits")
+    x = g.placeholder("x", ("B", 64))
+    with g.scope("hidden"):
+        w = g.variable("w", (64, width), init=gw.init.he_normal(seed=seed))
+        h = gw.nn.relu(x @ w + g.variable("b", (width,)))
+    if squash:
+        h = gw.nn.tanh(h, name="squash")
+    h @ g.variable("w2", (width, 10), init=gw.init.xavier_uniform(seed=1))
+    return g
+
+
+def sparse(path: Path, size: int) -> None:
+    """Write a safetensors file of that many bytes, of which the disk holds a few."""
+    header = json.dumps(
+        {"big": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size // 4 * 4]}}
+    ).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + size // 4 * 4)
+
+
+@pytest.fixture
+def models(lab: Lab) -> Iterator[Path]:
+    """Return a folder of models of every kind, below the server's root."""
+    folder = lab.root / "models"
+    folder.mkdir()
+    gw.save(network(), folder / "small.gw")
+    gw.onnx.save(network(), folder / "small.onnx")
+    gw.onnx.save(network(seed=3, squash=True), folder / "other.onnx")
+    hostile = gw.Graph(EVIL)
+    gw.nn.relu(hostile.variable(EVIL, (3,)) * 2.0, name="x" + EVIL)
+    gw.save(hostile, folder / EVIL_FILE)
+    sparse(folder / "large.safetensors", GIGABYTES << 30)
+    (folder / "damaged.onnx").write_bytes((folder / "small.onnx").read_bytes()[:300])
+    (folder / "renamed.bin").write_bytes((folder / "small.gw").read_bytes())
+    run = gw.Run(folder / "run", name="first", store=None)
+    trainer, data = training(run)
+    trainer.fit(data, epochs=2, progress=False)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def training(run: gw.Run) -> tuple[gw.Trainer, dict[str, Any]]:
+    g = gw.Graph("line")
+    x, t = g.placeholder("x", ("B", 4)), g.placeholder("t", ("B", 1))
+    loss = gw.mean((x @ g.variable("w", (4, 1)) - t) ** 2, name="loss")
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=(8, 4)), "t": rng.normal(size=(8, 1))}
+    callbacks = [run, gw.Checkpoints(run)]
+    return gw.Trainer(g, loss, optimizer=gw.optim.SGD(1e-3), callbacks=callbacks), data
+
+
+class Documents:
+    """The documents of a page: opened by double click, as a person opens them."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.lab = page, page.lab
+        self.asked: list[str] = []
+        page.page.on("request", lambda r: self.asked.append(f"{r.method} {r.url}"))
+
+    def start(self) -> None:
+        """Open JupyterLab on the folder of models."""
+        self.page.page.goto(f"{self.lab.base}/lab/tree/models?reset&token={self.lab.token}")
+        self.ready()
+
+    def ready(self) -> None:
+        self.page.page.wait_for_function(
+            "() => window.jupyterapp && window.jupyterapp.restored.then(() => true)"
+        )
+
+    def item(self, name: str) -> Any:
+        return self.page.page.locator(f'.jp-DirListing-item[title^="Name: {name}"]')
+
+    def open(self, name: str) -> Any:
+        """Double-click a file, and return its document."""
+        self.item(name).dblclick()
+        return self.current()
+
+    def current(self) -> Any:
+        found = self.page.page.locator(".gw-document:not(.lm-mod-hidden *) > .gw-file:visible")
+        expect(found).to_have_count(1)
+        return found
+
+    def choose(self, what: str) -> None:
+        """Choose from the open context menu."""
+        self.page.page.locator(".lm-Menu-item", has_text=what).click()
+
+
+def tab(document: Any, name: str) -> Any:
+    """Bring a tab of a document to the front, and return its page."""
+    document.locator("> .gw-file-body > .gw-tabs").get_by_role("tab", name=name).click()
+    return document.locator("> .gw-file-body > .gw-page:visible")
+
+
+def drawn(document: Any, nodes: int) -> None:
+    expect(document.locator(".gw-graph .gw-subtitle").first).to_contain_text(f"{nodes} node")
+
+
+def assert_accessible(document: Any) -> None:
+    """Hold what is shown against axe-core's rules: nothing serious."""
+    page = document.page
+    if not AXE.is_file():
+        missing("no axe-core: npm ci in widgets/frontend")
+    if not page.evaluate("() => Boolean(window.axe)"):
+        page.evaluate(AXE.read_text("utf-8"))
+    serious = document.evaluate(
+        """async (root) => (await axe.run(root, {resultTypes: ['violations']})).violations
+          .filter((v) => ['serious', 'critical'].includes(v.impact))
+          .map((v) => [v.id, ...v.nodes.map((n) => n.html.slice(0, 200) + n.failureSummary)])"""
+    )
+    assert not serious, serious
+
+
+def test_every_kind_of_file_opens_by_double_click(
+    page: Page, lab: Lab, models: Path, screens: Path
+) -> None:
+    documents = Documents(page)
+    documents.start()
+    before = written(models)
+
+    small = documents.open("small.gw")
+    drawn(small, 8)
+    assert_accessible(small)
+    page.page.screenshot(path=screens / "document_drawing_light.png")
+
+    tensors = tab(small, "Tensors")
+    expect(tensors.locator("[data-at]")).to_have_count(3)
+    tensors.get_by_role("button", name="tensor", exact=True).click()
+    first = tensors.locator("[data-at] .gw-link").first
+    expect(first).to_have_text("hidden/b")
+    first.click()
+    first.press("ArrowDown")
+    expect(tensors.locator(".gw-tensor .gw-title")).to_have_text("hidden/w")
+    slice = tensors.get_by_label("Slice")
+    slice.fill("[:8, ::2]")
+    slice.press("Enter")
+    expect(tensors.locator(".gw-tensor-readout")).to_be_visible()
+    wait_for(
+        lambda: (
+            "[:8, ::2]" in (tensors.locator(".gw-tensor-stage").get_attribute("aria-label") or "")
+        ),
+        "the slice",
+    )
+    assert_accessible(small)
+    slice.fill("[99]")
+    slice.press("Enter")
+    expect(tensors.locator(".gw-tensor-problem")).to_be_visible()
+    tensors.get_by_role("searchbox").fill("w2")
+    expect(tensors.locator("[data-at]")).to_have_count(1)
+    page.page.screenshot(path=screens / "document_tensors_light.png")
+
+    memory = tab(small, "Memory")
+    memory.get_by_label("B", exact=True).fill("1000000")
+    expect(memory.locator("tbody tr")).to_have_count(1)
+    expect(memory.locator("tbody td").first).to_have_text("1,000,000")
+    tab(small, "About")
+    expect(small.locator(".gw-facts")).to_contain_text("matmul 2")
+    assert_accessible(small)
+    page.page.keyboard.press("Control+s")  # there is nothing to save
+
+    onnx = documents.open("small.onnx")
+    drawn(onnx, 8)
+    expect(onnx.locator("> .gw-toolbar")).to_contain_text("ONNX")
+
+    large = documents.open("large.safetensors")
+    expect(large.locator("[data-at]")).to_have_count(1)
+    expect(large.locator("> .gw-toolbar")).to_contain_text(f"{GIGABYTES * 2**30 / 1e9:.2f} GB")
+
+    damaged = documents.open("damaged.onnx")
+    expect(damaged.get_by_role("alert")).to_contain_text("damaged")
+    expect(damaged.locator("> .gw-toolbar")).to_contain_text("300 B")
+    assert_accessible(damaged)
+
+    documents.item("renamed.bin").click(button="right")
+    documents.choose("Open with gradwright")
+    drawn(documents.current(), 8)
+
+    hostile = documents.open(EVIL_FILE[:12])
+    drawn(hostile, 4)
+    expect(hostile.locator("> .gw-toolbar .gw-title")).to_have_text(EVIL_FILE)
+    expect(tab(hostile, "Tensors").locator("[data-at] .gw-link").first).to_have_text(EVIL)
+
+    documents.item("run").click(button="right")
+    documents.choose("Open as a Run")
+    curves = documents.current().locator(".gw-plot")
+    wait_for(lambda: int(curves.get_attribute("data-points") or 0) > 0, "the curves of the run")
+    tensors = tab(documents.current(), "Tensors")
+    expect(tensors.locator("[data-at] .gw-link").first).to_be_visible()
+
+    assert before == written(models), "nothing is changed, and nothing copied as a checkpoint"
+    models_only = [what for what in documents.asked if "/models/" in what]
+    fetched = [what for what in models_only if "/files/" in what or not what.startswith("GET")]
+    assert not fetched, "documents are shown by reference"
+    refused = ("status of 422", "status of 400")  # the damaged file, and a slice out of bounds
+    page.errors = [error for error in page.errors if not any(r in error for r in refused)]
+    page.assert_clean()
+
+
+def test_documents_follow_their_files_and_outlive_the_server(
+    browser: Any, page: Page, lab: Lab, models: Path, screens: Path
+) -> None:
+    documents = Documents(page)
+    documents.start()
+    small = documents.open("small.gw")
+    drawn(small, 8)
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    other = Documents(Page(context, lab))
+    other.start()
+    drawn(other.open("small.gw"), 8)
+
+    gw.save(network(squash=True), models / "small.gw")
+    for either in (documents, other):
+        either.page.page.bring_to_front()
+        drawn(either.current(), 9)
+    context.close()
+
+    page.page.bring_to_front()
+    for theme in ("JupyterLab Dark", "JupyterLab Dark High Contrast", "JupyterLab Light"):
+        page.set_theme(theme)
+        mode = "light" if "Light" in theme else "dark"
+        expect(small).to_have_attribute("data-gw-theme", mode)
+        page.page.screenshot(path=screens / f"document_{theme.replace(' ', '_').lower()}.png")
+
+    held = (models / "small.gw").read_bytes()
+    (models / "small.gw").unlink()
+    expect(small.locator("> .gw-notice")).to_be_visible()
+    drawn(small, 9)
+    (models / "small.gw").write_bytes(held)
+    expect(small.locator("> .gw-notice")).to_be_hidden()
+
+    lab.stop()
+    expect(small.locator("> .gw-notice")).to_contain_text("does not answer")
+    drawn(small, 9)
+    lab.start()
+    expect(small.locator("> .gw-notice")).to_be_hidden()
+
+    page.page.wait_for_function("() => window.jupyterapp.serviceManager.workspaces")
+    wait_for(lambda: "small.gw" in workspace(page), "the layout to be saved")
+    page.page.goto(f"{lab.base}/lab?token={lab.token}")
+    documents.ready()
+    drawn(documents.current(), 9)
+    assert page.page.evaluate("window.executed") is None
+
+
+def written(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def workspace(page: Page) -> str:
+    return str(
+        page.page.evaluate(
+            """() => window.jupyterapp.serviceManager.workspaces.fetch('default')
+              .then((kept) => JSON.stringify(kept.data), () => '')"""
+        )
+    )
+
+
+def test_two_files_are_compared_and_one_opens_in_a_notebook(
+    page: Page, lab: Lab, models: Path, screens: Path
+) -> None:
+    documents = Documents(page)
+    documents.start()
+    documents.item("small.onnx").click()
+    documents.item("other.onnx").click(modifiers=["Control"], button="left")
+    documents.item("other.onnx").click(button="right")
+    documents.choose("Compare Models")
+    comparison = page.page.locator(".gw-comparison")
+    expect(comparison.locator("> .gw-toolbar")).to_contain_text("1 of 3 tensors differ")
+    changes = comparison.locator(".gw-changes")
+    expect(changes).to_contain_text("squash")
+    page.page.screenshot(path=screens / "documents_compared.png")
+    assert_accessible(comparison)
+    weights = tab(comparison, "Weights")
+    weights.get_by_label("Only what differs").check()
+    expect(weights.locator("tbody tr")).to_have_count(1)
+    expect(weights.locator("tbody tr")).to_contain_text("hidden/w")
+
+    small = documents.open("small.onnx")
+    small.get_by_role("button", name="Open in a notebook").click()
+    cell = page.page.locator(".jp-Notebook:visible .jp-Cell").first
+    expect(cell).to_contain_text("gw.onnx.load(path)")
+    assert (models / "small.ipynb").is_file()
+    page.assert_clean()
+
+
+def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path) -> None:
+    if importlib.util.find_spec("notebook") is None:
+        missing("no Notebook 7: pip install -e '.[test]'")
+    server = Lab(tmp_path / "notebook", app="notebook")
+    gw.save(network(), server.root / "small.gw")
+    server.start()
+    try:
+        context = browser.new_context(viewport={"width": 1366, "height": 768})
+        tree = Page(context, server)
+        tree.page.goto(f"{server.base}/tree?token={server.token}")
+        file = tree.page.locator('.jp-DirListing-item[title^="Name: small.gw"]')
+        with context.expect_page() as opened:
+            file.dblclick()
+        document = opened.value.locator(".gw-file")
+        drawn(document, 8)
+        opened.value.screenshot(path=screens / "document_notebook_7.png")
+        expect(tab(document, "Tensors").locator("[data-at]")).to_have_count(3)
+        tree.assert_clean()
+        context.close()
+    finally:
+        server.stop()
