@@ -115,7 +115,7 @@ def failed(error: BaseException) -> None:
     from IPython import get_ipython
     from IPython.display import display
 
-    if not hasattr(get_ipython(), "kernel"):  # type: ignore[no-untyped-call]
+    if not hasattr(get_ipython(), "kernel"):
         return  # a terminal shows no drawing
 
     from .failure import Failure
