@@ -138,6 +138,53 @@ test("columns take the shape of the window", () => {
   assert(new LayoutEngine(low).layout([]).width < 200, "what is not tall stays one column");
 });
 
+/** Chains side by side that one node joins in the end, in a scope or not. */
+function towers(lines: number, length: number, scope = ""): Plain[] {
+  const nodes: Plain[] = [];
+  for (let t = 0; t < lines; t++) {
+    nodes.push({ name: `x${t}`, kind: "placeholder" });
+    for (let k = 0; k < length; k++) nodes.push({ name: `${scope}t${t}_${k}`, inputs: [k ? `${scope}t${t}_${k - 1}` : `x${t}`] });
+  }
+  return [...nodes, { name: `${scope}join`, inputs: Array.from({ length: lines }, (_, t) => `${scope}t${t}_${length - 1}`) }];
+}
+
+/** A chain whose last node reads the first of as many others, too: so many lines lie over every cut. */
+function skips(lines: number, length: number, scope = ""): Plain[] {
+  const nodes = Array.from({ length }, (_, k): Plain => ({ name: `${scope}n${k}`, inputs: [k ? `${scope}n${k - 1}` : "x"] }));
+  nodes[length - 1].inputs!.push(...Array.from({ length: lines - 1 }, (_, k) => `${scope}n${k}`));
+  return [{ name: "x", kind: "placeholder" }, ...nodes];
+}
+
+test("a level is cut where few lines cross, and the more of them, the taller it has to be", () => {
+  const columns = (nodes: Plain[]): number => {
+    const model = build(nodes);
+    const scene = new LayoutEngine(model).layout(allScopes(model));
+    const middles = boxes(scene).slice(1).map((box) => Math.round((box[0] + box[2]) / 2));
+    return new Set(middles).size; // the chain is straight
+  };
+  assert(columns(skips(1, 20)) > 1, "a chain");
+  assert.equal(columns(skips(2, 20)), 1, "two lines, not two screens");
+  assert(columns(skips(2, 60)) > 1, "two lines");
+  assert.equal(columns(skips(3, 60)), 1, "three lines");
+  assert(columns(skips(3, 160)) > 1, "three lines of a very tall level");
+  for (const lines of [4, 6]) assert.equal(columns(skips(lines, 160)), 1, `${lines} lines`);
+  assert.equal(columns(skips(2, 40, "s/")), 1, "a scope takes no bundles");
+  assert(columns(skips(1, 40, "s/")) > 1, "a chain in a scope");
+});
+
+test("a column begins with the main line, and holds more than a box or two", () => {
+  for (const lines of [2, 3]) {
+    const model = build(towers(lines, 100));
+    const scene = new LayoutEngine(model).layout([]);
+    const left = new Set(boxes(scene).map((box) => Math.round(box[0] / 40)));
+    assert(left.size <= 2 * lines, `${lines} towers stand side by side`);
+  }
+  for (let length = 20; length < 70; length++) {
+    const all = boxes(new LayoutEngine(build(skips(1, length))).layout([]));
+    for (const one of all) assert(all.filter((box) => box[0] < one[2] && one[0] < box[2]).length > 1, `a box alone, of ${length}`);
+  }
+});
+
 test("a scope in columns is entered and left in its middle", () => {
   const inside = Array.from({ length: 80 }, (_, k) => ({ name: `s/n${k}`, inputs: [k ? `s/n${k - 1}` : "x"] }));
   const model = build([{ name: "x", kind: "placeholder" }, ...inside, { name: "y", inputs: ["s/n79"] }]);

@@ -1,37 +1,45 @@
 // The rows of a tall level side by side, like columns of a newspaper: each is read downwards, and a line that goes on in
-// the next column runs across below its own and up between the two. Where rows are cut is chosen by dynamic programming:
-// columns of one height, rows of one width together, few lines across. Ports stand in the middle of the frame, so that
-// the main line around it stays straight.
+// the next column runs across below its own and up between the two. A level is cut only where the main line goes on and
+// hardly anything beside it, for several lines that run round a drawing are worse to follow than a long one is to scroll.
+// Among such places dynamic programming chooses: columns of one height, rows of one width together, few lines across.
+// Ports stand in the middle of the frame, so that the main line around it stays straight.
 
 import { CLEAR, MOST_LINES, STEP, type Columns, type Part } from "./parts";
 
 /** What is lower than this stays one column. */
 const TALL = 1100;
+/** From these heights on, two and three lines may cross a cut; in a frame, which others stand beside, from twice as much. */
+const ACROSS = [1.4 * TALL, 4 * TALL];
 const LEAST_ROOM = 0.6 * TALL;
 /** Between two columns, without the lines that run there. */
 const GAP = 44;
 /** Heights that are tried, of the one at which columns without waste would fill the window. */
 const TRIES = [0.75, 0.9, 1, 1.15, 1.35];
-/** By what share each line beyond the first that crosses from column to column makes a drawing seem larger. */
+/** By what share a second line that crosses from column to column makes a drawing seem larger; a third, by four times that. */
 const LINE_COST = 0.05;
 /** The same of each further column, so that none is made for a few boxes. */
 const COLUMN_COST = 0.02;
+/** What is lower than these shares of the room is no column, the last one: an input stays above what reads it, a loss below. */
+const LEAST_COLUMN = 0.25;
+const LEAST_LAST = 0.1;
 /** Steps of the search beyond which one height has to do. */
 const WORK = 4_000_000;
 
-/** The first row of each column of a level; one column where it is not tall, or where too many lines would cross. */
-export function columnStarts(part: Part, height: number, aspect: number): number[] {
+/** The first row of each column of a level, `nested` in a frame or not; one column where it is not tall, or where too many lines would cross. */
+export function columnStarts(part: Part, height: number, aspect: number, nested: boolean): number[] {
   if (height < TALL) return [0];
   const rows = rowsOf(part);
+  const most = 1 + ACROSS.filter((least) => height > (nested ? 2 : 1) * least).length;
+  const open = Array.from(headsOf(part), (head, r) => head > 0 && rows.lines[r - 1] <= most);
   const even = Math.max(LEAST_ROOM, Math.sqrt(rows.area / aspect));
   if (height < 1.3 * even || rows.count < 4) return [0];
   const often = (rows.count * rows.count * 1.6 * even) / height < WORK;
   let best = [0];
   let least = height;
   for (const share of often ? TRIES : [1]) {
-    const starts = cut(rows, Math.max(LEAST_ROOM, share * even));
+    const starts = cut(rows, open, Math.max(LEAST_ROOM, share * even));
     const [w, h] = sizeOf(rows, starts);
-    const crossing = starts.slice(1).reduce((sum, start) => sum + rows.lines[start - 1] - 1, 0) / Math.max(1, starts.length - 1);
+    const crossing = starts.slice(1).reduce((sum, start) => sum + (rows.lines[start - 1] - 1) ** 2, 0) / Math.max(1, starts.length - 1);
     const size = Math.max(w / aspect, h) * (1 + LINE_COST * crossing) * (1 + COLUMN_COST * (starts.length - 1));
     if (size < least) [best, least] = [starts, size];
   }
@@ -50,7 +58,7 @@ interface Rows {
   area: number;
 }
 
-function rowsOf({ skeleton: { rank, rankCount, segments, level }, rowStart, rowEnd, x, w }: Part): Rows {
+function rowsOf({ skeleton: { rank, rankCount, segments, level, express }, rowStart, rowEnd, x, w }: Part): Rows {
   const first = level.inPorts.length ? 1 : 0;
   const last = rankCount - (level.outPorts.length ? 1 : 0);
   const left = new Float64Array(rankCount).fill(Infinity);
@@ -60,6 +68,7 @@ function rowsOf({ skeleton: { rank, rankCount, segments, level }, rowStart, rowE
     right[rank[v]] = Math.max(right[rank[v]], x[v] + w[v] / 2);
   }
   const lines = new Int32Array(rankCount);
+  for (const [k, i] of express) for (let r = rank[level.nets[k].source]; r < rank[level.nets[k].targets[i]]; r++) lines[r]++;
   const seen = new Set<number>(); // what fans out of one place crosses as one line
   for (let s = 0; s < segments.count; s++) {
     const line = segments.upper[s] * segments.count + segments.net[s];
@@ -72,28 +81,47 @@ function rowsOf({ skeleton: { rank, rankCount, segments, level }, rowStart, rowE
   return rows;
 }
 
+/** A flag per row between the ports: the main line enters a box there, and another line none but what hangs on to a reader. */
+function headsOf({ skeleton: { rank, rankCount, segments, level, spine, floating } }: Part): Uint8Array {
+  const net = new Int32Array(rankCount).fill(-1);
+  const heads = new Uint8Array(rankCount);
+  for (let s = 0; s < segments.count; s++) {
+    const lower = segments.lower[s];
+    if (!spine?.segments[s] || lower >= level.items.length) continue;
+    net[rank[lower]] = segments.net[s];
+    heads[rank[lower]] = 1;
+  }
+  for (let s = 0; s < segments.count; s++) {
+    const lower = segments.lower[s];
+    if (lower < level.items.length && !floating[lower] && spine!.entry[lower] < 0 && segments.net[s] !== net[rank[lower]]) heads[rank[lower]] = 0;
+  }
+  return heads.slice(level.inPorts.length ? 1 : 0, rankCount - (level.outPorts.length ? 1 : 0));
+}
+
 /** The height of a row with the gap after it. */
 function stride({ top, bottom, count }: Rows, r: number): number {
   return (r + 1 < count ? top[r + 1] : bottom[r]) - top[r];
 }
 
-/** The first row of each column, at the least cost: area that is wasted, lines that cross, height beyond `room`. */
-function cut(rows: Rows, room: number): number[] {
+/** The first row of each column, of those that are `open`, at the least cost: area that is wasted, lines that cross, height beyond `room`. */
+function cut(rows: Rows, open: boolean[], room: number): number[] {
   const { count, left, right, top, bottom, lines } = rows;
   const cost = new Float64Array(count + 1).fill(Infinity);
   const from = new Int32Array(count + 1);
   cost[0] = 0;
   for (let end = 1; end <= count; end++) {
+    if (end < count && !open[end]) continue;
     let low = Infinity;
     let high = -Infinity;
     let used = 0;
-    const across = end < count ? 0.1 * room * Math.max(0, lines[end - 1] - 1) : 0;
+    const across = end < count ? 2 * LINE_COST * room * (lines[end - 1] - 1) ** 2 : 0;
     for (let start = end - 1; start >= 0; start--) {
       const tall = bottom[end - 1] - top[start];
-      if (tall > 1.6 * room && start < end - 1) break;
+      if (tall > 1.6 * room && cost[end] < Infinity) break;
       low = Math.min(low, left[start]);
       high = Math.max(high, right[start]);
       used += (right[start] - left[start]) * stride(rows, start);
+      if (tall < (end < count ? LEAST_COLUMN : LEAST_LAST) * room) continue;
       const waste = ((high - low) * Math.max(tall, end < count ? room : 0) - used) / room;
       const total = cost[start] + waste + across + GAP + Math.max(0, tall - room);
       if (total < cost[end]) [cost[end], from[end]] = [total, start];
