@@ -47,6 +47,19 @@ def test_selection_and_scopes_are_checked(graph):
     assert (view.selected, view.expanded) == ("", None)
 
 
+def test_of_many_scopes_an_error_names_the_closest():
+    graph = gw.Graph("tall")
+    for k in range(300):
+        with graph.scope(f"stage{k}"):
+            graph.placeholder("x", (1,))
+    view = GraphView(graph)
+    with pytest.raises(gw.errors.GraphError, match="closest of 300 scopes: 'stage17'") as found:
+        view.expanded = ["stages17"]
+    assert len(str(found.value)) < 300
+    with pytest.raises(gw.errors.GraphError, match=r"there are stage0, .* and 288 more"):
+        view.expanded = ["?"]
+
+
 def test_selection_is_reported(graph):
     view, names = GraphView(graph), []
     view.on_select(names.append)

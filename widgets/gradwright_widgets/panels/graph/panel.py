@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ class GraphPanel(Panel):
             if path not in known and not is_inside(self.desk.graph, path):
                 raise GraphError(
                     f"graph {self.desk.graph.name!r} has no scope {path!r}",
-                    hint=f"there are {_some(known)}; nodes open as 'name::'",
+                    hint=f"{_close(path, known)}; a node that holds others opens as 'name::'",
                 )
         graph, shown = self.desk.graph, self._insides
         self._insides = {**shown, **{at: inside_spec(graph, at) for at in opened(paths, shown)}}
@@ -327,11 +328,13 @@ class GraphPanel(Panel):
         return node_table(self.desk.graph)
 
 
-def _some(paths: Iterable[str]) -> str:
-    """Return the first paths of scopes, those of gradients left out."""
-    own = sorted(path for path in paths if not path.startswith(("∂", "grad/")))
+def _close(path: str, known: Iterable[str]) -> str:
+    """Return the scopes closest to `path`, else the first, and how many there are; no gradients."""
+    own = sorted(scope for scope in known if not scope.startswith(("∂", "grad/")))
+    if close := difflib.get_close_matches(path, own, 3):
+        return f"closest of {len(own)} scopes: {', '.join(map(repr, close))}"
     more = f" and {len(own) - 12} more" if len(own) > 12 else ""
-    return ", ".join(own[:12]) + more or "none"
+    return "there are " + (", ".join(own[:12]) + more or "none")
 
 
 class GraphView(Host):
