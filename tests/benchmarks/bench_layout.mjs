@@ -11,8 +11,8 @@ const { build } = createRequire(join(frontend, "package.json"))("esbuild");
 const bundle = await build({
   stdin: {
     contents: `
-      export { GraphModel } from "./src/graph/model";
-      export { LayoutEngine } from "./src/graph/engine";
+      export { GraphModel } from "./src/panels/graph/model/model";
+      export { LayoutEngine } from "./src/panels/graph/layout/engine";
       export * from "./tests/support/graphs";`,
     resolveDir: frontend,
   },

@@ -13,7 +13,7 @@ const frontend = join(dirname(fileURLToPath(import.meta.url)), "../../widgets/fr
 const { build } = createRequire(join(frontend, "package.json"))("esbuild");
 const bundle = await build({
   stdin: {
-    contents: ["model", "engine", "first", "viewport"].map((name) => `export * from "./src/panels/graph/${name}";`).join("\n"),
+    contents: ["model/model", "layout/engine", "layout/first", "picture/viewport"].map((name) => `export * from "./src/panels/graph/${name}";`).join("\n"),
     resolveDir: frontend,
   },
   bundle: true, format: "esm", platform: "node", write: false,

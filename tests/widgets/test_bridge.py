@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -288,3 +290,32 @@ def test_the_hook_is_set_once_in_a_kernel_and_nowhere_else():
     assert hook.install(shell) and hook.install(shell)
     assert list(manager.targets) == ["gradwright.panel"] and registered == ["post_run_cell"]
     assert not hook.install(SimpleNamespace()) and not hook.install()
+
+
+def test_a_cell_ends_well_whatever_the_objects_of_the_user_answer(kernel):
+    class Own(gw.Trainer):
+        broken = False
+        steps_done = property(lambda self: 1 // (not self.broken))
+
+    graph, _ = parabola()
+    trainer = Own(graph, graph["loss"])
+    kernel.names.update(g=graph, t=trainer)
+    trainer.broken = True
+    kernel.session.cell_ended(None)
+    trainer.broken = False
+    kernel.session.cell_ended(None)
+    assert next(row["key"] for row in kernel.wire.latest("trainings")) == "t"
+    assert kernel.session._thread.is_alive(), "it looks on"
+
+
+def test_nothing_is_held_for_a_page_that_has_gone(kernel):
+    graph, trainer = parabola()
+    kernel.names.update(g=graph, t=trainer)
+    kernel.session.look()
+    held = weakref.ref(graph), weakref.ref(trainer)
+    kernel.names.clear()
+    kernel.wire.closed({})
+    wait_for(lambda: kernel.session._thread is None)
+    del graph, trainer
+    gc.collect()
+    assert [ref() for ref in held] == [None, None]

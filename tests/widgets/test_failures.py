@@ -37,6 +37,14 @@ def texts(failure: Failure) -> list[str]:
     return [node.text or "" for node in ET.fromstring(failure.svg()).iter(f"{SVG}text")]
 
 
+@pytest.mark.parametrize("name", [5, "\ud800", "a\0b", "\u202eevil", "a::b"])
+def test_a_name_that_was_refused_is_not_what_the_drawing_calls_the_node(name):
+    _, h = network()
+    failure = refused(lambda: gw.tanh(h, name=name))
+    assert "tanh" in texts(failure) or "a::b" in texts(failure)
+    assert failure.facts()["node"].isprintable()
+
+
 def test_a_node_that_was_refused_is_drawn_after_what_it_reads():
     graph, h = network()
     w = graph.variable("w2", (10, 32))

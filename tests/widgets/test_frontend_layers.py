@@ -75,6 +75,23 @@ def test_imports_point_downwards() -> None:
     assert not wrong, "core <- panels <- widgets, lab:\n" + "\n".join(wrong)
 
 
+DRAWING = ("model", "layout", "picture")
+"""Folders of the drawing, in reading order; the files beside them are the panel's own parts."""
+
+
+def test_the_drawing_reads_from_model_to_picture() -> None:
+    place = {f"panels/graph/{folder}": order for order, folder in enumerate(DRAWING)}
+    orders = {name: place.get(name.rpartition("/")[0], len(place)) for name in FILES}
+    wrong = [
+        f"{here} imports {there}"
+        for here, found in FILES.items()
+        for there in found
+        if f"{here} {there}".count("panels/graph/") == 2 and orders[here] < orders[there]
+    ]
+    assert {*place} <= {name.rpartition("/")[0] for name in FILES}
+    assert not wrong
+
+
 def test_packages_are_imported_in_the_extension_alone() -> None:
     found = {name: PACKAGE.findall((SOURCE / f"{name}.ts").read_text("utf-8")) for name in FILES}
     users = {name for name, packages in found.items() if packages}

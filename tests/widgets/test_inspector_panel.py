@@ -43,6 +43,14 @@ def test_facts_say_what_is_known_of_nodes_without_a_kernel():
     assert "Σ" in facts["ops"]["matmul"]["formula"]
 
 
+def test_counts_of_sizes_that_lie_are_bounded():
+    graph = gw.Graph()
+    gw.exp(graph.placeholder("x", (2**62,) * 20))
+    facts = node_facts(graph)
+    for name in ("flops", "bytes"):
+        assert np.frombuffer(facts[name])[-1] == np.finfo(float).max
+
+
 def test_the_sheet_shows_what_is_stored_and_where_the_stepper_stands(bench, monkeypatch):
     messages = sent(bench, monkeypatch)
     bench.inspector = True

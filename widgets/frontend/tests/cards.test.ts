@@ -2,19 +2,19 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import type { Model } from "../src/core/afm";
-import { mainRow } from "../src/panels/graph/card_face";
-import { describe, itemSize } from "../src/panels/graph/describe";
+import { mainRow } from "../src/panels/graph/model/card_face";
+import { describe, itemSize } from "../src/panels/graph/model/describe";
 import { dotOf } from "../src/panels/graph/dot";
-import { Drawing } from "../src/panels/graph/drawing";
-import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
-import { find } from "../src/panels/graph/finder";
-import { openAtFirst } from "../src/panels/graph/first";
-import { spliced } from "../src/panels/graph/insides";
-import { frozenOf, marksOf } from "../src/panels/graph/marks";
-import { GraphModel } from "../src/panels/graph/model";
-import { OpenScopes } from "../src/panels/graph/open_scopes";
-import { Overlay } from "../src/panels/graph/overlay";
-import type { GraphSpec } from "../src/panels/graph/wire";
+import { Drawing } from "../src/panels/graph/picture/drawing";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/layout/engine";
+import { find } from "../src/panels/graph/model/finder";
+import { openAtFirst } from "../src/panels/graph/layout/first";
+import { spliced } from "../src/panels/graph/model/insides";
+import { frozenOf, marksOf } from "../src/panels/graph/picture/marks";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { OpenScopes } from "../src/panels/graph/layout/open_scopes";
+import { Overlay } from "../src/panels/graph/picture/overlay";
+import type { GraphSpec } from "../src/panels/graph/model/wire";
 import { specOf, type Plain } from "./support/graphs";
 
 const NODES: Plain[] = [

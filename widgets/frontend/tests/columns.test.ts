@@ -1,14 +1,14 @@
 // Large drawings: a straight main line, columns that fit the window, many lines as buses, and what is seen first.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { LayoutEngine } from "../src/panels/graph/engine";
-import { openAtFirst } from "../src/panels/graph/first";
-import { Labels } from "../src/panels/graph/labels";
-import { GraphModel } from "../src/panels/graph/model";
-import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/scene";
-import { Painter } from "../src/panels/graph/paint";
-import { SvgPen } from "../src/panels/graph/pen";
-import { Viewport } from "../src/panels/graph/viewport";
+import { LayoutEngine } from "../src/panels/graph/layout/engine";
+import { openAtFirst } from "../src/panels/graph/layout/first";
+import { Labels } from "../src/panels/graph/picture/labels";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/layout/scene";
+import { Painter } from "../src/panels/graph/picture/paint";
+import { SvgPen } from "../src/panels/graph/picture/pen";
+import { Viewport } from "../src/panels/graph/picture/viewport";
 import { backward, ladder, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
 const build = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));

@@ -2,10 +2,10 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import { mermaidOf, mermaidQuote } from "../src/panels/graph/dot";
-import { Drawing } from "../src/panels/graph/drawing";
-import { LayoutEngine } from "../src/panels/graph/engine";
-import { GraphModel } from "../src/panels/graph/model";
-import { PdfPen } from "../src/panels/graph/pdf";
+import { Drawing } from "../src/panels/graph/picture/drawing";
+import { LayoutEngine } from "../src/panels/graph/layout/engine";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { PdfPen } from "../src/panels/graph/picture/pdf";
 import { pdfOf } from "../src/panels/graph/save";
 import type { Theme } from "../src/core/theme";
 import { classifier, specOf, type Plain } from "./support/graphs";

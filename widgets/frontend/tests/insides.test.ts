@@ -2,19 +2,19 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import { int32 } from "../src/core/buffers";
-import { describe, itemSize } from "../src/panels/graph/describe";
-import { Drawing } from "../src/panels/graph/drawing";
-import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
-import { find } from "../src/panels/graph/finder";
-import { spliced, type Insides, type InsideSpec } from "../src/panels/graph/insides";
-import { itemAround, marksOf } from "../src/panels/graph/marks";
-import { GraphModel } from "../src/panels/graph/model";
-import { anywhere, enclosing, leaf } from "../src/panels/graph/names";
-import { Overlay } from "../src/panels/graph/overlay";
-import { DEAD, pathOf } from "../src/panels/graph/path";
-import type { Scene } from "../src/panels/graph/scene";
-import { argumentsOf, inputsOf, reach } from "../src/panels/graph/trace";
-import type { GraphSpec } from "../src/panels/graph/wire";
+import { describe, itemSize } from "../src/panels/graph/model/describe";
+import { Drawing } from "../src/panels/graph/picture/drawing";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/layout/engine";
+import { find } from "../src/panels/graph/model/finder";
+import { spliced, type Insides, type InsideSpec } from "../src/panels/graph/model/insides";
+import { itemAround, marksOf } from "../src/panels/graph/picture/marks";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { anywhere, enclosing, leaf } from "../src/panels/graph/model/names";
+import { Overlay } from "../src/panels/graph/picture/overlay";
+import { DEAD, pathOf } from "../src/panels/graph/picture/path";
+import type { Scene } from "../src/panels/graph/layout/scene";
+import { argumentsOf, inputsOf, reach } from "../src/panels/graph/model/trace";
+import type { GraphSpec } from "../src/panels/graph/model/wire";
 import { differentiated, specOf, type Plain } from "./support/graphs";
 
 /** What a node encloses: nodes by address, which argument is which of them, and which of them it takes. */

@@ -1,10 +1,10 @@
 // What every drawing must satisfy, whatever the graph: nothing overlaps, every line arrives, nothing jumps.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
-import { openAtFirst } from "../src/panels/graph/first";
-import { GraphModel } from "../src/panels/graph/model";
-import { hit, linesOf, placesOf, PIECE, PieceFlag, type Scene } from "../src/panels/graph/scene";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/layout/engine";
+import { openAtFirst } from "../src/panels/graph/layout/first";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { hit, linesOf, placesOf, PIECE, PieceFlag, type Scene } from "../src/panels/graph/layout/scene";
 import { classifier, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
 const build = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));

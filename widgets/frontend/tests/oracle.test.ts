@@ -1,8 +1,8 @@
 // Graphviz is the judge of the layout: our lines may cross at most half as often again as those of `dot`.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { LayoutEngine } from "../src/panels/graph/engine";
-import { GraphModel } from "../src/panels/graph/model";
+import { LayoutEngine } from "../src/panels/graph/layout/engine";
+import { GraphModel } from "../src/panels/graph/model/model";
 import { countCrossings, linesOfDot, linesOfScene } from "./support/crossings";
 import { backward, classifier, ladder, specOf, tangle, transformer, type Plain } from "./support/graphs";
 

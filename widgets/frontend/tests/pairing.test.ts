@@ -1,11 +1,11 @@
 // Gradients beside their nodes: to the right, at the same height, from the bottom up - and nothing else moves.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describe } from "../src/panels/graph/describe";
-import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
-import { openAtFirst } from "../src/panels/graph/first";
-import { GraphModel } from "../src/panels/graph/model";
-import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/scene";
+import { describe } from "../src/panels/graph/model/describe";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/layout/engine";
+import { openAtFirst } from "../src/panels/graph/layout/first";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/layout/scene";
 import { classifier, differentiated, ladder, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
 const build = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));

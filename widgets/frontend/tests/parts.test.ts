@@ -1,14 +1,14 @@
 // The small parts: axes, curves, SVG text, words.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describe } from "../src/panels/graph/describe";
-import { shortShape } from "../src/panels/graph/sizes";
-import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/engine";
-import { GraphModel } from "../src/panels/graph/model";
-import { Painter } from "../src/panels/graph/paint";
-import { fitText, SvgPen } from "../src/panels/graph/pen";
+import { describe } from "../src/panels/graph/model/describe";
+import { shortShape } from "../src/panels/graph/model/sizes";
+import { LayoutEngine, ONE_COLUMN } from "../src/panels/graph/layout/engine";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { Painter } from "../src/panels/graph/picture/paint";
+import { fitText, SvgPen } from "../src/panels/graph/picture/pen";
 import { escapeXml } from "../src/core/files";
-import { Viewport } from "../src/panels/graph/viewport";
+import { Viewport } from "../src/panels/graph/picture/viewport";
 import { nearest, PlotStore, type PlotMessage } from "../src/panels/plot/series";
 import { compact } from "../src/core/format";
 import { Heatmap } from "../src/panels/tensor/heatmap";

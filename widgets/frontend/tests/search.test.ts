@@ -1,10 +1,10 @@
 // The language of the search: terms, shapes, attributes, paths, and what is said of what cannot be read.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { find } from "../src/panels/graph/finder";
-import { GraphModel } from "../src/panels/graph/model";
-import { attributesOf, compares, EXAMPLES, fitsShape, parse } from "../src/panels/graph/query";
-import { dtypeOf, shortShape, sizesOf } from "../src/panels/graph/sizes";
+import { find } from "../src/panels/graph/model/finder";
+import { GraphModel } from "../src/panels/graph/model/model";
+import { attributesOf, compares, EXAMPLES, fitsShape, parse } from "../src/panels/graph/model/query";
+import { dtypeOf, shortShape, sizesOf } from "../src/panels/graph/model/sizes";
 import { random, specOf, type Plain } from "./support/graphs";
 
 const CONV = "conv2d(stride=(2, 2), padding='same', index=(('slice', None), 0), name=\"a, b\")";

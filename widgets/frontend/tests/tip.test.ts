@@ -1,7 +1,7 @@
 // Labels of things in the drawing: beside them, over as little else as can be.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { overlap, tipPlace, type Rect } from "../src/panels/graph/tip";
+import { overlap, tipPlace, type Rect } from "../src/panels/graph/picture/tip";
 import { random } from "./support/graphs";
 
 const place = (thing: Rect, others: Rect[], size: [number, number] = [180, 40]): Rect => [...tipPlace(size, [800, 500], thing, others), ...size];

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -36,9 +37,62 @@ def install(shell: Any = None) -> bool:
 
 
 def _opened(comm: Any, message: Any) -> None:
+    """Let a page join; where nothing of gradwright is at work, as soon as it is.
+
+    A page opens a comm in every kernel, and to load what it needs takes a second and 40 MB.
+    """
+    if _is_at_work():
+        _joined(comm)
+        return
+    waiting = Waiting(comm)
+    threading.Thread(target=waiting.wait, name="gradwright side panel", daemon=True).start()
+
+
+def _is_at_work() -> bool:
+    module = sys.modules.get("gradwright")
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+
+def _joined(comm: Any) -> Any:
     from .session import Session
 
-    Session.of_kernel().join(comm)
+    session = Session.of_kernel()
+    session.join(comm)
+    return session
+
+
+class Waiting:
+    """A page that waits until gradwright is imported, or until it asks for something."""
+
+    EVERY = 0.3
+    """Seconds between two looks."""
+
+    def __init__(self, comm: Any) -> None:
+        self._comm, self._heard = comm, list[Any]()
+        self._lock, self._over = threading.Lock(), threading.Event()
+        comm._reply_subshell_for = lambda data, chosen: chosen  # as of widgets: see BaseWidget.open
+        comm.on_msg(self._hear)
+        comm.on_close(lambda message: self._over.set())
+
+    def wait(self) -> None:
+        """Join when gradwright is imported, unless the page has gone."""
+        while not self._over.wait(self.EVERY):
+            if _is_at_work():
+                self._join()
+
+    def _hear(self, message: Any) -> None:
+        self._heard.append(message["content"]["data"])
+        if "id" in self._heard[-1]:
+            self._join()
+
+    def _join(self) -> None:
+        """Have the session take over, and hear what was said meanwhile."""
+        with self._lock:
+            if not self._over.is_set():
+                self._over.set()
+                session = _joined(self._comm)
+                for data in self._heard:
+                    session.receive(self._comm, data)
 
 
 def _after_cell(result: Any) -> None:
@@ -58,7 +112,11 @@ def failed(error: BaseException) -> None:
     if _drawn is not None and _drawn() is error:
         return
     _drawn = weakref.ref(error)
+    from IPython import get_ipython
     from IPython.display import display
+
+    if not hasattr(get_ipython(), "kernel"):
+        return  # a terminal shows no drawing
 
     from .failure import Failure
 

@@ -8,7 +8,7 @@ those that live.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -27,11 +27,13 @@ _KINDS = {
 }
 """Each kind, and where its class is: one that nobody has imported has no instances."""
 
-_PLAIN: frozenset[type[Any]] = frozenset(
-    {int, float, complex, bool, str, bytes, type(None), type, np.ndarray}
-    | {ModuleType, FunctionType, BuiltinFunctionType}
+_KEYS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
+"""Types of keys that are told: to write others, code of the user's would run."""
+_PLAIN = _KEYS | frozenset(
+    map(id, (type, np.ndarray, ModuleType, FunctionType, BuiltinFunctionType))
 )
-"""Types of what leads nowhere, most of a namespace."""
+"""Types of what leads nowhere, most of a namespace; by ``id``, for a type may refuse to be hashed.
+"""
 
 
 @dataclass
@@ -65,12 +67,10 @@ def living(namespace: Mapping[str, Any]) -> Living:
     found = Living()
     kinds = {kind: cls for kind, place in _KINDS.items() if (cls := _class(*place)) is not None}
     values = list(_values(namespace))
-    for name, value in values:
-        if isinstance(value, Graph):
-            found.add("graphs", name, value)
-        for kind, cls in kinds.items():
-            if isinstance(value, cls):
-                found.add(kind, name, value)
+    kind_of = {id(cls): _kind(cls, {"graphs": Graph, **kinds}) for _, _, cls in values}
+    for name, value, cls in values:
+        if kind := kind_of[id(cls)]:
+            found.add(kind, name, value)
     if "trainers" in kinds:
         for number, trainer in enumerate(sys.modules["gradwright.train.living"].living()):
             found.add("trainers", f"trainer {number + 1}", trainer)
@@ -85,9 +85,9 @@ def living(namespace: Mapping[str, Any]) -> Living:
         graph = getattr(host.desk, "graph", None)
         if isinstance(graph, Graph):
             found.add("graphs", name, graph)
-    for name, value in values:  # the last way: a graph that only its tensors or a model hold
-        graph = value.graph if isinstance(value, Tensor) else _attribute(value)
-        if isinstance(graph, Graph) and graph.parent is None:
+    for name, value, cls in values:  # the last way: a graph that only its tensors or a model hold
+        graph = value.graph if issubclass(cls, Tensor) else _attribute(value)
+        if issubclass(type(graph), Graph) and graph.parent is None:
             found.add("graphs", f"{name}.graph", graph)
     return found
 
@@ -117,21 +117,40 @@ def _class(module: str, name: str) -> type[Any] | None:
     return getattr(sys.modules.get(module), name, None)
 
 
-def _values(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what the user has named, and what stands in lists and dicts of it."""
+def _kind(cls: type[Any], kinds: Mapping[str, type[Any]]) -> str:
+    """Return what instances of a class are.
+
+    What they say of themselves is not asked: proxies and mocks answer by code of their own.
+    """
+    return next((kind for kind, known in kinds.items() if issubclass(cls, known)), "")
+
+
+def _values(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any, type[Any]]]:
+    """Yield what the user has named, and what stands in lists and dicts of it, with its type."""
     for name, value in list(namespace.items()):
-        if name.startswith("_") or type(value) in _PLAIN:
+        cls: type[Any] = type(value)
+        if id(cls) in _PLAIN or type(name) is not str or name.startswith("_"):
             continue
-        yield name, value
-        if type(value) in (list, tuple):
-            yield from ((f"{name}[{k}]", held) for k, held in enumerate(value[:MOST]))
-        elif type(value) is dict and len(value) <= MOST and name not in ("In", "Out"):
-            yield from ((f"{name}[{key!r}]", held) for key, held in list(value.items()))
+        yield name, value, cls
+        inside: Iterable[tuple[Any, Any]] = ()
+        if cls is list or cls is tuple:
+            inside = enumerate(value[:MOST])
+        elif cls is dict and len(value) <= MOST and name not in ("In", "Out"):
+            inside = list(value.items())
+        for key, held in inside:
+            if id(type(held)) not in _PLAIN and _is_told(key):
+                yield f"{name}[{key!r}]", held, type(held)
+
+
+def _is_told(key: Any) -> bool:
+    if type(key) is tuple:
+        return all(id(type(part)) in _KEYS for part in key)
+    return id(type(key)) in _KEYS
 
 
 def _attribute(value: Any) -> Any:
     """Return the graph of a model that keeps it as a plain attribute; no code of it is run."""
     try:
         return object.__getattribute__(value, "__dict__").get("graph")
-    except AttributeError:
+    except Exception:  # it has none, or one that is computed
         return None

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ class Session:
         self._namespace = namespace
         self._comms: dict[str, Any] = {}
         self._told: dict[str, Any] = {}
-        self._curves: dict[str, tuple[int, int]] = {}
+        self._curves: dict[str, tuple[weakref.ref[Any], int]] = {}
         self._facts, self._found = Facts(), Living()
         self._pins: dict[str, Pin] = {}
         self._failure: dict[str, Any] | None = None
@@ -74,13 +75,23 @@ class Session:
         while True:
             with self._lock:
                 if not self._comms:
-                    self._thread = None
+                    self._thread, self._found = None, Living()  # nothing is held for nobody
                     return
-            with contextlib.suppress(Exception):  # what the user's objects answer is theirs
-                self.look()
-            statuses = [t.status for t in self._found.trainers.values()]
-            self._wake.wait(BUSY if {"running", "paused"} & {*statuses} else IDLE)
+            self._wake.wait(BUSY if self._is_busy() else IDLE)
             self._wake.clear()
+
+    def _is_busy(self) -> bool:
+        """Look, and tell whether something trains."""
+        self._try_to_look()
+        with contextlib.suppress(Exception):
+            statuses = {t.status for t in self._found.trainers.values()}
+            return bool({"running", "paused"} & statuses)
+        return False
+
+    def _try_to_look(self) -> None:
+        """Look; what the user's objects answer is theirs, and ends nothing of ours."""
+        with contextlib.suppress(Exception):
+            self.look()
 
     def _send(self, message: dict[str, Any], to: Any = None) -> None:
         for page, comm in list(self._comms.items()):
@@ -114,22 +125,23 @@ class Session:
 
     def _send_curve(self, key: str, trainer: Any, to: Any = None) -> None:
         """Send the points that are new; all of them of another trainer, or to a new page."""
-        made, start = self._curves.get(key, (0, 0))
+        made, start = self._curves.get(key, (None, 0))
+        is_same = made is not None and made() is trainer
         rows = trainer.history.steps.rows
-        if to is not None or made != id(trainer) or rows < start:
+        if to is not None or not is_same or rows < start:
             start = 0
-        if rows == start and made == id(trainer):
+        if rows == start and is_same:
             return
         end, steps, losses = curve(trainer, start)
         if to is None:
-            self._curves[key] = id(trainer), end
+            self._curves[key] = weakref.ref(trainer), end
         self._send(
             {"kind": "curve", "key": key, "anew": start == 0, "steps": steps, "losses": losses}, to
         )
 
     def _tell_all(self, comm: Any) -> None:
         """Tell a page everything."""
-        self.look()
+        self._try_to_look()
         self._send({"kind": "state", **self._told}, comm)
         for key, trainer in self._found.trainers.items():
             self._send_curve(key, trainer, comm)
@@ -150,11 +162,12 @@ class Session:
             elif error is None and self._failure is not None and self._failure["cell"] == cell:
                 self._failure = None
                 self._send({"kind": "failure", "facts": None})
-            self.look()
+            self._try_to_look()
             own = {p.widget.model_id for p in self._pins.values() if p.subject is not None}
             for number, pin in self._pins.items():
-                if pin.renew(self._found, own):
-                    self._send(self._view(number))
+                with contextlib.suppress(Exception):  # one that cannot be made anew stays as it was
+                    if pin.renew(self._found, own):
+                        self._send(self._view(number))
 
     # -- what is asked ---------------------------------------------------------------------------
 
@@ -199,7 +212,7 @@ class Session:
         return self._found.trainers[key]
 
     def _on_open(self, comm: Any, message: dict[str, Any]) -> dict[str, Any]:
-        self.look()
+        self._try_to_look()
         return self._pinned(show(self._found, str(message.get("view")), str(message.get("key"))))
 
     def _on_pin(self, comm: Any, message: dict[str, Any]) -> dict[str, Any]:

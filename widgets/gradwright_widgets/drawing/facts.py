@@ -6,6 +6,7 @@ A page without a kernel has it, too: it travels as one message beside the drawin
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,9 @@ from gradwright.spec.one_of import OneOf
 from .buffers import float64, int32
 from .code import call_code
 from .nodes import drawn_nodes
+
+MOST = int(sys.float_info.max)
+"""The largest count that is told."""
 
 
 def node_facts(
@@ -61,7 +65,7 @@ def node_facts(
         "lines": list(lines.values()),
         "places": list(places),
         "place": int32(place),
-        "flops": float64([counter.of(node) for node in nodes]),
+        "flops": float64([_bounded(counter.of(node)) for node in nodes]),
         "bytes": float64([nbytes(node, sizes) for node in nodes]),
     }
 
@@ -94,7 +98,12 @@ def nbytes(node: Node, sizes: Mapping[str, int]) -> float:
         for_one = getattr(getattr(spec, "dtype", None), "itemsize", 0)
         shape = getattr(spec, "shape", ())
         total += for_one * math.prod(_number(size, sizes) for size in shape)
-    return float(total)
+    return _bounded(total)
+
+
+def _bounded(n: int) -> float:
+    """Return a count as a float: that of a file which lies may be larger than any."""
+    return float(min(n, MOST))
 
 
 def _number(size: Any, sizes: Mapping[str, int]) -> int:

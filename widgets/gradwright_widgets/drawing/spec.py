@@ -31,7 +31,7 @@ def category(node: Node) -> str:
 
 
 def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
-    """Return the columns that ``GraphModel`` in widgets/frontend/src/panels/graph/model.ts reads.
+    """Return the columns that ``GraphModel`` of the page reads (``panels/graph/model/model.ts``).
 
     ``gradients`` adds the nodes of the derived layer; ``origin`` is the index of the node whose
     gradient a node belongs to, or -1. What ``groups_of`` finds is among them.

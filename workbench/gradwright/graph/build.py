@@ -243,7 +243,8 @@ def _refused(op: Op, inputs: Sequence[Any], name: str | None) -> Node | None:
     graph = next((t.graph for t in tensors if t is not None), active_graph())
     if graph is None:
         return None
-    return Node(graph, name or op.title, op, tuple(tensors), -1, user_site())
+    called = name if isinstance(name, str) and name and name.isprintable() else op.title
+    return Node(graph, called, op, tuple(tensors), -1, user_site())
 
 
 def owner_of(what: str, inputs: Sequence[Any]) -> Graph:

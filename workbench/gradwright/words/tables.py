@@ -85,10 +85,11 @@ class Tabular:
 def size(n: int) -> str:
     """Return bytes as text of three digits and a unit.
 
-    >>> size(999), size(1536), size(3_200_000_000)
-    ('999 B', '1.54 kB', '3.2 GB')
+    >>> size(999), size(1536), size(3_200_000_000), size(10**400)[:4]
+    ('999 B', '1.54 kB', '3.2 GB', '1000')
     """
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if n >= factor:
-            return f"{n / factor:.3g} {unit}" if n < 999.5 * factor else f"{n / factor:.0f} {unit}"
+            whole = (n + factor // 2) // factor  # what a file claims may be too large for a float
+            return f"{n / factor:.3g} {unit}" if 2 * n < 1999 * factor else f"{whole} {unit}"
     return f"{n} B"

@@ -1,8 +1,8 @@
 // Crossings of drawn lines, counted alike for our scenes and for the output of `dot -Tplain`.
 import { spawnSync } from "node:child_process";
-import { PieceFlag, placesOf, type Scene } from "../../src/panels/graph/scene";
-import type { GraphModel } from "../../src/panels/graph/model";
-import { itemSize, describe } from "../../src/panels/graph/describe";
+import { PieceFlag, placesOf, type Scene } from "../../src/panels/graph/layout/scene";
+import type { GraphModel } from "../../src/panels/graph/model/model";
+import { itemSize, describe } from "../../src/panels/graph/model/describe";
 
 type Point = [number, number];
 export interface Line {

@@ -1,5 +1,5 @@
 // Small and large graphs for the tests, all made here and all the same on every run.
-import { KINDS, type GraphSpec, type Kind } from "../../src/panels/graph/wire";
+import { KINDS, type GraphSpec, type Kind } from "../../src/panels/graph/model/wire";
 
 export interface Plain {
   name: string;

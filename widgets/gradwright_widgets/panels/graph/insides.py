@@ -16,7 +16,7 @@ from ...host.insides import node_at, parts_of
 
 
 def inside_spec(graph: Graph, address: str) -> dict[str, Any]:
-    """Return the columns that ``spliced`` in widgets/frontend/src/panels/graph/insides.ts reads.
+    """Return the columns that ``spliced`` of the page reads (``panels/graph/model/insides.ts``).
 
     They are those of a graph, of all that a node encloses, by address. ``entries`` says which
     argument of the node is which input inside, ``exits`` which tensors inside the node makes its

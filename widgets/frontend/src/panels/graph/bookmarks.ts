@@ -1,7 +1,7 @@
 // Bookmarks: what is selected and open, and the place of the window, under a name, in the trait `views`.
 
-import { leaf } from "./names";
-import type { Viewport } from "./viewport";
+import { leaf } from "./model/names";
+import type { Viewport } from "./picture/viewport";
 import { commit, type Model } from "../../core/afm";
 import type { Section } from "../../core/menu";
 

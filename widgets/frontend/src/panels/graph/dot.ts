@@ -1,11 +1,11 @@
 // The drawing in languages that other programs lay out, Graphviz's and Mermaid's: boxes as nodes, open scopes as clusters, one
 // line per pair of boxes.
 
-import { describe, type Face, type Shape } from "./describe";
-import type { GraphModel } from "./model";
-import type { Scene } from "./scene";
-import { drawnFor } from "./marks";
-import { shortShape } from "./sizes";
+import { describe, type Face, type Shape } from "./model/describe";
+import type { GraphModel } from "./model/model";
+import type { Scene } from "./layout/scene";
+import { drawnFor } from "./picture/marks";
+import { shortShape } from "./model/sizes";
 
 /** How a language says it. Whatever stands in names, they are labels and never markup. */
 interface Language {

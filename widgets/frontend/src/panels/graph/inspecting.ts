@@ -1,9 +1,9 @@
 // The inspector beside the drawing, over the traits `inspector` and `selected`: opened by its button or the key I.
 
-import { factsOf } from "./facts";
+import { factsOf } from "./model/facts";
 import { Inspector } from "./inspector";
-import type { GraphModel } from "./model";
-import type { Overlay } from "./overlay";
+import type { GraphModel } from "./model/model";
+import type { Overlay } from "./picture/overlay";
 import { ask, commit, isSaved, type Cleanup, type Model } from "../../core/afm";
 import { copyText } from "../../core/clipboard";
 import { canShowSource, showSource } from "../../core/source";

@@ -1,13 +1,13 @@
 // The property sheet of what is selected: what it is and does, what goes in and out, what it costs, its values, its code.
 
-import { describe } from "./describe";
-import type { FactStore, TensorValues } from "./facts";
-import type { GraphModel } from "./model";
-import { leaf } from "./names";
-import type { Overlay } from "./overlay";
-import { attributesOf } from "./query";
-import { elements, sizesOf } from "./sizes";
-import { argumentsOf, membersOf, outputsOf, resultsOf } from "./trace";
+import { describe } from "./model/describe";
+import type { FactStore, TensorValues } from "./model/facts";
+import type { GraphModel } from "./model/model";
+import { leaf } from "./model/names";
+import type { Overlay } from "./picture/overlay";
+import { attributesOf } from "./model/query";
+import { elements, sizesOf } from "./model/sizes";
+import { argumentsOf, membersOf, outputsOf, resultsOf } from "./model/trace";
 import { valueText } from "./status";
 import { button, element, ICONS, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";

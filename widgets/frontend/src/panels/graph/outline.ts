@@ -1,9 +1,9 @@
 // The graph as a tree of names: what a screen reader reads and where the keyboard moves. It lists the same items as
 // the drawing, and only the rows in sight exist as elements.
 
-import { describe } from "./describe";
-import type { Marks } from "./marks";
-import type { GraphModel } from "./model";
+import { describe } from "./model/describe";
+import type { Marks } from "./picture/marks";
+import type { GraphModel } from "./model/model";
 import { element, everyFrame } from "../../core/dom";
 
 const ROW = 26;

@@ -1,11 +1,11 @@
 // The drawing as a file: SVG, PDF, a picture of twice the size, or the language of Graphviz or of Mermaid.
 
 import { dotOf, mermaidOf } from "./dot";
-import type { GraphModel } from "./model";
-import type { Look } from "./look";
-import type { Painter } from "./paint";
-import { PdfPen } from "./pdf";
-import { CanvasPen, SvgPen } from "./pen";
+import type { GraphModel } from "./model/model";
+import type { Look } from "./picture/look";
+import type { Painter } from "./picture/paint";
+import { PdfPen } from "./picture/pdf";
+import { CanvasPen, SvgPen } from "./picture/pen";
 import { element } from "../../core/dom";
 import { download } from "../../core/files";
 

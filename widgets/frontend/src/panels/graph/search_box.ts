@@ -1,10 +1,10 @@
 // The field that finds nodes, and the list of what it has found.
 
-import { describe } from "./describe";
-import { find, prepare } from "./finder";
-import type { GraphModel } from "./model";
-import { leaf, pathOf } from "./names";
-import { EXAMPLES } from "./query";
+import { describe } from "./model/describe";
+import { find, prepare } from "./model/finder";
+import type { GraphModel } from "./model/model";
+import { leaf, pathOf } from "./model/names";
+import { EXAMPLES } from "./model/query";
 import { button, element, ICONS } from "../../core/dom";
 import { grouped } from "../../core/format";
 

@@ -1,8 +1,8 @@
 // Pointer, wheel and keys on the drawing, turned into what they mean; and the small label beside the pointer.
 
-import { tipPlace, type Rect } from "./tip";
-import type { Viewport } from "./viewport";
-import type { Way } from "./walk";
+import { tipPlace, type Rect } from "./picture/tip";
+import type { Viewport } from "./picture/viewport";
+import type { Way } from "./model/walk";
 import type { Cleanup } from "../../core/afm";
 import { element, type Surface } from "../../core/dom";
 import { grasp } from "../../core/grasp";

@@ -1,13 +1,13 @@
 // The line below the drawing: what is selected, with links along its edges; the colours and what they mean.
 
-import { describe } from "./describe";
-import type { Drawing } from "./drawing";
-import type { GraphModel } from "./model";
-import { leaf } from "./names";
-import type { Overlay } from "./overlay";
-import type { Look } from "./look";
-import { kindShade } from "./palette";
-import { between, outputsOf, sourcesOf } from "./trace";
+import { describe } from "./model/describe";
+import type { Drawing } from "./picture/drawing";
+import type { GraphModel } from "./model/model";
+import { leaf } from "./model/names";
+import type { Overlay } from "./picture/overlay";
+import type { Look } from "./picture/look";
+import { kindShade } from "./picture/palette";
+import { between, outputsOf, sourcesOf } from "./model/trace";
 import { element, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";
 import { canShowSource, showSource } from "../../core/source";

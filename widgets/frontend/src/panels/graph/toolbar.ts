@@ -1,10 +1,10 @@
 // The buttons and menus above the drawing. Menus set traits, so what they show is what code sees and sets.
 
-import type { GraphModel } from "./model";
-import { MEASURED, type ColorBy, type OverlaySpec } from "./overlay";
+import type { GraphModel } from "./model/model";
+import { MEASURED, type ColorBy, type OverlaySpec } from "./picture/overlay";
 import { bookmarks, type View } from "./bookmarks";
 import { FORMATS, type Format } from "./save";
-import type { Paths } from "./trace";
+import type { Paths } from "./model/trace";
 import { ask, type Cleanup, commit, isSaved, type Model, type Named } from "../../core/afm";
 import type { Traits } from "../../core/contract";
 import { button, element, ICONS } from "../../core/dom";

@@ -1,6 +1,6 @@
 // Why a gradient is what it is, in the kernel's words below the drawing.
 
-import type { Why } from "./path";
+import type { Why } from "./picture/path";
 import { ask, isSaved, type Model } from "../../core/afm";
 import { button, element, ICONS, textButton } from "../../core/dom";
 
