@@ -4,7 +4,7 @@
 
 They go to build/screens. Most are pages that need no kernel; what only a kernel shows (a training
 that runs or pauses, a check under way, a busy cell) comes from one notebook in JupyterLab, as do
-the two pictures of the README, which ``--readme`` writes to notebooks/images.
+the pictures of the README, which ``--readme`` writes to notebooks/images.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,14 @@ bench.selected = "hidden/relu"
 }
 
 
+KEPT = {
+    "lab_bench_1300_light": "workbench.png",
+    "lab_blame_1000_light": "blame.png",
+    "lab_document_light": "document.png",
+}
+"""Pictures of the README."""
+
+
 class Notebook:
     """A notebook in JupyterLab with a cell for each state that needs a kernel."""
 
@@ -209,15 +218,32 @@ def take_notebook(browser: Any, wanted: Callable[[str], bool], folder: Path, rea
             widget = notebook.show("blame")
             widget.locator(".gw-graph[data-ready]").wait_for()
             notebook.snap(widget, "blame", (1000,))
+        if wanted("lab_document"):
+            take_document(page)
         if readme:
-            for name, width in (("bench", 1300), ("blame", 1000)):
-                picture = SCREENS / f"lab_{name}_{width}_light.png"
-                kept = README / {"bench": "workbench.png", "blame": "blame.png"}[name]
-                kept.write_bytes(picture.read_bytes())
+            for name, kept in KEPT.items():
+                (README / kept).write_bytes((SCREENS / f"{name}.png").read_bytes())
         print("errors on the page:", page.errors or "none")
     finally:
         context.close()
         lab.stop()
+
+
+def take_document(page: Page) -> None:
+    """Open a large model by double click, and take pictures of JupyterLab around it."""
+    model = "light_densenet121.onnx"
+    found = files("onnx") / "backend/test/data/light" / model
+    (page.lab.root / "densenet121.onnx").write_bytes(found.read_bytes())
+    view = page.page
+    view.set_viewport_size({"width": 1366, "height": 768})
+    page.command("application:toggle-left-area")
+    page.command("filebrowser:refresh")
+    view.locator('.jp-DirListing-item[title^="Name: densenet121.onnx"]').dblclick()
+    view.locator(".jp-Document .gw-graph[data-ready]").wait_for()
+    for theme in ("Light", "Dark"):
+        page.set_theme(f"JupyterLab {theme}")
+        view.wait_for_timeout(1000)
+        view.screenshot(path=SCREENS / f"lab_document_{theme.lower()}.png")
 
 
 def main(*args: str) -> None:

@@ -29,6 +29,8 @@ def test_what_is_of_no_format_says_what_content_and_suffix_may_be(tmp_path):
         with pytest.raises(ArchiveError, match=r"no format[\s\S]*'\.safetensors' is that of") as e:
             registry.find(source.at(path))
         assert str(e.value).startswith(str(path))
+        assert ("it is empty" in e.value.facts) == (not data)
+        assert e.value.need == "a safetensors file, whole"
         for name in FILES:
             refuses(path, name, ".")
     (tmp_path / "folder").mkdir()

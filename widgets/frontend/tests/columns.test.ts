@@ -108,6 +108,15 @@ for (const [name, nodes] of corpus) {
   });
 }
 
+test("the reader of many inputs stands under the middle one, that of few under the first", () => {
+  for (const [count, above] of [[3, 0], [41, 20]]) {
+    const inputs: Plain[] = Array.from({ length: count }, (_, k) => ({ name: `x${k}`, kind: "placeholder" }));
+    const model = build([...inputs, { name: "join", inputs: inputs.map(({ name }) => name) }, { name: "y", inputs: ["join"] }]);
+    const scene = new LayoutEngine(model).layout([]);
+    for (const node of [count, count + 1]) assert.equal(middle(scene, node), middle(scene, above));
+  }
+});
+
 test("the main line of a column is straight, whatever stands beside it", () => {
   const model = build(layers(60));
   const scene = new LayoutEngine(model).layout([]);

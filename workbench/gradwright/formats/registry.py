@@ -127,13 +127,14 @@ def find(source: Source) -> Format:
         for format in maybe:
             if format in by_suffix:
                 return format
+        looks = f"may be {_either(maybe)}" if maybe else "is that of none"
         raise ArchiveError(
             "the file is of no format that is known",
             facts=[
-                f"its content may be {_either(maybe)}",
+                f"its content {looks}" if source.size or source.names() else "it is empty",
                 f"its suffix {suffix!r} is that of {_either(by_suffix)}",
             ],
-            need=f"{_either(format for format, _ in asked)}, whole",
+            need=f"{_either(by_suffix or [format for format, _ in asked])}, whole",
         )
 
 

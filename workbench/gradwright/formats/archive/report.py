@@ -75,7 +75,8 @@ class ArchiveInfo(ModelInfo):
 
     def title(self) -> str:
         """Return what it is, in a line."""
-        return f"{self.format} {self.name!r}, {self.nodes:,} nodes, {size(self.nbytes)}"
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
+        return f"{self.format} {self.name!r}, {nodes}, {size(self.nbytes)}"
 
     def facts(self) -> dict[str, str]:
         """Return what is told in a line each."""

@@ -1,7 +1,7 @@
 // The rows of the side panel: of each kind of thing what it is, how far it is, and what can be done with it.
 
 import { button, element, ICONS, textButton } from "../../core/dom";
-import { agoText, compact, counted } from "../../core/format";
+import { agoText, compact, counted, grouped } from "../../core/format";
 import type { Words } from "../viewer/served";
 import { sparkline } from "./sparkline";
 import { fraction, type CheckRow, type Curve, type GraphRow, type RunRow, type StepperRow, type TrainingRow } from "./told";
@@ -46,7 +46,7 @@ export function graphRow({ key }: GraphRow, words: Words, deeds: Deeds): Row<Gra
     root,
     update(row) {
       named(row.name, row.key, name);
-      facts.textContent = `${counted(row.nodes, "node")} · ${compact(row.parameters, 3)} ${words("trainable numbers")}`;
+      facts.textContent = `${counted(row.nodes, "node")} · ${grouped(row.parameters)} ${words("trainable numbers")}`;
       place.hidden = !deeds.alive();
     },
   };

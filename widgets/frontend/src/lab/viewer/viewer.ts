@@ -103,6 +103,7 @@ export class Viewer {
     const { served, path } = this.about;
     let seen: Stamp | undefined;
     this.title.textContent = this.title.title = path.slice(path.lastIndexOf("/") + 1);
+    if (!this.told) this.body.replaceChildren(element("div", { class: "gw-wait", role: "status" }, this.about.words("Reading …")));
     try {
       seen = await served.get<Stamp>("stamp", { path }, signal);
       this.stamp = seen.stamp;

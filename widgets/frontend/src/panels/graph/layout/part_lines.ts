@@ -5,9 +5,7 @@ import type { GraphModel } from "../model/model";
 import { CLEAR, MOST_LINES, STEP, type Part } from "./parts";
 import { routes } from "./routes";
 import { PieceFlag } from "./scene";
-
-/** So many lines from one place, or to one, run together. */
-const BUS = 5;
+import { BUS } from "./spine";
 
 /** One piece, from the part's left edge and the block's top. */
 export interface Piece {

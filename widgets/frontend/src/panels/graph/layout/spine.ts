@@ -21,6 +21,22 @@ export interface Spine {
   segments: Uint8Array;
 }
 
+/** So many lines from one place, or to one, run together. */
+export const BUS = 5;
+
+/** Where a path begins at one of many inputs of a reader, it begins at the middle one, so that the reader stands under them all. */
+function beginInTheMiddle(end: number, level: Level, length: Int32Array, before: Int32Array, by: Int32Array): void {
+  let reader = end;
+  while (before[reader] >= 0 && before[before[reader]] >= 0) reader = before[reader];
+  const first = before[reader];
+  if (first < 0) return;
+  const alike = level.nets.flatMap(({ source, targets }, net) =>
+    before[source] < 0 && length[source] === length[first] && targets.length === 1 && targets[0] === reader ? [{ source, net }] : []);
+  if (alike.length < BUS) return;
+  const middle = alike[alike.length >> 1];
+  [before[reader], by[reader]] = [middle.source, middle.net];
+}
+
 /** Of two paths through as many nodes, the one whose end was created first. */
 export function findSpine(
   level: Level, topological: number[], forward: (a: number, b: number) => boolean, floating: Uint8Array, vertexCount: number, segments: Segments,
@@ -49,6 +65,7 @@ export function findSpine(
   }
   const spine: Spine = { entry: new Int32Array(vertexCount).fill(-1), segments: new Uint8Array(segments.count) };
   if (end < 0) return spine;
+  beginInTheMiddle(end, level, length, before, by);
   const into = new Map<number, number>(); // the segments that arrive, by net and vertex
   for (let s = 0; s < segments.count; s++) into.set(segments.net[s] * vertexCount + segments.lower[s], s);
   for (let v = end; v >= 0; v = before[v]) {
