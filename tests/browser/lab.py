@@ -151,6 +151,7 @@ class Lab:
                     "--LabApp.expose_app_in_browser=True",
                     "--JupyterNotebookApp.expose_app_in_browser=True",
                     f"--YDocExtension.disable_rtc={not self._shared}",
+                    f"--SQLiteYStore.db_path={self.root.parent / 'ystore.db'}",
                     "--LabApp.news_url=",
                     "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
                 ],
