@@ -104,11 +104,12 @@ SERVER_CONFIG = EXTENSION.parent / "server/jupyter_server_config.d"
 class Lab:
     """A JupyterLab whose settings, runtime files and notebooks live under one folder.
 
-    ``app`` is the module that is run: ``notebook`` for Notebook 7.
+    ``app`` is the module that is run: ``notebook`` for Notebook 7. ``shared`` lets its pages work
+    on one document together, where jupyter-collaboration is installed.
     """
 
-    def __init__(self, folder: Path, app: str = "jupyterlab") -> None:
-        self._app = app
+    def __init__(self, folder: Path, app: str = "jupyterlab", *, shared: bool = False) -> None:
+        self._app, self._shared = app, shared
         self.root = folder / "notebooks"
         self.root.mkdir(parents=True)
         self._events = self.root / "events.jsonl"
@@ -149,6 +150,8 @@ class Lab:
                     f"--ServerApp.root_dir={self.root}",
                     "--LabApp.expose_app_in_browser=True",
                     "--JupyterNotebookApp.expose_app_in_browser=True",
+                    f"--YDocExtension.disable_rtc={not self._shared}",
+                    f"--SQLiteYStore.db_path={self.root.parent / 'ystore.db'}",
                     "--LabApp.news_url=",
                     "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
                 ],

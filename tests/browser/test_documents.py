@@ -326,6 +326,10 @@ def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path
         drawn(document, 8)
         opened.value.screenshot(path=screens / "document_notebook_7.png")
         expect(tab(document, "Tensors").locator("[data-at]")).to_have_count(3)
+        with context.expect_page() as opened:
+            document.get_by_role("button", name="Open in a notebook").click()
+        expect(opened.value.locator(".jp-Cell").first).to_contain_text("gw.load(path)")
+        assert (server.root / "small.ipynb").is_file()
         assert not tree.outside
         context.close()
     finally:
