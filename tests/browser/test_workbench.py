@@ -104,9 +104,9 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     expect(graph).to_have_attribute("data-boxes", opened)
     view.mouse.click(*place(stage, "hidden/w"))
     lab.event("selected", name="hidden/w")
-    view.get_by_role("tab", name="Parameters").click()
+    view.get_by_role("tab", name="Parameters", exact=True).click()
     view.locator("tr.gw-selected[data-name='hidden/w']").wait_for()
-    view.get_by_role("tab", name="Train").click()
+    view.get_by_role("tab", name="Train", exact=True).click()
 
     # Loss falls while the kernel trains, and the plot shows it.
     page.run_cell(2)
@@ -129,7 +129,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     wait_for(lambda: points(plot) > drawn, "more points")
 
     # The box freezes between two steps of the running training.
-    view.get_by_role("tab", name="Parameters").click()
+    view.get_by_role("tab", name="Parameters", exact=True).click()
     view.get_by_label("Train hidden/w", exact=True).uncheck()
     frozen = lab.event("frozen", names=["hidden/w"])
     last = frozen["step"] + 100
@@ -139,7 +139,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     assert later["w"] == frozen["w"], "a frozen parameter changed"
     assert later["b"] != first["b"], "the others went on"
     view.locator("tr.gw-frozen[data-name='hidden/w']").wait_for()
-    view.get_by_role("tab", name="Train").click()
+    view.get_by_role("tab", name="Train", exact=True).click()
 
     page.run_cell(3)
     stopped = lab.event("stopped")
@@ -196,11 +196,11 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     lab.event("blocking")
     plot = view.locator(".gw-training .gw-plot")
     wait_for(lambda: points(plot) > 20, "curves while the cell runs")
-    view.get_by_role("tab", name="Parameters").click()
+    view.get_by_role("tab", name="Parameters", exact=True).click()
     view.get_by_label("Train hidden/w", exact=True).uncheck()
     done = lab.event("free")
     assert done["frozen"], "the box was not heard while the cell ran"
-    view.get_by_role("tab", name="Train").click()
+    view.get_by_role("tab", name="Train", exact=True).click()
 
     # What the kernel has, not what the page happens to have: the last points may be on the way.
     every = str(done["points"])
@@ -228,7 +228,7 @@ def test_a_saved_page_works_without_a_kernel(saved, screens):
     view.mouse.dblclick(*place(view.locator(".gw-stage"), "hidden/"))
     expect(view.locator(".gw-graph")).to_have_attribute("data-boxes", "5")
     expect(view.locator(".gw-training .gw-plot")).to_have_attribute("data-points", "50")
-    view.get_by_role("tab", name="Parameters").click()
+    view.get_by_role("tab", name="Parameters", exact=True).click()
     view.get_by_label("Train hidden/w", exact=True).click()
     view.locator(".gw-message", has_text="saved view").wait_for()
     expect(view.get_by_label("Train hidden/w", exact=True)).to_be_checked()

@@ -101,9 +101,9 @@ def _after_cell(result: Any) -> None:
     error = result.error_in_exec
     if errors is not None and isinstance(error, errors.GradwrightError):
         failed(error)
-    session = sys.modules.get(f"{__package__}.session")
-    if session is not None:
-        session.Session.of_kernel().cell_ended(error)
+    session = getattr(sys.modules.get(f"{__package__}.session"), "Session", None)
+    if session is not None:  # nor half imported, by the thread of a page
+        session.of_kernel().cell_ended(error)
 
 
 def failed(error: BaseException) -> None:

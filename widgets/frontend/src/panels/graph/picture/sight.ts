@@ -26,6 +26,12 @@ export class Sight {
     else if (before && after) {
       this.view.x += after[0] - before[0];
       this.view.y += after[1] - before[1];
+      // What is closed shrinks to its beginning, which may be out of sight.
+      const { x, y, width, height } = this.view.window(this.surface.width, this.surface.height);
+      const [left, top, w, h] = after;
+      if (pointed && (top + h < y || top > y + height || left + w < x || left > x + width)) {
+        this.view.reveal(left, top, w, h, this.surface.width, this.surface.height);
+      }
     }
     this.arrive();
   }
