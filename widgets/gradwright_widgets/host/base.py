@@ -307,9 +307,9 @@ body:has(.gw[data-gw-view="{view}"]) :is(
   #gw-still-{view},
   .jp-OutputArea-child:has(#gw-still-{view})
 ) {{ display: none; }}
-.jp-OutputArea-child:has(> [data-mime-type*="widget-view"]):not(:has(.gw)):has(
-  + * #gw-still-{view}
-) {{ display: none; }}
+.jp-OutputArea-child:has(> :is([data-mime-type*="widget-view"], .jupyter-widgets)):not(
+  :has(.gw)
+):has(+ * #gw-still-{view}) {{ display: none; }}
 #gw-still-{view} > img {{ max-width: 100%; }}
 </style>
 <p>A still picture of this {name}: run the cell to bring it to life.</p>
