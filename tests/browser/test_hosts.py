@@ -37,7 +37,8 @@ def open_page(browser):
 def use(page, theme):
     """Train and check on a page, and see both come back to it."""
     page.locator(".gw-graph[data-ready]").wait_for()
-    expect(page.locator(".gw")).to_have_attribute("data-gw-theme", theme)
+    view = page.locator(".gw", has=page.locator(".gw-graph"))  # not the panel at the side
+    expect(view).to_have_attribute("data-gw-theme", theme)
     controls = page.locator(".gw-train")
     controls.get_by_role("button", name="Start", exact=True).click()
     expect(controls).to_have_attribute("data-state", "finished")
