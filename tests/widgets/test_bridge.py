@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ipywidgets import Widget
 
 import gradwright as gw
 import gradwright_widgets as gww
@@ -57,6 +58,13 @@ def parabola(name: str = "parabola", **settings: Any) -> tuple[gw.Graph, gw.Trai
     return graph, gw.Trainer(graph, loss, optimizer=gw.optim.SGD(0.1), **settings)
 
 
+@pytest.fixture(autouse=True)
+def _alone() -> None:
+    """Begin without what other tests have left open."""
+    Widget.close_all()
+    gc.collect()
+
+
 @pytest.fixture
 def kernel():
     names: dict[str, Any] = {}
@@ -69,6 +77,12 @@ def kernel():
     if thread is not None:
         thread.join(10)
         assert not thread.is_alive(), "nobody looks when no page listens"
+
+
+def test_a_graph_without_nodes_is_one(kernel):
+    kernel.names["empty"] = gw.Graph("empty")
+    kernel.session.look()
+    assert [row["key"] for row in kernel.wire.latest("graphs")] == ["empty"]
 
 
 def test_what_is_alive_is_found_where_the_user_has_it():

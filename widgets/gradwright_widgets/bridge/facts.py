@@ -27,7 +27,7 @@ class Facts:
         """Return a row of each graph, and how many nodes of which graph each cell has built."""
         rows, cells, known = [], dict[str, Row](), {}
         for key, graph in found.graphs.items():
-            stamp = graph.revision, id(graph.latest), len(graph.all_nodes)
+            stamp = graph.revision, id(getattr(graph, "latest", None)), len(graph.all_nodes)
             held = self._known.get(id(graph))
             if held is None or held[0] != stamp:
                 held = stamp, _graph_row(graph), nodes_by_cell(graph)

@@ -75,10 +75,16 @@ class Waiting:
         comm.on_close(lambda message: self._over.set())
 
     def wait(self) -> None:
-        """Join when gradwright is imported, unless the page has gone."""
+        """Join when gradwright is imported, unless the page has gone.
+
+        It waits until a cell imports no more: two threads that load the same modules at once may
+        see them half made.
+        """
+        held = -1
         while not self._over.wait(self.EVERY):
-            if _is_at_work():
+            if _is_at_work() and len(sys.modules) == held:
                 self._join()
+            held = len(sys.modules)
 
     def _hear(self, message: Any) -> None:
         self._heard.append(message["content"]["data"])
