@@ -41,7 +41,7 @@ def _opened(comm: Any, message: Any) -> None:
 
     A page opens a comm in every kernel, and to load what it needs takes a second and 40 MB.
     """
-    if _is_at_work():
+    if hasattr(sys.modules.get(f"{__package__}.session"), "Session"):
         _joined(comm)
         return
     waiting = Waiting(comm)
