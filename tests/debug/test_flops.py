@@ -107,15 +107,15 @@ def test_a_model_of_composites_counts_what_they_stand_for(g):
 def test_every_op_that_numbers_can_be_given_has_a_count():
     gw.ops.table()  # defines all
     rng = np.random.default_rng(0)
-    counted = 0
+    nodes = []
     for cls in [c for c in OPS.values() if c.registered and "/" not in c.name and c.namespace]:
         scratch = gw.Graph()
         with contextlib.suppress(gw.errors.GradwrightError, NotImplementedError, StopIteration):
             sample = next(iter(cls.samples(rng)))
             ins = [None if x is None else scratch.constant(x) for x in sample.inputs]
             made = cls(**sample.attrs)(*ins)
-            node = (made[0] if isinstance(made, tuple) else made).node
-            found = gw.debug.flops([node])[node.name]
-            assert isinstance(found, int) and found >= 0, cls.name
-            counted += 1
-    assert counted > 500
+            nodes.append((made[0] if isinstance(made, tuple) else made).node)
+    for node in nodes:  # what could not be built has no count; the counting itself never fails
+        found = gw.debug.flops([node])[node.name]
+        assert isinstance(found, int) and found >= 0, node.op
+    assert len(nodes) > 500

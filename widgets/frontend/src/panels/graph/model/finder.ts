@@ -28,7 +28,7 @@ export function find(model: GraphModel, query: string): Found {
     if (steps.length > 1) {
       const found = paths(model, index, steps);
       // `conv 3x3, 64 -> 128` is a title, and `conv* -> relu` may be rows of a card.
-      const titled = [...index.cards.keys()].filter((item) => index.title(item).includes(typed(text)) || inRows(index.cards.get(item)!, steps));
+      const titled = [...index.cards.keys()].filter((item) => index.title(item).includes(text) || inRows(index.cards.get(item)!, steps));
       return { ...found, items: [...titled, ...found.items], paths: [...titled.map((item) => [item]), ...found.paths] };
     }
     const [[term]] = steps;
