@@ -61,8 +61,8 @@ def living(namespace: Mapping[str, Any]) -> Living:
     >>> w = g.variable("w", (), init=2.0)
     >>> trainer = gw.Trainer(g, w * w)
     >>> found = living({"g": g, "models": [trainer], "_": g, "n": 3})
-    >>> list(found.graphs), [name for name, t in found.trainers.items() if t is trainer]
-    (['g'], ['models[0]'])
+    >>> found.graphs["g"] is g, found.trainers["models[0]"] is trainer
+    (True, True)
     """
     found = Living()
     kinds = {kind: cls for kind, place in _KINDS.items() if (cls := _class(*place)) is not None}
