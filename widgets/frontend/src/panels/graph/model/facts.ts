@@ -30,7 +30,7 @@ export interface NodeFacts {
 /** A result of the selected node. */
 export interface TensorValues {
   label: string;
-  source: "stepper" | "stored";
+  source: "stepper" | "stored" | "file";
   thumb: [height: number, width: number];
   /** Elements from -127 to 127 around 127; 255 is not finite. */
   picture: DataView;
@@ -41,6 +41,10 @@ export interface TensorValues {
   mean?: number;
   std?: number;
   zeros?: number;
+  /** A histogram of the finite elements from `low` to `high`. */
+  bars?: number[];
+  /** Of how many elements one was read. */
+  every?: number;
 }
 
 type Sent = Omit<NodeFacts, "place" | "flops" | "bytes" | "sized"> & { kind: "inspector.facts"; nodes: number; sizes: Record<string, number> };
