@@ -101,14 +101,16 @@ export class Inspector {
 
   private costs(nodes: readonly number[], item: number, overlay: Overlay | undefined): Row[] {
     const { facts } = this.store;
-    const total = (column: Float64Array): number => nodes.reduce((sum, node) => sum + (column[this.model.sent[node]] ?? 0), 0);
+    const total = (column: Float64Array): number => nodes.reduce((sum, node) => sum + (column[this.model.sent[node]] || 0), 0); // what is not known is NaN
     const shown = item < 0 ? "" : valueText(overlay, item);
     const own: Row[] = shown ? [[overlay!.title, shown.slice(overlay!.title.length + 1)]] : [];
     if (!facts) return own;
     const [flops, bytes] = [total(facts.flops), total(facts.bytes)];
     const free = this.model.spec.specs.some((spec) => sizesOf(spec).some((size) => !/^\d+$/.test(size)));
     const sizes = !free ? "" : facts.sized || ", free sizes as 1";
-    return [["arithmetic", flops ? `${compact(flops)} FLOP${sizes}` : ""], ["results", bytes ? bytesText(bytes) + sizes : ""], ...own.filter(([title]) => !/^(arithmetic|bytes)/.test(title))];
+    const [unknown, ...others] = nodes.flatMap((node) => facts.uncounted[this.model.sent[node]] ?? []);
+    const arithmetic = [flops ? `${compact(flops)} FLOP${sizes}` : "", unknown ? `unknown${nodes.length > 1 ? ` of ${counted(1 + others.length, "node")}` : ""}: ${unknown}` : ""];
+    return [["arithmetic", arithmetic.filter(Boolean).join("; ")], ["results", bytes ? bytesText(bytes) + sizes : ""], ...own.filter(([title]) => !/^(arithmetic|bytes)/.test(title))];
   }
 
   private results(node: number): HTMLElement[] {

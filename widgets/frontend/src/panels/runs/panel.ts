@@ -78,7 +78,7 @@ function mountRunsPanel(host: HTMLElement, model: Model, store: RunsStore): () =
     if (!total) {
       empty.replaceChildren(
         element("div", {}, isSaved(model) && !store.known ? "The runs had not been looked at when this page was saved." : store.known ? "No training is recorded yet. One that has a run among its callbacks appears here, also from other notebooks." : "Reading the runs …"),
-        ...(store.known ? [example(RECORD), element("div", {}, store.folder)] : []),
+        ...(store.known ? [example(RECORD), element("div", {}, `Looked for in ${store.folder}`)] : []),
       );
     }
     updateMetrics();

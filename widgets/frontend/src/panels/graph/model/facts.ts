@@ -22,6 +22,8 @@ export interface NodeFacts {
   /** Index into `places`, or -1. */
   place: Int32Array;
   flops: Float64Array;
+  /** Why the arithmetic of a node is not known, by its number; it is NaN there. */
+  uncounted: Record<string, string>;
   bytes: Float64Array;
   /** At which sizes: ` at B = 8`. */
   sized: string;
