@@ -8,7 +8,7 @@ from .cached import KvCache, generate
 from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
 from .generation import Generation
-from .huggingface import load_state_dict, state_dict
+from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
     Greedy,
@@ -55,11 +55,13 @@ __all__ = [
     "TopP",
     "choose",
     "decode_stream",
+    "from_pretrained",
     "generate",
     "generation_graph",
     "in_order",
     "load_state_dict",
     "probabilities",
+    "save_pretrained",
     "state_dict",
     "windows",
 ]
