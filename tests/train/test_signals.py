@@ -128,6 +128,7 @@ def test_it_ends_a_pause(takes):
     def ends():
         while trainer.status != "paused":
             time.sleep(0.001)
+        time.sleep(0.3)  # until the main thread sleeps
         if takes == "main":
             os.kill(os.getpid(), signal.SIGTERM)
         else:
