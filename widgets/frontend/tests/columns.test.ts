@@ -263,7 +263,7 @@ test("of scopes that are alike the first opens, or all of them", () => {
 });
 
 test("a scope in a scope in a scope is opened until there is enough to see", () => {
-  const model = build([{ name: `${"s/".repeat(1500)}x` }]);
+  const model = build(Array.from({ length: 1500 }, (_, k) => ({ name: `${"s/".repeat(k + 1)}x` })));
   const open = openAtFirst(model);
   assert(open.length > 5 && open.length < 40);
   const scene = new LayoutEngine(model).layout(allScopes(model));
@@ -278,4 +278,14 @@ test("a scope in a scope in a scope is opened until there is enough to see", () 
     assert(titles.length > 8 && titles.every((at) => at >= x - 350 && at < x + 350), `${titles.length} titles`);
     assert((svg.match(/<rect/g) ?? []).length < 100, "what is hidden is not painted");
   }
+});
+
+test("scopes that hold one scope and nothing else are one frame with it", () => {
+  const model = build([
+    { name: "x", kind: "placeholder" }, { name: "a/b/c/one", inputs: ["x"] }, { name: "a/b/c/two", inputs: ["a/b/c/one"] },
+    { name: "d/e/f/g/three", inputs: ["a/b/c/two"] }, { name: "h/i/four", inputs: ["d/e/f/g/three"] }, { name: "h/five", inputs: ["h/i/four"] },
+  ]);
+  assert.deepEqual(model.scopes.slice(1).map((scope) => [scope.path, scope.label, scope.parent]), [["a/b/c", "a / b / c", 0], ["d/e/f/g", "d / … / g", 0], ["h", "h", 0], ["h/i", "i", 3]]);
+  for (const path of ["a", "a/b", "a/b/c"]) assert.equal(model.scope(path), 1, path);
+  assert.equal(new LayoutEngine(model).layout([1]).frameCount, 1);
 });
