@@ -24,6 +24,7 @@ from .sampling import (
     probabilities,
 )
 from .sequential import Conv, Dense, Embedding, Sequential
+from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Decoder",
     "DecoderConfig",
     "Dense",
+    "Draft",
     "Embedding",
     "FrequencyPenalty",
     "Generation",

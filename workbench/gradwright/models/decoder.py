@@ -312,6 +312,7 @@ def generation_graph(config: DecoderConfig, name: str = "generation") -> Graph:
         places = position[:, None] + new
         h = _layers(config, weights, ids, places, attend)
         first = Arange(start=ids.shape[0] * n_new)().reshape(*ids.shape)[:, 0]
+        Identity()(_head(config, weights, h), name="all_logits")
         h = h.reshape(-1, config.width)[first + last]
         Identity()(_head(config, weights, h), name="logits")
         b, n, t, e = made[0].shape
