@@ -15,7 +15,7 @@ token is written over it and its position is that of a row alone, so a row does 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,8 @@ class Generation:
         tokenizer: for prompts that are text, stop strings, and text that comes out.
         eos: tokens that end a row.
         context: how many tokens a row may have; None is any number.
+        reread: after how many tokens all of a row is read anew, once: where a model's positions
+            depend on whether a row is longer, as those of longrope do.
         weights: values that every generation begins by reading the graph's variables from. So it
             is up to date, and consistent while a trainer changes them; a stream that goes on when
             another has begun goes on with the weights of that.
@@ -88,6 +90,7 @@ class Generation:
         tokenizer: TextCodec | None = None,
         eos: int | Sequence[int] = (),
         context: int | None = None,
+        reread: int | None = None,
         weights: Values | None = None,
         session: Session | None = None,
     ) -> None:
@@ -101,6 +104,7 @@ class Generation:
         self.graph, self.tokenizer, self.context = graph, tokenizer, context
         self.session = Session(graph) if session is None else session
         self.eos = frozenset([eos] if isinstance(eos, int) else eos)
+        self.reread = reread
         self._weights, self._versions = weights, dict[str, int]()
         self._stops = 0
         self.run: Run = self.session.prepare(list(_FETCHES), _FEEDS)
@@ -309,13 +313,26 @@ class Generation:
                     going.append(b)
             yield from pieces
             live = going
+            for b in live:
+                if self.reread is not None and reader.known[b] <= self.reread < len(tokens[b]):
+                    reader.keep(b, 0)
             if guesses is not None and live:
                 left = {b: begun[b] + ends.limit - len(rows[b].tokens) - 1 for b in live}
-                guessed = guesses.of(rows, tokens, left)
+                guessed = guesses.of(rows, tokens, self._before_reread(tokens, left))
+
+    def _before_reread(
+        self, tokens: Sequence[Sequence[int]], left: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Return how many guesses there may be: none beyond the token that has all read anew."""
+        if self.reread is None:
+            return dict(left)
+        before = {b: self.reread - len(tokens[b]) for b in left}
+        return {b: min(n, before[b]) if before[b] >= 0 else n for b, n in left.items()}
 
     def _reader(self, rows: int, how: _How) -> Reader:
         (layers, two, _, heads, _, features), dtype = self._past_of
-        return Reader((dtype, (layers, two, heads, features)), rows, how.room, how.chunk)
+        chunk = None if self.reread else how.chunk  # the length decides how all of it is read
+        return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk)
 
     def _guesses(self, rows: int, rules: Sequence[Strategy], how: _How) -> Guesses | None:
         if how.draft is None:

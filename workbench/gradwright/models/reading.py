@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+FEW = 2
+"""How many tokens are read as they are; more are filled up to a length that has a plan."""
 Run = Callable[..., Sequence[Array]]
 """From ids, position, last and past to logits, of the last position or of all, and present."""
 
@@ -48,7 +50,8 @@ class Reader:
         if self._chunk is not None and longest > self._chunk:
             step = self._chunk
         else:
-            step = width or (longest if self.known.any() else room_for(longest))
+            few = longest <= FEW and self.known.any()
+            step = width or (longest if few else room_for(longest))
         for start in range(0, longest, step):
             ids, last = np.zeros((n_rows, step), np.int64), np.zeros(n_rows, np.int64)
             position = np.zeros_like(last)
@@ -68,10 +71,6 @@ class Reader:
     def keep(self, row: int, n: int) -> None:
         """Know no more than the first ``n`` tokens of a row."""
         self.known[row] = min(self.known[row], n)
-
-    def forget(self) -> None:
-        """Know nothing: the next reading begins anew."""
-        self.known[:] = 0
 
 
 def room_for(n: int) -> int:
