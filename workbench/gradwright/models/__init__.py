@@ -25,6 +25,7 @@ from .sampling import (
     probabilities,
 )
 from .sequential import Conv, Dense, Embedding, Sequential
+from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Decoder",
     "DecoderConfig",
     "Dense",
+    "Draft",
     "Embedding",
     "FrequencyPenalty",
     "Generation",
