@@ -26,6 +26,7 @@ from .sampling import (
     probabilities,
 )
 from .sequential import Conv, Dense, Embedding, Sequential
+from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Decoder",
     "DecoderConfig",
     "Dense",
+    "Draft",
     "Embedding",
     "FrequencyPenalty",
     "Generation",
