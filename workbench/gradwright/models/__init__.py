@@ -7,6 +7,7 @@
 from .cached import KvCache, generate
 from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
+from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
@@ -29,6 +30,8 @@ from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
+    "Bert",
+    "BertConfig",
     "CharTokenizer",
     "Completion",
     "Conv",
@@ -55,6 +58,8 @@ __all__ = [
     "Tokenizer",
     "TopK",
     "TopP",
+    "Vit",
+    "VitConfig",
     "choose",
     "decode_stream",
     "from_pretrained",
