@@ -86,6 +86,11 @@ class Gguf(Mapping[str, Tensor]):
         data = raw if info.kind.dtype is None else raw.view(info.kind.dtype)
         return Tensor(info.kind.name, info.shape, data.reshape(info.stored))
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The sizes of all tensors, in elements."""
+        return {name: info.shape for name, info in self._infos.items()}
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
 
