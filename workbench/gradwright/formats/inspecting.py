@@ -15,12 +15,14 @@ from .source import at
 def inspect(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> ModelInfo:
     """Return what a file says of itself: its ops and tensors, what cannot run, and what to beware.
 
-    It is told by content: an archive or checkpoint of ours, a run's folder, an ONNX model, or
-    safetensors. Headers are read and no array, so a model of gigabytes takes milliseconds. What is
-    returned prints, shows in a notebook, and has ``as_dict()`` and ``to_json()``.
+    It is told by content: an archive or checkpoint of ours, a run's folder, an ONNX model,
+    safetensors, a language model, or a pickle, which is looked into and not opened. Headers are
+    read and no array, so a model of gigabytes takes milliseconds. What is returned prints, shows
+    in a notebook, and has ``as_dict()`` and ``to_json()``.
 
     With ``sizes``, such as ``{"batch": 8}``, memory to run and to train is estimated from the
-    shapes of all results at these sizes; ``info.memory.counts`` says what is counted.
+    shapes of all results at these sizes; ``info.memory.counts`` says what is counted. The sizes of
+    a language model are ``length`` and ``batch``; it is estimated for usual ones if none are given.
 
     Raises:
         ArchiveError: the file is damaged or of no format that is known; for ``sizes``, where it
@@ -41,10 +43,12 @@ def inspect(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None
     source = at(path)
     format = find(source)
     info = replace(format.inspect(source), format=format.title)
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise GraphError(f"sizes={sizes!r} makes no sense", need='{"symbol": size}')
+    if info.language is not None:
+        return replace(info, memory=info.at_sizes(sizes or {}))
     if sizes is None:
         return info
-    if not isinstance(sizes, Mapping):
-        raise GraphError(f"sizes={sizes!r} makes no sense", need='{"symbol": size}')
     if format.memory is None:
         raise ArchiveError(
             f"{format.title} holds no graph, so there is nothing to run", where=str(path)

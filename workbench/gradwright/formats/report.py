@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..spec import TensorSpec, dtype_name
+from ..spec import TensorSpec, dtype_name, is_floating
 from ..words.tables import Table, size
+from .language import LanguageShape
 from .memory import Memory
 
 MAX_ITEMS, MAX_ROWS = 12, 20
@@ -32,6 +34,23 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What the bytes of a tensor stand for, where its dtype does not tell: blocks of few bits.
+
+    >>> from gradwright.formats.report import Packed
+    >>> str(Packed("q4_k", (4096, 1024)))
+    'q4_k[4096, 1024]'
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    """Of the elements."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,25 +76,48 @@ class ModelInfo:
     unknown_nodes: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
     findings: Sequence[Finding] = field(default=(), kw_only=True)
     memory: Memory | None = field(default=None, kw_only=True)
-    """Estimated for the ``sizes`` that ``gw.inspect`` was given, else None."""
+    """Estimated for the ``sizes`` that ``gw.inspect`` was given, or for usual ones of a language
+    model; else None."""
+    architecture: str = field(default="", kw_only=True)
+    """What a model is called that is made of more than its ops, such as ``"llama"``."""
+    language: LanguageShape | None = field(default=None, kw_only=True)
+    """The sizes of a language model."""
+    tokenizer: str = field(default="", kw_only=True)
+    """What text becomes tokens by, in a line."""
+    metadata: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """What else a file says of itself."""
+    packed: Mapping[str, Packed] = field(default_factory=dict, kw_only=True)
+    """Tensors whose dtype is that of bytes, and what these stand for."""
+    files: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    """The bytes of each file, where there are several."""
 
     @property
     def dtypes(self) -> dict[str, int]:
-        """Bytes of arrays by dtype."""
+        """Bytes of arrays by dtype, or by what they are packed as."""
         found: dict[str, int] = {}
-        for spec in self.tensors.values():
-            name = dtype_name(spec.dtype)
-            found[name] = found.get(name, 0) + spec.nbytes
+        for name, spec in self.tensors.items():
+            kind = self.packed[name].kind if name in self.packed else dtype_name(spec.dtype)
+            found[kind] = found.get(kind, 0) + spec.nbytes
         return found
 
     @property
     def parameters(self) -> int:
         """Elements of all tensors."""
-        return sum(spec.size for spec in self.tensors.values())
+        return sum(
+            math.prod(self.packed[name].shape) if name in self.packed else spec.size
+            for name, spec in self.tensors.items()
+        )
 
     def largest(self, n: int = LARGEST) -> list[tuple[str, TensorSpec]]:
         """Return the largest tensors by bytes, the largest first."""
         return sorted(self.tensors.items(), key=lambda item: -item[1].nbytes)[:n]
+
+    def at_sizes(self, sizes: Mapping[str, int]) -> Memory:
+        """Return what a language model takes at a ``length`` and a ``batch``, as it is stored."""
+        assert self.language is not None
+        weights = sum(spec.nbytes for spec in self.tensors.values())
+        floating = sum(spec.nbytes for spec in self.tensors.values() if is_floating(spec.dtype))
+        return self.language.memory(weights, floating, sizes)
 
     # -- views -----------------------------------------------------------------------------------
 
@@ -86,6 +128,7 @@ class ModelInfo:
     def facts(self) -> dict[str, str]:
         """Return what is told in a line each; empty ones are not shown."""
         return {
+            "architecture": self.architecture,
             "producer": self.producer,
             "versions": some(f"{name} {n:,}" for name, n in self.versions.items()),
             "inputs": some(f"{name} {spec}" for name, spec in self.inputs.items()),
@@ -93,7 +136,11 @@ class ModelInfo:
             "ops": some(f"{name} {n:,}" for name, n in self.ops.items()),
             "tensors": f"{len(self.tensors):,} with {self.parameters:,} elements",
             "dtypes": some(f"{name} {size(n)}" for name, n in self.dtypes.items()),
+            "tokenizer": self.tokenizer,
+            "metadata": some(f"{name} {text[:40]}" for name, text in self.metadata.items()),
+            "files": some(f"{name} {size(n)}" for name, n in self.files.items()),
             "memory": str(self.memory or ""),
+            "this machine": "" if self.memory is None else self.memory.beside_machine(),
         }
 
     def tables(self) -> list[Table]:
@@ -102,7 +149,10 @@ class ModelInfo:
             [name, f"{self.ops.get(name, 0):,}", why, some(self.unknown_nodes.get(name, ()), 4)]
             for name, why in self.unknown_ops.items()
         ]
-        rows = [[name, str(spec), f"{spec.nbytes:,}"] for name, spec in self.largest()]
+        rows = [
+            [name, str(self.packed.get(name, spec)), f"{spec.nbytes:,}"]
+            for name, spec in self.largest()
+        ]
         found = [["refused" if f.grave else "note", str(f)] for f in self.findings]
         return [
             table("cannot run here", ["op", "nodes", "why", "where"], unknown),
@@ -144,15 +194,23 @@ class ModelInfo:
             },
             "parameters": self.parameters,
             "dtypes": self.dtypes,
-            "tensors": {
-                name: {"dtype": dtype_name(s.dtype), "shape": list(s.shape), "bytes": s.nbytes}
-                for name, s in self.tensors.items()
-            },
+            "architecture": self.architecture,
+            "language": None if self.language is None else self.language.as_dict(),
+            "tokenizer": self.tokenizer,
+            "metadata": dict(self.metadata),
+            "files": dict(self.files),
+            "tensors": {name: self._row(name) for name in self.tensors},
             "memory": None if self.memory is None else self.memory.as_dict(),
             "findings": [
                 {"what": f.what, "where": f.where, "grave": f.grave} for f in self.findings
             ],
         }
+
+    def _row(self, name: str) -> dict[str, Any]:
+        spec, packed = self.tensors[name], self.packed.get(name)
+        kind = dtype_name(spec.dtype) if packed is None else packed.kind
+        shape = spec.shape if packed is None else packed.shape
+        return {"dtype": kind, "shape": list(shape), "bytes": spec.nbytes}
 
     def to_json(self) -> str:
         """Return all of it as JSON."""

@@ -8,7 +8,7 @@ from .cached import KvCache, generate
 from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
 from .generation import Generation
-from .huggingface import load_state_dict
+from .huggingface import load_state_dict, state_dict
 from .sampling import (
     FrequencyPenalty,
     Greedy,
@@ -60,5 +60,6 @@ __all__ = [
     "in_order",
     "load_state_dict",
     "probabilities",
+    "state_dict",
     "windows",
 ]
