@@ -333,7 +333,7 @@ def test_memory_of_a_language_model_is_that_of_its_plans(sizes: tuple[int, ...])
 
 def test_what_a_language_model_tells(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    gw.safetensors.save({"w": np.ones((4, 8), "float16"), "blocks": np.zeros((4, 18), "u1")}, path)
+    gw.safetensors.save({"w": np.ones((4, 8), "float16"), "blocks": np.zeros((4, 32), "f4")}, path)
     shape = LanguageShape(2, 64, 4, 2, 16, 128, 1000, 512)
     info = replace(
         gw.inspect(path),
@@ -341,7 +341,7 @@ def test_what_a_language_model_tells(tmp_path: Path) -> None:
         language=shape,
         tokenizer="byte BPE, 1,000 tokens",
         metadata={"general.name": "<b>tiny"},
-        packed={"blocks": Packed("q4_0", (4, 32))},
+        packed={"blocks": Packed("q4_0", 72)},
     )
     info = replace(info, memory=info.at_sizes({"length": 100}))
     assert info.parameters == 4 * 8 + 4 * 32
@@ -351,7 +351,8 @@ def test_what_a_language_model_tells(tmp_path: Path) -> None:
     assert info.memory.run == 136 + 800 + info.memory.peak + info.memory.cache
     text, said = str(info), json.loads(info.to_json())
     for line in (
-        "architecture  llama", "tokenizer     byte BPE, 1,000 tokens", "q4_0[4, 32]",
+        "architecture  llama", "tokenizer     byte BPE, 1,000 tokens",
+        "blocks  f32[4, 32]  q4_0  72",
         "at batch = 1, length = 100",
         f"this machine  {size(machine_bytes())}: enough to run and to train it",
     ):  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.formats import registry
+from gradwright.formats.language import LanguageShape
+from gradwright.formats.safetensors.format import FORMAT
 from gradwright_widgets import GraphView, TensorView
 from gradwright_widgets.drawing.buffers import storable
 from gradwright_widgets.drawing.spec import graph_spec
@@ -50,6 +53,30 @@ def got(root: Path, task: str, *paths: str, **arguments: object):
     status, found = ask(root, task, *paths, **arguments)
     assert status == 200, found
     return found
+
+
+def test_a_language_model_is_told_by_its_sizes(made, monkeypatch):
+    """Its format has no graph; lengths up to its context take the place of batches."""
+    root, paths = made
+    shape = LanguageShape(2, 64, 4, 2, 16, 128, 1000, context=5000)
+
+    def inspect(source):
+        return replace(FORMAT.inspect(source), architecture="llama", language=shape)
+
+    monkeypatch.setattr(
+        "gradwright.formats.safetensors.format.FORMAT", replace(FORMAT, inspect=inspect)
+    )
+    path = paths["safetensors"]
+    told = got(root, "inspect", path)
+    assert told["language"] and not told["graph"] and ["architecture", "llama"] in told["facts"]
+    assert dict(told["facts"])["memory"] == str(gw.inspect(root / path).memory)
+    found = got(root, "fits", path)
+    assert list(found["sizes"]) == ["batch", "length"] and "5,000" in found["sizes"]["length"]
+    assert [row["sizes"]["length"] for row in found["rows"]] == [512, 2048, 5000]
+    assert found["rows"][1]["run"] == gw.inspect(root / path).memory.run
+    (row,) = got(root, "fits", path, sizes='{"batch": 3, "length": 100}')["rows"]
+    assert row["memory"]["cache"] == shape.cache(3, 100)
+    assert ask(root, "fits", path, sizes='{"batch": 0}')[0] == 400
 
 
 def test_every_format_is_inspected_and_its_tensors_are_listed(made):

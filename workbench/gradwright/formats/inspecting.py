@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..errors import ArchiveError, GraphError
-from .registry import find
+from .registry import Format, find
 from .report import ModelInfo
-from .source import at
+from .source import Source, at
 
 
 def inspect(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> ModelInfo:
@@ -40,17 +40,23 @@ def inspect(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None
     >>> print(info.memory)
     136 B to run, 160 B to train at B = 8
     """
-    source = at(path)
-    format = find(source)
-    info = replace(format.inspect(source), format=format.title)
     if sizes is not None and not isinstance(sizes, Mapping):
         raise GraphError(f"sizes={sizes!r} makes no sense", need='{"symbol": size}')
-    if info.language is not None:
-        return replace(info, memory=info.at_sizes(sizes or {}))
+    source = at(path)
+    format = find(source)
+    info = described(source, format)
     if sizes is None:
         return info
+    if info.language is not None:
+        return replace(info, memory=info.at_sizes(sizes))
     if format.memory is None:
         raise ArchiveError(
             f"{format.title} holds no graph, so there is nothing to run", where=str(path)
         )
     return replace(info, memory=format.memory(source, info, sizes))
+
+
+def described(source: Source, format: Format) -> ModelInfo:
+    """Return what a source of a format says of itself, with the memory that is usual for it."""
+    info = replace(format.inspect(source), format=format.title)
+    return info if info.language is None else replace(info, memory=info.at_sizes({}))

@@ -34,11 +34,15 @@ LINES = (
     "load({path!r}, 'cpu', weights_only=True).items()}}, {to!r})",
 )
 """What makes a safetensors file of one: tensors that share memory are written each."""
+AS_HINT = " " * 8
+"""How far an error indents what it says to try."""
 
 
 def conversion(path: Path) -> str:
     """Return the lines that make a safetensors file of a pickle, where torch is."""
-    return "\n        ".join(LINES).format(path=str(path), to=str(path.with_suffix(".safetensors")))
+    return f"\n{AS_HINT}".join(LINES).format(
+        path=str(path), to=str(path.with_suffix(".safetensors"))
+    )
 
 
 def recognise(source: Source) -> bool | None:
@@ -173,6 +177,7 @@ FORMAT = Format(
     recognise=recognise,
     inspect=inspect,
     tensors=tensors,
-    use=conversion(Path("model.pt")),
+    use=f"gw.inspect(path) looks into it; a safetensors file is made of it by\n{AS_HINT}"
+    + conversion(Path("model.pt")),
     open=opened,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,19 +37,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Packed:
-    """What the bytes of a tensor stand for, where its dtype does not tell: blocks of few bits.
+    """What a tensor lies in a file as, where it takes other bytes than its elements do in memory.
 
     >>> from gradwright.formats.report import Packed
-    >>> str(Packed("q4_k", (4096, 1024)))
-    'q4_k[4096, 1024]'
+    >>> Packed("q4_0", 18)
+    Packed(kind='q4_0', nbytes=18)
     """
 
     kind: str
-    shape: tuple[int, ...]
-    """Of the elements."""
-
-    def __str__(self) -> str:
-        return f"{self.kind}[{', '.join(map(str, self.shape))}]"
+    nbytes: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,7 +82,7 @@ class ModelInfo:
     metadata: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """What else a file says of itself."""
     packed: Mapping[str, Packed] = field(default_factory=dict, kw_only=True)
-    """Tensors whose dtype is that of bytes, and what these stand for."""
+    """Tensors that are stored in other bytes than their spec tells, such as blocks of few bits."""
     files: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     """The bytes of each file, where there are several."""
 
@@ -95,28 +90,36 @@ class ModelInfo:
     def dtypes(self) -> dict[str, int]:
         """Bytes of arrays by dtype, or by what they are packed as."""
         found: dict[str, int] = {}
-        for name, spec in self.tensors.items():
-            kind = self.packed[name].kind if name in self.packed else dtype_name(spec.dtype)
-            found[kind] = found.get(kind, 0) + spec.nbytes
+        for name in self.tensors:
+            kind, nbytes = self.stored(name)
+            found[kind] = found.get(kind, 0) + nbytes
         return found
 
     @property
     def parameters(self) -> int:
         """Elements of all tensors."""
-        return sum(
-            math.prod(self.packed[name].shape) if name in self.packed else spec.size
-            for name, spec in self.tensors.items()
-        )
+        return sum(spec.size for spec in self.tensors.values())
+
+    def stored(self, name: str) -> tuple[str, int]:
+        """Return what a tensor is stored as, and in how many bytes."""
+        if name in self.packed:
+            return self.packed[name].kind, self.packed[name].nbytes
+        spec = self.tensors[name]
+        return dtype_name(spec.dtype), spec.nbytes
 
     def largest(self, n: int = LARGEST) -> list[tuple[str, TensorSpec]]:
         """Return the largest tensors by bytes, the largest first."""
-        return sorted(self.tensors.items(), key=lambda item: -item[1].nbytes)[:n]
+        return sorted(self.tensors.items(), key=lambda item: -self.stored(item[0])[1])[:n]
 
     def at_sizes(self, sizes: Mapping[str, int]) -> Memory:
         """Return what a language model takes at a ``length`` and a ``batch``, as it is stored."""
         assert self.language is not None
-        weights = sum(spec.nbytes for spec in self.tensors.values())
-        floating = sum(spec.nbytes for spec in self.tensors.values() if is_floating(spec.dtype))
+        weights = sum(self.stored(name)[1] for name in self.tensors)
+        floating = sum(
+            spec.nbytes
+            for name, spec in self.tensors.items()
+            if name not in self.packed and is_floating(spec.dtype)
+        )
         return self.language.memory(weights, floating, sizes)
 
     # -- views -----------------------------------------------------------------------------------
@@ -150,13 +153,18 @@ class ModelInfo:
             for name, why in self.unknown_ops.items()
         ]
         rows = [
-            [name, str(self.packed.get(name, spec)), f"{spec.nbytes:,}"]
+            [name, str(spec), self.packed[name].kind if name in self.packed else "", f"{n:,}"]
             for name, spec in self.largest()
+            for n in [self.stored(name)[1]]
         ]
+        if not self.packed:
+            rows = [[name, spec, n] for name, spec, _, n in rows]
         found = [["refused" if f.grave else "note", str(f)] for f in self.findings]
         return [
             table("cannot run here", ["op", "nodes", "why", "where"], unknown),
-            table("largest tensors", ["tensor", "spec", "bytes"], rows),
+            table(
+                "largest tensors", ["tensor", "spec", *["as"] * bool(self.packed), "bytes"], rows
+            ),
             table("findings", ["weight", "found"], found),
         ]
 
@@ -207,10 +215,8 @@ class ModelInfo:
         }
 
     def _row(self, name: str) -> dict[str, Any]:
-        spec, packed = self.tensors[name], self.packed.get(name)
-        kind = dtype_name(spec.dtype) if packed is None else packed.kind
-        shape = spec.shape if packed is None else packed.shape
-        return {"dtype": kind, "shape": list(shape), "bytes": spec.nbytes}
+        spec, (kind, nbytes) = self.tensors[name], self.stored(name)
+        return {"dtype": kind, "shape": list(spec.shape), "bytes": nbytes}
 
     def to_json(self) -> str:
         """Return all of it as JSON."""

@@ -10,9 +10,10 @@ from typing import Any
 
 from ...errors import ArchiveError
 from ...spec import dtype as as_dtype
+from ...spec import dtype_name
 from ..checked import expect
 from ..registry import Format, Range, TensorRange
-from ..report import ModelInfo
+from ..report import ModelInfo, Packed
 from ..source import Source, at, exactly, naming
 from .header import MAX_HEADER, METADATA, PACKED, PLAIN, in_order, read_entry, read_header
 from .mapped import Tensors
@@ -30,6 +31,15 @@ class Contents:
 
     tensors: Mapping[str, TensorRange]
     metadata: Mapping[str, str]
+
+    @property
+    def packed(self) -> dict[str, Packed]:
+        """Tensors of which several elements share a byte."""
+        return {
+            name: Packed(dtype_name(tensor.dtype), tensor.ranges[0].nbytes)
+            for name, tensor in self.tensors.items()
+            if tensor.form
+        }
 
 
 def recognise(source: Source) -> bool | None:
@@ -78,7 +88,9 @@ def inspect(source: Source) -> ModelInfo:
     """Return the tensors; the file tells no ops."""
     held, path = contents(source), Path(source.name)
     specs = {name: tensor.spec for name, tensor in held.tensors.items()}
-    return ModelInfo(path, source.size, path.stem, {}, {}, specs, metadata=held.metadata)
+    return ModelInfo(
+        path, source.size, path.stem, {}, {}, specs, metadata=held.metadata, packed=held.packed
+    )
 
 
 def opened(path: Path) -> Tensors:

@@ -95,6 +95,7 @@ def inspect(source: Source) -> ModelInfo:
         {},
         specs,
         metadata=held.metadata,
+        packed=held.packed,
         files=files,
     )
 

@@ -54,6 +54,8 @@ export interface Inspected extends Answer {
   };
   /** Of tensors. */
   count: number;
+  /** Whether its memory is told by the sizes of a language model. */
+  language: boolean;
 }
 
 export interface Formats {
