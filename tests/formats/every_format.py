@@ -128,9 +128,29 @@ def make_safetensors_index(folder: Path) -> Made:
     return path, arrays
 
 
+def make_gguf(folder: Path) -> Made:
+    """Write a decoder's tensors, and others that a file may hold, some in blocks."""
+    from gradwright.formats.gguf.mapped import Gguf
+    from gradwright.formats.gguf.writing import write
+
+    path, rng = folder / "net.gguf", np.random.default_rng(0)
+    arrays = {
+        "token_embd.weight": rng.standard_normal((9, 256)).astype("f4"),
+        "half": np.arange(6, dtype="f2").reshape(2, 3),
+        "ids": np.arange(-3, 3, dtype="i4"),
+        "bf": np.ones((2, 3), as_dtype("bfloat16")),
+        "q": rng.standard_normal((5, 256)).astype("f4"),
+        "big": np.linspace(0, 1, BIG),
+    }
+    keys = {"general.architecture": "net", "general.name": "net", "tokenizer.ggml.model": "x"}
+    write(path, keys, arrays, {"q": "q4_k", "token_embd.weight": "q8_0"})
+    return path, {name: t.floats() if t.is_packed else t.data for name, t in Gguf(path).items()}
+
+
 MAKERS: dict[str, Callable[[Path], Made]] = {
     "safetensors-index": make_safetensors_index,
     "safetensors": make_safetensors,
+    "gguf": make_gguf,
     "onnx": make_onnx,
     "checkpoint": make_checkpoint,
     "gw": make_archive,

@@ -8,6 +8,8 @@ from .cached import KvCache, generate
 from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
 from .generation import Generation
+from .gguf.reading import from_gguf
+from .gguf.writing import save_gguf
 from .huggingface import load_state_dict, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -55,11 +57,13 @@ __all__ = [
     "TopP",
     "choose",
     "decode_stream",
+    "from_gguf",
     "generate",
     "generation_graph",
     "in_order",
     "load_state_dict",
     "probabilities",
+    "save_gguf",
     "state_dict",
     "windows",
 ]

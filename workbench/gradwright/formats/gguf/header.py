@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import ArchiveError
 from ..source import Source, exactly
-from .kinds import ARRAY, BOOL, KINDS, SCALARS, STRING, Kind
+from .kinds import ARRAY, BOOL, FLOAT, KINDS, SCALARS, STRING, Kind
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -130,7 +130,8 @@ class _Cursor:
         at = self.need(dtype.itemsize)
         if kind == BOOL:
             return _flag(self.data[at])
-        return np.frombuffer(self.data, dtype, 1, at)[0].item()
+        value = np.frombuffer(self.data, dtype, 1, at)[0]
+        return float(str(value)) if kind == FLOAT else value.item()  # 1e-05, no 9.99999974e-06
 
     def array(self) -> Any:
         """Return an array of numbers, or texts."""

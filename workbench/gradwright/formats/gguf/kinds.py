@@ -51,7 +51,7 @@ KINDS = {number: _kind(name) for name, number in NUMBERS.items()}
 """Number of a kind -> the kind."""
 BY_NAME = {kind.name: kind for kind in KINDS.values()}
 
-STRING, ARRAY, BOOL = 8, 9, 7
+FLOAT, BOOL, STRING, ARRAY = 6, 7, 8, 9
 SCALARS = {
     number: np.dtype(code)
     for number, code in {
