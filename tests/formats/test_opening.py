@@ -20,6 +20,8 @@ from gradwright.formats import registry, source
 from gradwright.formats.pickles import MOST, imports
 from tests.formats import every_format
 
+EMBED = "model.embed_tokens.weight"
+
 made = pytest.fixture(scope="module")(every_format.made)
 
 
@@ -37,6 +39,9 @@ def test_every_format_is_opened_as_what_it_holds(made: Any) -> None:
                 assert isinstance(found, gw.Graph) and found["y"].op.name == "exp"
             case "run":
                 assert isinstance(found, gw.train.RunFolder) and found.summary().name == "first"
+            case "huggingface":
+                assert isinstance(found, gw.models.Decoder)
+                assert found.graph.values["embed"].tobytes() == arrays[EMBED].tobytes()
             case _:
                 raise AssertionError(f"what does gw.open give for {name}?")
 

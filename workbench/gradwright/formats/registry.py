@@ -31,6 +31,7 @@ FORMATS = {
     "checkpoint": "gradwright.train.checkpoints.format",
     "gw": "gradwright.formats.archive.format",
     "run": "gradwright.recording.format",
+    "huggingface": "gradwright.models.huggingface.format",
     "pickle": "gradwright.formats.pickles",
 }
 """Format -> the module that declares it as ``FORMAT``, in the order of asking: the special ones go

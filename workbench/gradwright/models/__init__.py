@@ -10,7 +10,7 @@ from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, wind
 from .generation import Generation
 from .gguf.reading import from_gguf
 from .gguf.writing import save_gguf
-from .huggingface import load_state_dict, state_dict
+from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
     Greedy,
@@ -58,12 +58,14 @@ __all__ = [
     "choose",
     "decode_stream",
     "from_gguf",
+    "from_pretrained",
     "generate",
     "generation_graph",
     "in_order",
     "load_state_dict",
     "probabilities",
     "save_gguf",
+    "save_pretrained",
     "state_dict",
     "windows",
 ]

@@ -13,11 +13,13 @@ from ...ops.core.creation import Arange
 from ...ops.core.joining import Concat
 from ...ops.core.movement import Cast
 from .config import DecoderConfig
+from .rope import turning
 
 HIDDEN = -1e38
 """What is added to scores of keys that are not seen; −∞ would make NaN of rows of it."""
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""From the number of a layer, queries, keys and values, all ``[B, heads, T, E]``, to averages."""
+"""From the number of a layer, queries, keys and values, all ``[B, heads, T, E]``, to averages;
+queries and keys are turned to their places on the way."""
 
 
 class Within:
@@ -26,15 +28,15 @@ class Within:
     Args:
         config: of the decoder.
         ids: i64[B, T], whose length is that of rows.
-        places: i64[B, T] where several rows lie one after another, each from 0 on: none of them
-            sees another; None for one row each.
+        places: i64[T], or i64[B, T] where several rows lie one after another, each from 0 on: none
+            of them sees another.
     """
 
-    def __init__(self, config: DecoderConfig, ids: Tensor, places: Tensor | None = None) -> None:
-        self._config = config
+    def __init__(self, config: DecoderConfig, ids: Tensor, places: Tensor) -> None:
+        self._config, self._turn = config, turning(config, places, places.max(-1) + 1)
         at = Arange(start=ids.shape[1])()
         same = None
-        if places is not None:
+        if places.rank == 2:
             row = Cast(dtype="int64")(places == 0).cumsum(1)
             same = (row[:, None] == row[:, :, None])[:, None]
         self._seen: dict[int | None, Tensor | None] = {}
@@ -51,6 +53,7 @@ class Within:
         """Return averages of values."""
         config, seen = self._config, self._seen[self._config.reach(layer)]
         scale, causal = config.attention_scale, seen is None
+        q, k = self._turn(q), self._turn(k)
         b, n, t, e = q.shape
         if config.attention_cap is not None:
             cap = config.attention_cap
@@ -77,14 +80,18 @@ class Cached:
         config: of the decoder.
         past: f32[layers, 2, B, H, S, E], keys and values.
         position: i64[B], how many of the S exist, and where the first new one stands.
-        new: i64[T], 0 to T − 1.
+        places: i64[B, T], where the new ones stand.
+        length: i64[B], how many there are then.
     """
 
-    def __init__(self, config: DecoderConfig, past: Tensor, position: Tensor, new: Tensor) -> None:
+    def __init__(
+        self, config: DecoderConfig, past: Tensor, position: Tensor, places: Tensor, length: Tensor
+    ) -> None:
         self._config, self._past, self._n_old = config, past, past.shape[4]
         self.made: list[Tensor] = []
         """Keys and values of the new positions, layer by layer."""
-        old = Arange(start=self._n_old)()
+        old, new = Arange(start=self._n_old)(), Arange(start=places.shape[1])()
+        self._turn = turning(config, places, length)
         self._hides: dict[int | None, tuple[Tensor, Tensor]] = {}
         for reach in _reaches(config):
             known, seen = old[None] < position[:, None], new <= new[:, None]
@@ -98,17 +105,18 @@ class Cached:
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Return averages of values, and keep what is new."""
+        config, old_k, old_v = self._config, self._past[layer, 0], self._past[layer, 1]
+        k = self._turn(k)
         self.made.extend((k, v))
-        config, past = self._config, self._past
         scale = config.features**-0.5 if config.attention_scale is None else config.attention_scale
-        q = q * scale
-        scores = group_scores(q, past[layer, 0]), group_scores(q, k)
+        q = self._turn(q) * scale
+        scores = group_scores(q, old_k), group_scores(q, k)
         if (cap := config.attention_cap) is not None:
             scores = tuple(Tanh()(s / cap) * cap for s in scores)
         hides = self._hides[config.reach(layer)]
         weights = nn.softmax(Concat(axis=-1)(*(s + h for s, h in zip(scores, hides, strict=True))))
         of_old, of_new = weights[..., : self._n_old], weights[..., self._n_old :]
-        y: Tensor = group_average(of_old, past[layer, 1]) + group_average(of_new, v)
+        y: Tensor = group_average(of_old, old_v) + group_average(of_new, v)
         return y
 
 

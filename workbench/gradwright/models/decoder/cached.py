@@ -37,12 +37,11 @@ def generation_graph(
     with g:
         weights = Weights(g, config, packed or {})
         n_new = ids.shape[1]
-        new = Arange(start=n_new)()
-        attend = Cached(config, past, position, new)
-        places = position[:, None] + new
+        places = position[:, None] + Arange(start=n_new)()
+        attend = Cached(config, past, position, places, position + last + 1)
         if config.positions == "learned":  # padding may stand behind the last of them
             places = Minimum()(places, config.context - 1)
-        h = layers(config, weights, ids, places, position + last + 1, attend)
+        h = layers(config, weights, ids, places, attend)
         Identity()(head(config, weights, h), name="all_logits")
         first = Arange(start=ids.shape[0] * n_new)().reshape(*ids.shape)[:, 0]
         h = h.reshape(-1, config.width)[first + last]

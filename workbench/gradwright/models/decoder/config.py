@@ -158,7 +158,9 @@ class DecoderConfig:
 
     def __post_init__(self) -> None:
         sizes = self.vocabulary, self.width, self.layers, self.heads, self.context
-        if not all(_is_size(n) for n in (*sizes, self.shared, self.hidden, self.features)):
+        if not all(map(_is_size, sizes)) or not all(
+            map(_is_size, (self.shared, self.hidden, self.features))
+        ):
             raise GraphError(f"{self} has sizes that are none", need="ints >= 1")
         for name, words in CHOICES.items():
             if getattr(self, name) not in words:

@@ -106,8 +106,7 @@ class Decoder:
             first = _first(config, seed) if values is None else None
             weights = Weights(g, config, self.packed, first)
             places = Arange(start=self.ids.shape[1])() if given is None else given
-            attend = Within(config, self.ids, given)
-            h = layers(config, weights, self.ids, places, places.max(-1) + 1, attend)
+            h = layers(config, weights, self.ids, places, Within(config, self.ids, places))
             counts = Cast(dtype="float32")(self.labels[:, 1:] != IGNORED)
             self.tokens = Sum()(counts, name="tokens")
             self.logits = Identity()(head(config, weights, h), name="logits")
@@ -135,13 +134,14 @@ class Decoder:
         ``tokenizer`` and ``eos`` are those of the model if they are not given.
         ``session`` are settings of its `Session`: ``deterministic=True`` gives the same bits again.
         """
-        name = f"{self.graph.name}_generation"
+        name, long = f"{self.graph.name}_generation", self.config.rope_scaling
         graph = generation_graph(self.config, name, packed=self.packed)
         return Generation(
             graph,
             tokenizer=self.tokenizer if tokenizer is None else tokenizer,
             eos=self.eos if eos is None else eos,
             context=self.config.context,
+            reread=long.original_length if long is not None and long.kind == "longrope" else None,
             weights=self.graph.values,
             session=Session(graph, **session),
         )

@@ -10,7 +10,6 @@ from ...graph import Tensor
 from ...ops.core.activation import Tanh
 from .attention import Attend
 from .config import DecoderConfig
-from .rope import Turn, turning
 from .weights import Weights
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -22,29 +21,21 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def layers(
-    config: DecoderConfig,
-    weights: Weights,
-    ids: Tensor,
-    places: Tensor,
-    length: Tensor,
-    attend: Attend,
+    config: DecoderConfig, weights: Weights, ids: Tensor, places: Tensor, attend: Attend
 ) -> Tensor:
     """Return what the last layer gives, f32[B, T, D], before the norm.
 
-    ``places`` are i64[T] or i64[B, T]; ``length``, i64[] or i64[B], is that of rows.
+    ``places``, i64[T] or i64[B, T], say where a token stands in its row.
     """
     h = weights.rows(ids)
     if config.embedding_scale != 1:
         h = h * config.embedding_scale
-    turn: Turn = _as_it_is
     if config.positions == "learned":
         h = h + nn.embedding(places, weights["positions"])
-    else:
-        turn = turning(config, places, length)
     h = _dropped(config, h)
     for i in range(config.layers):
         with h.graph.scope(f"layer{i}"):
-            h = h + _attention(config, weights, h, i, turn, attend)
+            h = h + _attention(config, weights, h, i, attend)
             h = h + _network(config, weights, h, f"layer{i}")
     return h
 
@@ -57,12 +48,7 @@ def head(config: DecoderConfig, weights: Weights, h: Tensor) -> Tensor:
 
 
 def _attention(
-    config: DecoderConfig,
-    weights: Weights,
-    h: Tensor,
-    i: int,
-    turn: Turn,
-    attend: Attend,
+    config: DecoderConfig, weights: Weights, h: Tensor, i: int, attend: Attend
 ) -> Tensor:
     """Return what attention adds: norm, queries, keys and values by heads, averages, output."""
     b, t, _ = h.shape
@@ -80,7 +66,7 @@ def _attention(
     if config.qk_norm:
         q, k = weights.norm(q, f"{at}/q_norm"), weights.norm(k, f"{at}/k_norm")
     q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
-    a = attend(i, turn(q), turn(k), v)
+    a = attend(i, q, k, v)
     y = weights.product(a.transpose(0, 2, 1, 3).reshape(b, t, config.heads * e), f"{at}/o")
     return _dropped(
         config, weights.norm(y, f"{at}/attention_post_norm") if config.post_norms else y
@@ -112,7 +98,3 @@ def _network(config: DecoderConfig, weights: Weights, h: Tensor, at: str) -> Ten
 
 def _dropped(config: DecoderConfig, y: Tensor) -> Tensor:
     return nn.dropout(y, p=config.dropout) if config.dropout else y
-
-
-def _as_it_is(x: Tensor) -> Tensor:
-    return x

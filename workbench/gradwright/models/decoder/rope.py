@@ -19,21 +19,24 @@ from .config import DecoderConfig, RopeScaling
 Array = np.ndarray[Any, Any]
 Turn = Callable[[Tensor], Tensor]
 _OF_THE_ROW = ("dynamic", "longrope")
-"""Scalings by which a pair turns the faster, the shorter the row is."""
+"""Scalings by which all pairs turn by how long the row is. Keys in a cache stay as they were turned
+when the row was shorter, as in transformers; for longrope a generation reads the row anew."""
 
 
 def turning(config: DecoderConfig, places: Tensor, length: Tensor) -> Turn:
     """Return what turns queries or keys ``[B, heads, T, features]`` to their places.
 
     ``places`` are i64[T] or i64[B, T], ``length`` i64[] or i64[B]: how many positions a row has, of
-    which some scalings make the speed of all.
+    which some scalings make the speed of all. Learned positions turn nothing.
     """
+    if config.positions == "learned":
+        return _as_it_is
     scaling, n = config.rope_scaling, config.turned
     if scaling is not None and scaling.kind in _OF_THE_ROW:
         cos, sin = _by_length(scaling, config.rope_base, n, places, length)
     else:
         cos, sin = nn.rope_cos_sin(places, dim=n, base=config.rope_base, **_settings(scaling))
-    if places.rank == 2:
+    if cos.rank == 3:
         cos, sin = cos[:, None], sin[:, None]
 
     def turn(x: Tensor) -> Tensor:
@@ -44,6 +47,10 @@ def turning(config: DecoderConfig, places: Tensor, length: Tensor) -> Turn:
         return joined
 
     return turn
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
 
 
 def _settings(scaling: RopeScaling | None) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def written_config(config: DecoderConfig, family: Family) -> dict[str, Any]:
         "torch_dtype": "float32",
     }
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
-    for key, (names, _) in family.keys.items():
+    for key, (names, default) in family.keys.items():
         value = getattr(config, names.split()[0])
         if key == "hidden_act" or key == "hidden_activation":
             value = theirs[value]
@@ -148,10 +148,12 @@ def written_config(config: DecoderConfig, family: Family) -> dict[str, Any]:
             value = _plain(value**-2.0)
         elif key == "query_pre_attn_scalar":
             value = config.features
-        elif value is None and key in ("num_key_value_heads", "head_dim", "intermediate_size"):
-            value = {"kv_heads": config.shared, "head_size": config.features}.get(
-                names, config.hidden
-            )
+        elif value is None and names in ("kv_heads", "inner"):
+            value = config.shared if names == "kv_heads" else config.hidden
+        elif value is None and names == "head_size":
+            if default is None:
+                continue  # some families know no such key, and take None for a size
+            value = config.features
         found[key] = value
         if key == "resid_pdrop":
             found |= {"embd_pdrop": value, "attn_pdrop": 0.0}
@@ -205,6 +207,8 @@ def _bare(config: DecoderConfig) -> dict[str, Any]:
     found["attention_scale"] = round(config.features**-0.5 if scale is None else scale, 12)
     found["embedding_scale"] = round(config.embedding_scale, 9)
     found["rotary_size"] = config.turned
+    if config.rope_scaling is not None and config.rope_scaling.kind == "linear":
+        found["rope_scaling"] = config.rope_scaling.factor
     if config.positions == "learned":
         for name in _ROTARY:
             found.pop(name)

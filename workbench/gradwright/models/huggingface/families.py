@@ -58,6 +58,9 @@ class Family:
         only: keys of settings that are read with these values alone.
         theta: base of rotary positions where a file does not tell.
         turned: whether matrices of layers are ``[in, out]``.
+        prefix: of the names of what is not a head.
+        exact: weights whose names have neither ``.weight`` nor ``.bias`` behind them.
+        ignored: what tensors of old files are called that are no weights.
     """
 
     name: str
@@ -69,6 +72,9 @@ class Family:
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     theta: float = 10_000.0
     turned: bool = False
+    prefix: str = "model."
+    exact: Mapping[str, str] = field(default_factory=dict)
+    ignored: str = r"rotary_emb\.inv_freq$"
 
 
 FAMILIES = {
@@ -208,6 +214,8 @@ FAMILIES = {
                 "add_cross_attention": (None, False),
             },
             turned=True,
+            prefix="transformer.",
+            ignored=r"(^|\.)h\.\d+\.attn\.(masked_)?bias$",  # masks
         ),
     )
 }

@@ -53,7 +53,9 @@ def read(data: Mapping[str, Any], theta: float, context: int, features: int) -> 
     if data.get("model_type") == "phi3" and kind == "yarn":  # early files call it so
         kind = "longrope"
     if kind is not None:
-        found["rope_scaling"] = _scaling(kind, rows, data, context)
+        found["rope_scaling"] = scaling = _scaling(kind, rows, data, context)
+        if kind == "dynamic":  # such a file tells the length in pre-training, and goes beyond it
+            found["context"] = max(context, int(context * scaling.factor))
     return found
 
 
@@ -92,7 +94,9 @@ def _scaling(
             if not isinstance(values, list):
                 raise ArchiveError(f"{name} is {type(values).__name__}", need="a list of numbers")
             told[name] = tuple(number(value, name) for value in values)
-    return RopeScaling(kind, original_length=length, **told)
+    if kind != "linear":
+        told["original_length"] = length
+    return RopeScaling(kind, **told)
 
 
 def _size(factor: float, scale: float) -> float:
@@ -115,7 +119,9 @@ def written(config: DecoderConfig, family: str) -> dict[str, Any]:
         value = getattr(scaling, name)
         if value is not None:
             rows[name] = list(value) if name in FACTORS else value
-    if scaling.kind not in ("linear", "dynamic"):
+    if scaling.kind == "dynamic":
+        found["max_position_embeddings"] = scaling.original_length
+    elif scaling.kind != "linear":
         rows["original_max_position_embeddings"] = scaling.original_length
         if family == "phi3":
             found["original_max_position_embeddings"] = scaling.original_length
