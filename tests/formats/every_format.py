@@ -13,6 +13,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import ArchiveError
 from gradwright.formats import registry, source
+from gradwright.ops.quantised.blocks import packed_ggml
 from gradwright.spec import dtype as as_dtype
 
 onnx = pytest.importorskip("onnx")
@@ -129,22 +130,19 @@ def make_safetensors_index(folder: Path) -> Made:
 
 
 def make_gguf(folder: Path) -> Made:
-    """Write a decoder's tensors, and others that a file may hold, some in blocks."""
+    """Write a decoder, some of whose matrices lie in blocks; its embedding is the large one."""
     from gradwright.formats.gguf.mapped import Gguf
-    from gradwright.formats.gguf.writing import write
 
-    path, rng = folder / "net.gguf", np.random.default_rng(0)
-    arrays = {
-        "token_embd.weight": rng.standard_normal((9, 256)).astype("f4"),
-        "half": np.arange(6, dtype="f2").reshape(2, 3),
-        "ids": np.arange(-3, 3, dtype="i4"),
-        "bf": np.ones((2, 3), as_dtype("bfloat16")),
-        "q": rng.standard_normal((5, 256)).astype("f4"),
-        "big": np.linspace(0, 1, BIG),
-    }
-    keys = {"general.architecture": "net", "general.name": "net", "tokenizer.ggml.model": "x"}
-    write(path, keys, arrays, {"q": "q4_k", "token_embd.weight": "q8_0"})
-    return path, {name: t.floats() if t.is_packed else t.data for name, t in Gguf(path).items()}
+    sizes = {"width": 32, "layers": 1, "heads": 2, "inner": 32, "tied": True}
+    config = gw.models.DecoderConfig(vocabulary=BIG // 32, **sizes)
+    packed = {"layer0/q": "q4_0", "layer0/up": "q8_0"}
+    drawn = gw.models.Decoder(config).graph.values
+    values = {name: drawn[name] for name, _ in config.weights()}
+    values |= {name: packed_ggml(values[name], kind) for name, kind in packed.items()}
+    path = folder / "net.gguf"
+    model = gw.models.Decoder(config, name="net", values=values, packed=packed)
+    gw.models.save_gguf(model, path)
+    return path, {name: tensor.floats() for name, tensor in Gguf(path).items()}
 
 
 def make_huggingface(folder: Path) -> Made:

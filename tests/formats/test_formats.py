@@ -20,7 +20,7 @@ made = pytest.fixture(scope="module")(every_format.made)
 FORMS = {
     "onnx": {"", "varints", "text", "packed"},
     "gw": {"", "texts"},
-    "gguf": {"", "ggml:q4_k", "ggml:q8_0"},
+    "gguf": {"", "ggml:q4_0", "ggml:q8_0"},
 }
 """Format -> how bytes of its file stand for elements."""
 
