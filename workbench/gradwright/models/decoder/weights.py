@@ -12,7 +12,8 @@ from ... import nn
 from ...errors import GraphError, ShapeError
 from ...graph import Graph, Tensor
 from ...ops.core.index import Gather
-from ...ops.quantised.ggml import FORMATS, DequantizeGgml
+from ...ops.quantised.blocks import FORMATS
+from ...ops.quantised.ggml import DequantizeGgml
 from ...spec import TensorSpec
 from ...spec.buffer import Buffer
 
