@@ -28,6 +28,7 @@ from gradwright.models import (  # noqa: E402
     Temperature,
     TopK,
     TopP,
+    load_state_dict,
 )
 from tests.support import networks  # noqa: E402
 
@@ -122,7 +123,7 @@ def new_lengths(generation: Generation) -> None:
 def main() -> None:
     """Print all of it."""
     model, (theirs, torch) = Decoder(CONFIG), llama()
-    model.load_llama(theirs.state_dict())
+    load_state_dict(model, theirs.state_dict())
     generation = model.generation()
     print(f"{model.n_weights / 1e6:.1f} million weights, {N_PROMPT} + {N_NEW} tokens, one thread")
     beside_transformers(generation, theirs, torch)

@@ -128,6 +128,14 @@ def make_safetensors_index(folder: Path) -> Made:
     return path, arrays
 
 
+def make_huggingface(folder: Path) -> Made:
+    """Write a decoder as transformers does; its embedding is the large one."""
+    sizes = {"width": 16, "layers": 1, "heads": 2, "inner": 8, "tied": True}
+    model = gw.models.Decoder(gw.models.DecoderConfig(vocabulary=BIG // 16, **sizes))
+    gw.models.save_pretrained(model, folder / "net")
+    return folder / "net", gw.models.state_dict(model)
+
+
 MAKERS: dict[str, Callable[[Path], Made]] = {
     "safetensors-index": make_safetensors_index,
     "safetensors": make_safetensors,
@@ -135,6 +143,7 @@ MAKERS: dict[str, Callable[[Path], Made]] = {
     "checkpoint": make_checkpoint,
     "gw": make_archive,
     "run": make_run,
+    "huggingface": make_huggingface,
 }
 
 

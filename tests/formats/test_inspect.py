@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 import gradwright as gw
 from gradwright.errors import ArchiveError, GradwrightError, GraphError
 from gradwright.formats import source
+from gradwright.formats.language import LanguageShape
 from gradwright.formats.onnx import format as onnx_format
+from gradwright.formats.report import Packed
+from gradwright.shared import machine_bytes
 from gradwright.words.tables import size
 from tests.formats import every_format
 from tests.formats.every_format import Counted
@@ -298,3 +302,80 @@ def test_a_good_model_has_no_findings(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         gw.onnx.load(tmp_path / "m.onnx").output({"x": X}, "y")["y"], X.clip(0)
     )
+
+
+# -- language models -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(1000, 64, 2, 4, 2, 128), (8000, 256, 4, 8, 8, 688)])
+def test_memory_of_a_language_model_is_that_of_its_plans(sizes: tuple[int, ...]) -> None:
+    """What is told by formula, beside the arenas of reading a prompt and of a training step."""
+    vocabulary, width, layers, heads, kv, inner = sizes
+    config = gw.models.DecoderConfig(
+        vocabulary=vocabulary, width=width, layers=layers, heads=heads, kv_heads=kv, inner=inner
+    )
+    shape = LanguageShape(layers, width, heads, kv, width // heads, inner, vocabulary, 2048)
+    model, g = gw.models.Decoder(config), gw.models.generation_graph(config)
+    slopes = gw.gradients(model.loss, list(model.graph.variables))
+    for b, t in ((1, 32), (2, 256), (1, 1024)):
+        room = (layers, 2, b, kv, 0, width // heads)
+        feeds = {"ids": (b, t), "position": (b,), "last": (b,), "past": room}
+        with gw.Session(g) as session:
+            taken = session.plan(["logits", "present"], feeds).memory()
+        found = shape.memory(taken.variables, taken.variables, {"batch": b, "length": t})
+        assert found.weights == taken.variables and found.inputs == b * t * 8
+        assert found.cache == b * t * layers * 2 * width * kv // heads * 4
+        assert 0.8 < found.peak / (taken.arena + taken.results) < 1.1
+        with gw.Session(model.graph) as session:
+            arena = session.plan([model.loss, *slopes], {"ids": (b, t), "labels": (b, t)}).memory()
+        assert 0.8 < found.results / arena.arena < 1.7
+
+
+def test_what_a_language_model_tells(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    gw.safetensors.save({"w": np.ones((4, 8), "float16"), "blocks": np.zeros((4, 32), "f4")}, path)
+    shape = LanguageShape(2, 64, 4, 2, 16, 128, 1000, 512)
+    info = replace(
+        gw.inspect(path),
+        architecture="llama",
+        language=shape,
+        tokenizer="byte BPE, 1,000 tokens",
+        metadata={"general.name": "<b>tiny"},
+        packed={"blocks": Packed("q4_0", 72)},
+    )
+    info = replace(info, memory=info.at_sizes({"length": 100}))
+    assert info.parameters == 4 * 8 + 4 * 32
+    assert info.dtypes == {"float16": 64, "q4_0": 72}
+    assert info.memory is not None and info.memory.weights == 136 and info.memory.floating == 64
+    assert info.memory.cache == 2 * 2 * 2 * 100 * 16 * 4 == shape.cache(1, 100)
+    assert info.memory.run == 136 + 800 + info.memory.peak + info.memory.cache
+    text, said = str(info), json.loads(info.to_json())
+    for line in (
+        "architecture  llama", "tokenizer     byte BPE, 1,000 tokens",
+        "blocks  f32[4, 32]  q4_0  72",
+        "at batch = 1, length = 100",
+        f"this machine  {size(machine_bytes())}: enough to run and to train it",
+    ):  # fmt: skip
+        assert line in text, line
+    assert "keys and values of all positions" in " ".join(text.split())
+    assert said["tensors"]["blocks"] == {"dtype": "q4_0", "shape": [4, 32], "bytes": 72}
+    assert said["language"]["kv_heads"] == 2 and said["memory"]["fits"]["train"] is True
+    assert said["architecture"] == "llama" and "<b>tiny" not in info._repr_html_()
+    for sizes, match in {
+        (("lenght", 5),): "no size 'lenght'[\\s\\S]*did you mean 'length'",
+        (("length", 0),): "need: an integer", (("batch", 1.5),): "need: an integer",
+    }.items():  # fmt: skip
+        with pytest.raises(GraphError, match=match):
+            info.at_sizes(dict(sizes))
+
+
+def test_what_does_not_fit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = LanguageShape(2, 64, 4, 2, 16, 128, 1000, 512).memory(1000, 1000, {})
+    assert found.sizes == {"batch": 1, "length": 512}
+    for held, said in (
+        (found.run - 1, "not enough to run it"),
+        (found.run, "enough to run it"),
+        (found.train, "enough to run and to train it"),
+    ):
+        monkeypatch.setattr("gradwright.formats.memory.machine_bytes", lambda held=held: held)
+        assert found.beside_machine() == f"{size(held)}: {said}"

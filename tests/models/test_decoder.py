@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import FeedError, GraphError
-from gradwright.models import Decoder, DecoderConfig, windows
+from gradwright.errors import ArchiveError, FeedError, GraphError
+from gradwright.models import Decoder, DecoderConfig, load_state_dict, windows
+from gradwright.models.huggingface.families import FAMILIES
+from gradwright.models.huggingface.weights import places
 from gradwright.words.jsonable import from_json, to_json
 from tests.support import networks
 
@@ -36,7 +38,7 @@ def test_logits_loss_and_gradients_are_those_of_llama(more) -> None:
     config = DecoderConfig(**SIZES, **more)
     theirs, torch = llama(config)
     model = Decoder(config)
-    model.load_llama(theirs.state_dict())
+    load_state_dict(model, theirs.state_dict())
     labels = IDS.copy()
     labels[1, 6:] = labels[2, :4] = -100
     out = theirs(input_ids=torch.tensor(IDS), labels=torch.tensor(labels))
@@ -48,11 +50,10 @@ def test_logits_loss_and_gradients_are_those_of_llama(more) -> None:
         logits, loss, found = session.run([model.logits, model.loss, list(grads)], feeds)
     np.testing.assert_allclose(logits, out.logits.detach().numpy(), 1e-4, 2e-5)
     np.testing.assert_allclose(loss, out.loss.item(), 1e-5)
-    there = {name: other for name, _, other in config.weights()}
+    there = {name: place.names[0] for name, _, place in places(FAMILIES["llama"], config)}
     held = dict(theirs.named_parameters())
     for name, grad in zip(names, found, strict=True):
-        wanted = held[f"{there[name]}.weight"].grad.numpy()
-        wanted = wanted.T if wanted.ndim == 2 and name != "embed" else wanted
+        wanted = held[there[name]].grad.numpy()
         np.testing.assert_allclose(grad, wanted, 1e-3, 2e-5, err_msg=name)
 
 
@@ -121,7 +122,7 @@ def test_a_config_comes_back_from_json() -> None:
 
 def test_sizes_that_do_not_go_together_are_refused() -> None:
     for wrong, what in (
-        ({"width": 20}, "is not 4 heads of an even size"),
+        ({"width": 20}, "5 of 5 features of a head cannot turn in pairs"),
         ({"kv_heads": 3}, "4 heads of queries cannot share 3"),
         ({"layers": 0}, "sizes that are none"),
         ({"vocabulary": 2.5}, "sizes that are none"),
@@ -146,15 +147,18 @@ def test_what_was_saved_is_taken_over(tmp_path) -> None:
 def test_weights_of_another_model_are_refused_whole() -> None:
     model = Decoder(DecoderConfig(**SIZES))
     before = model.graph.values.snapshot()
-    state = {f"{there}.weight": np.ones(s[::-1] if n != "embed" else s) for n, s, there in
-             model.config.weights()}  # fmt: skip
+    state = {
+        place.names[0]: np.ones(shape)
+        for _, shape, place in places(FAMILIES["llama"], model.config)
+    }
     for change, what in (
         ({"lm_head.bias": np.ones(3)}, r"left over: lm_head\.bias"),
-        ({"model.norm.weight": np.ones(5)}, r"model\.norm\.weight is \(5,\)"),
+        ({"model.norm.weight": np.ones(5)}, r"model\.norm\.weight is f64\[5\]"),
+        ({"model.norm.weight": np.ones(24, "int64")}, r"model\.norm\.weight is i64\[24\]"),
     ):
-        with pytest.raises(GraphError, match=what):
-            model.load_llama({**state, **change})
+        with pytest.raises(ArchiveError, match=what):
+            load_state_dict(model, {**state, **change})
     state.pop("model.norm.weight")
-    with pytest.raises(GraphError, match=r"missing: model\.norm\.weight"):
-        model.load_llama(state)
+    with pytest.raises(ArchiveError, match=r"missing: model\.norm\.weight"):
+        load_state_dict(model, state)
     assert all(np.array_equal(before[n], model.graph.values[n]) for n in before)

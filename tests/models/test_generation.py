@@ -22,6 +22,7 @@ from gradwright.models import (
     Tokenizer,
     TopK,
     TopP,
+    load_state_dict,
 )
 from tests.models.test_decoder import llama
 
@@ -77,7 +78,7 @@ def test_greedy_tokens_are_those_of_transformers(kv_heads) -> None:
     config = DecoderConfig(**{**CONFIG.__dict__, "kv_heads": kv_heads})
     theirs, torch = llama(config)
     model = Decoder(config)
-    model.load_llama(theirs.state_dict())
+    load_state_dict(model, theirs.state_dict())
     rows = model.generation().generate(PROMPTS, 40)
     for row in rows:
         assert row.tokens == by_transformers(theirs, torch, row.prompt, 40)
@@ -86,7 +87,7 @@ def test_greedy_tokens_are_those_of_transformers(kv_heads) -> None:
 def test_penalised_greedy_tokens_are_those_of_transformers() -> None:
     theirs, torch = llama(CONFIG)
     model = Decoder(CONFIG)
-    model.load_llama(theirs.state_dict())
+    load_state_dict(model, theirs.state_dict())
     row = model.generation().generate([[3, 4]], 30, sampling=[Greedy(), RepetitionPenalty(1.4)])[0]
     assert row.tokens == by_transformers(theirs, torch, [3, 4], 30, repetition_penalty=1.4)
     assert len(set(row.tokens)) > 10
@@ -271,7 +272,7 @@ def test_a_generation_reads_the_weights_when_it_begins() -> None:
         trainer.step({"ids": rows, "labels": rows})
     begun = generation.stream([[2]], 6)
     found = [next(begun).token]
-    model.graph.values["head"] = np.zeros((16, 7))
+    model.graph.values["head"] = np.zeros((7, 16))
     found += [piece.token for piece in begun]
     assert found == [3, 4, 5, 6, 0, 1]  # those of the start, to the end
     assert generation.generate([[2]], 3)[0].tokens == [0, 0, 0]
@@ -317,7 +318,7 @@ def test_errors_say_what_is_wrong_before_anything_runs(model) -> None:
 
 def test_logits_that_are_nan_are_told(model) -> None:
     broken = Decoder(CONFIG)
-    broken.graph.values["head"] = np.full((32, 37), np.nan)
+    broken.graph.values["head"] = np.full((37, 32), np.nan)
     with pytest.raises(GraphError, match="the largest logit of a row is nan"):
         broken.generation().generate([[1]], 3)
 

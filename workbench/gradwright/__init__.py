@@ -28,6 +28,7 @@ LATER = {
     "formats.archive": "load load_state save",
     "formats.comparing": "compare_files",
     "formats.inspecting": "inspect",
+    "formats.opening": "open",
     "evaluation": "evaluate",
     "evaluation.predict": "predict",
     "train": (
@@ -50,6 +51,7 @@ MODULES = {
     "metrics": "evaluation.metrics",
     "onnx": "formats.onnx",
     "optim": "train.optim",
+    "safetensors": "formats.safetensors",
     "schedules": "train.schedules",
     "transfer": "recipes.transfer",
 }

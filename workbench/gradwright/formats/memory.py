@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import GraphError
 from ..graph import Constant, Graph, Source, Variable
+from ..shared import machine_bytes
 from ..spec import Dim, TensorSpec, is_floating
 from ..words.spelling import meant
 from ..words.tables import size
@@ -41,11 +42,12 @@ class Memory:
     results: int
     peak: int
     unknown: int = 0
+    cache: int = 0
 
     @property
     def run(self) -> int:
-        """Bytes to run it: weights, inputs, and the results that lie at once."""
-        return self.weights + self.inputs + self.peak
+        """Bytes to run it: weights, inputs, caches, and the results that lie at once."""
+        return self.weights + self.inputs + self.cache + self.peak
 
     @property
     def train(self) -> int:
@@ -55,10 +57,11 @@ class Memory:
     @property
     def counts(self) -> str:
         """What is counted, in a sentence."""
+        kept = ", keys and values of all positions" if self.cache else ""
         said = (
-            "counted: weights, inputs and results of nodes; to train, also a gradient and Adam's "
-            "two numbers for each weight. Not counted: what an op needs inside, and bodies of "
-            "loops and branches"
+            f"counted: weights, inputs{kept} and results of nodes; to train, also a gradient and "
+            "Adam's two numbers for each weight. Not counted: what an op needs inside, and bodies "
+            "of loops and branches"
         )
         unknown = f"; {self.unknown:,} results of sizes that only a run knows are left out"
         return said + (unknown if self.unknown else "")
@@ -69,7 +72,26 @@ class Memory:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers, and what they count, as JSON has them."""
-        return {**asdict(self), "run": self.run, "train": self.train, "counts": self.counts}
+        return {
+            **asdict(self),
+            "run": self.run,
+            "train": self.train,
+            "counts": self.counts,
+            "machine": machine_bytes(),
+            "fits": self.fits,
+        }
+
+    @property
+    def fits(self) -> dict[str, bool]:
+        """Whether this machine has the memory to ``"run"`` and to ``"train"`` it."""
+        held = machine_bytes()
+        return {"run": self.run <= held, "train": self.train <= held}
+
+    def beside_machine(self) -> str:
+        """Return in words what fits into the memory of this machine."""
+        does = [what for what, fits in self.fits.items() if fits]
+        said = f"enough to {' and to '.join(does)} it" if does else "not enough to run it"
+        return f"{size(machine_bytes())}: {said}"
 
 
 def estimated(

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ FORMATS = {
     "checkpoint": "gradwright.train.checkpoints.format",
     "gw": "gradwright.formats.archive.format",
     "run": "gradwright.recording.format",
+    "huggingface": "gradwright.models.huggingface.format",
+    "pickle": "gradwright.formats.pickles",
 }
 """Format -> the module that declares it as ``FORMAT``, in the order of asking: the special ones go
 before the general ones, for a checkpoint is an archive."""
@@ -81,7 +83,7 @@ class Format:
     leaves it to the suffix. ``inspect`` and ``tensors`` read headers and no array; both raise
     ArchiveError for what is damaged or lies. ``use`` is what a user calls to read such a file.
     ``memory`` returns what a graph in it would take at certain sizes, ``outline`` the graph, of
-    headers alone, too.
+    headers alone, too. ``open`` returns what ``gw.open`` does.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Format:
     use: str
     memory: Callable[[Source, ModelInfo, Mapping[str, int]], Memory] | None = None
     outline: Callable[[Source], Outline] | None = None
+    open: Callable[[Path], Any] | None = None
 
 
 def known() -> Iterator[Format]:

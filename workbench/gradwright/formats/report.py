@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..spec import TensorSpec, dtype_name
+from ..spec import TensorSpec, dtype_name, is_floating
 from ..words.tables import Table, size
+from .language import LanguageShape
 from .memory import Memory
 
 MAX_ITEMS, MAX_ROWS = 12, 20
@@ -32,6 +33,19 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a tensor lies in a file as, where it takes other bytes than its elements do in memory.
+
+    >>> from gradwright.formats.report import Packed
+    >>> Packed("q4_0", 18)
+    Packed(kind='q4_0', nbytes=18)
+    """
+
+    kind: str
+    nbytes: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,15 +71,28 @@ class ModelInfo:
     unknown_nodes: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
     findings: Sequence[Finding] = field(default=(), kw_only=True)
     memory: Memory | None = field(default=None, kw_only=True)
-    """Estimated for the ``sizes`` that ``gw.inspect`` was given, else None."""
+    """Estimated for the ``sizes`` that ``gw.inspect`` was given, or for usual ones of a language
+    model; else None."""
+    architecture: str = field(default="", kw_only=True)
+    """What a model is called that is made of more than its ops, such as ``"llama"``."""
+    language: LanguageShape | None = field(default=None, kw_only=True)
+    """The sizes of a language model."""
+    tokenizer: str = field(default="", kw_only=True)
+    """What text becomes tokens by, in a line."""
+    metadata: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """What else a file says of itself."""
+    packed: Mapping[str, Packed] = field(default_factory=dict, kw_only=True)
+    """Tensors that are stored in other bytes than their spec tells, such as blocks of few bits."""
+    files: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    """The bytes of each file, where there are several."""
 
     @property
     def dtypes(self) -> dict[str, int]:
-        """Bytes of arrays by dtype."""
+        """Bytes of arrays by dtype, or by what they are packed as."""
         found: dict[str, int] = {}
-        for spec in self.tensors.values():
-            name = dtype_name(spec.dtype)
-            found[name] = found.get(name, 0) + spec.nbytes
+        for name in self.tensors:
+            kind, nbytes = self.stored(name)
+            found[kind] = found.get(kind, 0) + nbytes
         return found
 
     @property
@@ -73,9 +100,27 @@ class ModelInfo:
         """Elements of all tensors."""
         return sum(spec.size for spec in self.tensors.values())
 
+    def stored(self, name: str) -> tuple[str, int]:
+        """Return what a tensor is stored as, and in how many bytes."""
+        if name in self.packed:
+            return self.packed[name].kind, self.packed[name].nbytes
+        spec = self.tensors[name]
+        return dtype_name(spec.dtype), spec.nbytes
+
     def largest(self, n: int = LARGEST) -> list[tuple[str, TensorSpec]]:
         """Return the largest tensors by bytes, the largest first."""
-        return sorted(self.tensors.items(), key=lambda item: -item[1].nbytes)[:n]
+        return sorted(self.tensors.items(), key=lambda item: -self.stored(item[0])[1])[:n]
+
+    def at_sizes(self, sizes: Mapping[str, int]) -> Memory:
+        """Return what a language model takes at a ``length`` and a ``batch``, as it is stored."""
+        assert self.language is not None
+        weights = sum(self.stored(name)[1] for name in self.tensors)
+        floating = sum(
+            spec.nbytes
+            for name, spec in self.tensors.items()
+            if name not in self.packed and is_floating(spec.dtype)
+        )
+        return self.language.memory(weights, floating, sizes)
 
     # -- views -----------------------------------------------------------------------------------
 
@@ -86,6 +131,7 @@ class ModelInfo:
     def facts(self) -> dict[str, str]:
         """Return what is told in a line each; empty ones are not shown."""
         return {
+            "architecture": self.architecture,
             "producer": self.producer,
             "versions": some(f"{name} {n:,}" for name, n in self.versions.items()),
             "inputs": some(f"{name} {spec}" for name, spec in self.inputs.items()),
@@ -93,7 +139,11 @@ class ModelInfo:
             "ops": some(f"{name} {n:,}" for name, n in self.ops.items()),
             "tensors": f"{len(self.tensors):,} with {self.parameters:,} elements",
             "dtypes": some(f"{name} {size(n)}" for name, n in self.dtypes.items()),
+            "tokenizer": self.tokenizer,
+            "metadata": some(f"{name} {text[:40]}" for name, text in self.metadata.items()),
+            "files": some(f"{name} {size(n)}" for name, n in self.files.items()),
             "memory": str(self.memory or ""),
+            "this machine": "" if self.memory is None else self.memory.beside_machine(),
         }
 
     def tables(self) -> list[Table]:
@@ -102,11 +152,19 @@ class ModelInfo:
             [name, f"{self.ops.get(name, 0):,}", why, some(self.unknown_nodes.get(name, ()), 4)]
             for name, why in self.unknown_ops.items()
         ]
-        rows = [[name, str(spec), f"{spec.nbytes:,}"] for name, spec in self.largest()]
+        rows = [
+            [name, str(spec), self.packed[name].kind if name in self.packed else "", f"{n:,}"]
+            for name, spec in self.largest()
+            for n in [self.stored(name)[1]]
+        ]
+        if not self.packed:
+            rows = [[name, spec, n] for name, spec, _, n in rows]
         found = [["refused" if f.grave else "note", str(f)] for f in self.findings]
         return [
             table("cannot run here", ["op", "nodes", "why", "where"], unknown),
-            table("largest tensors", ["tensor", "spec", "bytes"], rows),
+            table(
+                "largest tensors", ["tensor", "spec", *["as"] * bool(self.packed), "bytes"], rows
+            ),
             table("findings", ["weight", "found"], found),
         ]
 
@@ -144,15 +202,21 @@ class ModelInfo:
             },
             "parameters": self.parameters,
             "dtypes": self.dtypes,
-            "tensors": {
-                name: {"dtype": dtype_name(s.dtype), "shape": list(s.shape), "bytes": s.nbytes}
-                for name, s in self.tensors.items()
-            },
+            "architecture": self.architecture,
+            "language": None if self.language is None else self.language.as_dict(),
+            "tokenizer": self.tokenizer,
+            "metadata": dict(self.metadata),
+            "files": dict(self.files),
+            "tensors": {name: self._row(name) for name in self.tensors},
             "memory": None if self.memory is None else self.memory.as_dict(),
             "findings": [
                 {"what": f.what, "where": f.where, "grave": f.grave} for f in self.findings
             ],
         }
+
+    def _row(self, name: str) -> dict[str, Any]:
+        spec, (kind, nbytes) = self.tensors[name], self.stored(name)
+        return {"dtype": kind, "shape": list(spec.shape), "bytes": nbytes}
 
     def to_json(self) -> str:
         """Return all of it as JSON."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -68,6 +69,11 @@ class Files(contextlib.AbstractContextManager["Files"]):
                 hint="copy or save the file again",
             )
         return data
+
+    def map(self, name: str) -> mmap.mmap:
+        """Return a file as it lies in memory, read-only; what is mapped outlives the file."""
+        with self._opener(self._find(name)) as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def _find(self, name: str) -> Path:
         if not name:

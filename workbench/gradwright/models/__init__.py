@@ -6,8 +6,9 @@
 
 from .cached import KvCache, generate
 from .completion import Completion, Piece
-from .decoder import Decoder, DecoderConfig, generation_graph, windows
+from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
 from .generation import Generation
+from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
     Greedy,
@@ -43,6 +44,7 @@ __all__ = [
     "Piece",
     "PresencePenalty",
     "RepetitionPenalty",
+    "RopeScaling",
     "Sequential",
     "Strategy",
     "Temperature",
@@ -53,9 +55,13 @@ __all__ = [
     "TopP",
     "choose",
     "decode_stream",
+    "from_pretrained",
     "generate",
     "generation_graph",
     "in_order",
+    "load_state_dict",
     "probabilities",
+    "save_pretrained",
+    "state_dict",
     "windows",
 ]

@@ -46,6 +46,8 @@ class Generation:
         tokenizer: for prompts that are text, stop strings, and text that comes out.
         eos: tokens that end a row.
         context: how many tokens a row may have; None is any number.
+        reread: after how many tokens all of a row is read anew, once: where a model's positions
+            depend on whether a row is longer, as those of longrope do.
         weights: values that every generation begins by reading the graph's variables from. So it
             is up to date, and consistent while a trainer changes them; a stream that goes on when
             another has begun goes on with the weights of that.
@@ -69,6 +71,7 @@ class Generation:
         tokenizer: TextCodec | None = None,
         eos: int | Sequence[int] = (),
         context: int | None = None,
+        reread: int | None = None,
         weights: Values | None = None,
         session: Session | None = None,
     ) -> None:
@@ -82,6 +85,7 @@ class Generation:
         self.graph, self.tokenizer, self.context = graph, tokenizer, context
         self.session = Session(graph) if session is None else session
         self.eos = frozenset([eos] if isinstance(eos, int) else eos)
+        self.reread = reread
         self._weights, self._versions = weights, dict[str, int]()
         self._stops = 0
         self._run = self.session.prepare(list(_FETCHES), _FEEDS)
@@ -254,6 +258,10 @@ class Generation:
                 pieces.append(Piece(b, token, text, reason))
             yield from pieces
             live = going
+            if any(len(tokens[b]) - 1 == self.reread for b in live):
+                ids, position = _padded(tokens), np.zeros_like(position)
+                last, read = np.array([len(t) for t in tokens]) - 1, past[:, :, :, :, :0]
+                continue
             if read.shape[4] != room:
                 read, ids, last = past, np.zeros((len(rows), 1), np.int64), np.zeros_like(last)
             for b in live:

@@ -17,7 +17,7 @@ from ..formats.report import ModelInfo
 from ..formats.source import Source, exactly, naming
 from ..train.checkpoints import format as checkpoint
 from ..train.checkpoints.resuming import CHECKPOINTS
-from .folder import CONFIG, EVENTS, configuration
+from .folder import CONFIG, EVENTS, RunFolder, configuration
 
 
 def recognise(source: Source) -> bool | None:
@@ -108,5 +108,6 @@ FORMAT = Format(
     tensors=tensors,
     memory=memory,
     outline=outline,
-    use="gw.train.RunFolder(path), gw.resume(trainer, path)",
+    open=RunFolder,
+    use="gw.open(path), gw.resume(trainer, path)",
 )

@@ -6,13 +6,15 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gradwright import __version__
-from gradwright.formats.memory import memory_of
+from gradwright.formats.inspecting import described
+from gradwright.formats.language import SIZES
+from gradwright.formats.memory import Memory, memory_of
 from gradwright.formats.registry import TensorRange, find, known
+from gradwright.formats.report import ModelInfo
 from gradwright.shared import Bounded, machine_bytes
 from gradwright.spec import dtype_name
 from gradwright.spec.dims import Dim
@@ -26,6 +28,8 @@ MAX_ROWS = 1000
 """Tensors of an answer at most."""
 TRIED = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Sizes of a batch for which memory is told where none is asked for."""
+LENGTHS = (512, 2048, 8192, 32_768, 131_072)
+"""The same for lengths of text; the context comes last."""
 _TENSORS = Bounded[Mapping[str, TensorRange]](4)
 """The tensors of files that pages turn over; by file and stamp."""
 
@@ -49,7 +53,7 @@ def inspect(asked: Asked) -> dict[str, Any]:
     """Return what ``gw.inspect`` prints, as rows and as JSON."""
     source = asked.source()
     format = find(source)
-    info = replace(format.inspect(source), format=format.title)
+    info = described(source, format)
     found = info.as_dict()
     count = len(found.pop("tensors"))
     tables = [
@@ -65,6 +69,7 @@ def inspect(asked: Asked) -> dict[str, Any]:
         "info": {**found, "path": asked.paths[0]},
         "count": count,
         "graph": format.outline is not None,
+        "language": info.language is not None,
     }
 
 
@@ -136,26 +141,10 @@ def matches(name: str, tensor: TensorRange, words: list[str]) -> bool:
 
 def fits(asked: Asked) -> dict[str, Any]:
     """Return the memory to run and to train at certain sizes, beside what the machine has."""
-    outline = outlined(asked)
-    if outline.notes:
-        raise RefusedError(
-            422, "sizes cannot be told through what is not known", facts=outline.notes
-        )
-    graph = outline.graph
-    symbols = {
-        symbol: f"{t.name} {t.spec}"
-        for t in reversed(graph.placeholders)
-        for d in reversed(t.shape)
-        for symbol in (sorted(d.symbols) if isinstance(d, Dim) else ())
-    }
-    symbols = dict(reversed(symbols.items()))
     given = _sizes(asked.text("sizes"))
-    if given is not None or not symbols:
-        wanted = [given or {}]
-    else:  # by convention the first size is that of a batch
-        first, *others = symbols
-        wanted = [{first: n, **dict.fromkeys(others, TRIED[0])} for n in TRIED]
-    found = [memory_of(graph, sizes) for sizes in wanted]
+    source = asked.source()
+    info = described(source, find(source))
+    symbols, found = _of_language(info, given) if info.language else _of_graph(asked, given)
     total, available = machine_bytes(), available_bytes()
     return {
         "sizes": symbols,
@@ -173,6 +162,41 @@ def fits(asked: Asked) -> dict[str, Any]:
             for memory in found
         ],
     }
+
+
+def _of_language(
+    info: ModelInfo, given: Mapping[str, int] | None
+) -> tuple[dict[str, str], list[Memory]]:
+    """Return what a language model takes at lengths up to its context, one row of text at once."""
+    assert info.language is not None
+    context = info.language.context
+    lengths = [n for n in LENGTHS if n < context] + [context]
+    wanted = [{"batch": 1, "length": n} for n in lengths] if given is None else [given]
+    told = dict(zip(SIZES, ("rows of text", f"tokens, {context:,} at most"), strict=True))
+    return told, [info.at_sizes(sizes) for sizes in wanted]
+
+
+def _of_graph(asked: Asked, given: Mapping[str, int] | None) -> tuple[dict[str, str], list[Memory]]:
+    """Return the symbols of a graph's inputs and where they stand, and what it takes."""
+    outline = outlined(asked)
+    if outline.notes:
+        raise RefusedError(
+            422, "sizes cannot be told through what is not known", facts=outline.notes
+        )
+    graph = outline.graph
+    symbols = {
+        symbol: f"{t.name} {t.spec}"
+        for t in reversed(graph.placeholders)
+        for d in reversed(t.shape)
+        for symbol in (sorted(d.symbols) if isinstance(d, Dim) else ())
+    }
+    symbols = dict(reversed(symbols.items()))
+    if given is not None or not symbols:
+        wanted: list[Mapping[str, int]] = [given or {}]
+    else:  # by convention the first size is that of a batch
+        first, *others = symbols
+        wanted = [{first: n, **dict.fromkeys(others, TRIED[0])} for n in TRIED]
+    return symbols, [memory_of(graph, sizes) for sizes in wanted]
 
 
 def _sizes(text: str) -> dict[str, int] | None:

@@ -12,7 +12,7 @@ from ..memory import Memory
 from ..registry import Format, Outline, TensorRange
 from ..report import ModelInfo
 from ..source import Source, naming, stream
-from .archive import STATE, VALUES, states_of
+from .archive import STATE, VALUES, load, states_of
 from .container import FORMAT_NAME, MANIFEST, Reader
 from .document import DOCUMENT
 from .rebuild import Document, GraphReader
@@ -85,4 +85,5 @@ FORMAT = Format(
     use="gw.load(path), gw.inspect(path)",
     memory=memory,
     outline=outline,
+    open=load,
 )

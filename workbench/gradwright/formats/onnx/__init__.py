@@ -14,13 +14,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...errors import GraphError
 from ...graph import Graph, Tensor
 from ...ops import missing
 from ...rewrite.recognition import kinds
 from ..foreign import Chosen, Fixed, Item, Value, attribute
 from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
+from .model import need_onnx
 from .node import ONNX
 from .runtime.comparing.compare import compare
 from .runtime.runner import Runner
@@ -60,15 +60,6 @@ def _enter_readers() -> None:
 ONNX.openers.append(_enter_readers)
 
 
-def _need_onnx() -> None:
-    try:
-        import onnx  # noqa: F401
-    except ImportError:
-        raise GraphError(
-            "the onnx package is not installed", hint="pip install 'gradwright[onnx]'"
-        ) from None
-
-
 def load(
     model: str | os.PathLike[str] | bytes | ModelProto,
     *,
@@ -99,7 +90,6 @@ def load(
     >>> g2["x"].shape, g2["y"].op.name
     ((B, 3), 'softmax')
     """
-    _need_onnx()
     from .importer import import_model
 
     wanted = kinds() if recognize is True else recognize or ()
@@ -140,7 +130,7 @@ def to_model(
     >>> gw.onnx.to_model(g, opset="lowest").opset_import[0].version
     7
     """
-    _need_onnx()
+    need_onnx()
     return _exported(graph, outputs, opset, functions=functions)
 
 
@@ -179,7 +169,7 @@ def save(
     >>> gw.onnx.load(path).output({"x": [-1.0, 2.0]}, "y")["y"].tolist()
     [0.0, 2.0]
     """
-    _need_onnx()
+    need_onnx()
     from .external.saving import Outside, write_model
 
     outside = Outside(external, threshold)

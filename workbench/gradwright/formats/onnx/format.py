@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ...errors import ArchiveError
+from ...graph import Graph
 from ...spec import TensorSpec, dtype_name
 from ..registry import Format, Range, TensorRange
 from ..report import ModelInfo
@@ -210,6 +211,13 @@ def _lacks(source: Source, r: Range) -> str:
     return f"its data ends at byte {end:,} of {r.file[:60]!r}, which has {held:,}" * (end > held)
 
 
+def opened(path: Path) -> Graph:
+    """Return the graph of a model."""
+    from .importer import import_model
+
+    return import_model(path)
+
+
 FORMAT = Format(
     name="onnx",
     title="an ONNX model",
@@ -220,4 +228,5 @@ FORMAT = Format(
     use="gw.onnx.load(path)",
     memory=memory,
     outline=drawn,
+    open=opened,
 )

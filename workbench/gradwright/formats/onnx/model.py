@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ArchiveError, UnsupportedOpError
+from ...errors import ArchiveError, GraphError, UnsupportedOpError
 from ..registry import mistaken
 from ..source import as_path
 from .dtypes import to_array, to_dense
@@ -20,8 +20,19 @@ MAX_DEPTH = 64
 """How deep functions and sub-graphs may nest."""
 
 
+def need_onnx() -> None:
+    """Raise GraphError where the onnx package is missing."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise GraphError(
+            "the onnx package is not installed", hint="pip install 'gradwright[onnx]'"
+        ) from None
+
+
 def read_model(model: Any) -> tuple[ModelProto, Beside]:
     """Return a model, and the files beside it."""
+    need_onnx()
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from onnx import ModelProto
 

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...errors import ArchiveError
 from ...spec import dtype as as_dtype
+from ...spec import dtype_name
+from ..checked import expect
 from ..registry import Format, Range, TensorRange
-from ..report import ModelInfo
-from ..source import Source, exactly, naming
-from .header import DTYPES, MAX_HEADER, in_order, read_entry, read_header
+from ..report import ModelInfo, Packed
+from ..source import Source, at, exactly, naming
+from .header import MAX_HEADER, METADATA, PACKED, PLAIN, in_order, read_entry, read_header
+from .mapped import Tensors
 
-_PLAIN = {**DTYPES, "C64": as_dtype("complex64")}
+_DTYPES = {code: as_dtype(name) for name, code in (PLAIN | PACKED).items()}
+USE = (
+    "tensors = gw.open(path): it holds arrays and no graph; graph.values.restore(tensors) takes "
+    "them over"
+)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the header of a file says: its tensors, in the order of their bytes, and its texts."""
+
+    tensors: Mapping[str, TensorRange]
+    metadata: Mapping[str, str]
+
+    @property
+    def packed(self) -> dict[str, Packed]:
+        """Tensors of which several elements share a byte."""
+        return {
+            name: Packed(dtype_name(tensor.dtype), tensor.ranges[0].nbytes)
+            for name, tensor in self.tensors.items()
+            if tensor.form
+        }
 
 
 def recognise(source: Source) -> bool | None:
@@ -31,22 +57,46 @@ def recognise(source: Source) -> bool | None:
     return True
 
 
-def tensors(source: Source) -> Mapping[str, TensorRange]:
-    """Return what the header says of each tensor."""
+def contents(source: Source) -> Contents:
+    """Return what the header says; no tensor is read."""
     with naming(source.name):
-        rows, _, base = read_header(functools.partial(exactly, source), source.size, "the header")
-        entries = [read_entry(name, row, base, _PLAIN, "the header") for name, row in rows.items()]
-        return {
-            e.name: TensorRange(e.dtype, e.shape, (Range(e.start, e.nbytes),))
+        read = functools.partial(exactly, source)
+        rows, stated, base = read_header(read, source.size, "the header")
+        entries = [read_entry(name, row, base, _DTYPES, "the header") for name, row in rows.items()]
+        found = {
+            e.name: TensorRange(
+                e.dtype, e.shape, (Range(e.start, e.nbytes),), "packed" if e.packed else ""
+            )
             for e in in_order(entries, base, source.size, "the header")
         }
+        return Contents(found, _texts(stated))
+
+
+def _texts(stated: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: expect(text, str, f"{METADATA} {name[:60]!r}", "the header")
+        for name, text in stated.items()
+    }
+
+
+def tensors(source: Source) -> Mapping[str, TensorRange]:
+    """Return what the header says of each tensor."""
+    return contents(source).tensors
 
 
 def inspect(source: Source) -> ModelInfo:
     """Return the tensors; the file tells no ops."""
-    found = {name: tensor.spec for name, tensor in tensors(source).items()}
-    path = Path(source.name)
-    return ModelInfo(path, source.size, path.stem, {}, {}, found)
+    held, path = contents(source), Path(source.name)
+    specs = {name: tensor.spec for name, tensor in held.tensors.items()}
+    return ModelInfo(
+        path, source.size, path.stem, {}, {}, specs, metadata=held.metadata, packed=held.packed
+    )
+
+
+def opened(path: Path) -> Tensors:
+    """Return the tensors of a file, mapped when they are asked for."""
+    held = contents(at(path))
+    return Tensors(path, held.tensors, held.metadata)
 
 
 FORMAT = Format(
@@ -56,6 +106,6 @@ FORMAT = Format(
     recognise=recognise,
     inspect=inspect,
     tensors=tensors,
-    use="it holds arrays and no graph: build the graph, then "
-    "graph.values.restore(safetensors.numpy.load_file(path))",
+    use=USE,
+    open=opened,
 )

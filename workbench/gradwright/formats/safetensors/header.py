@@ -30,6 +30,10 @@ CODES = {
 }
 """Dtype -> what it is called in a header."""
 DTYPES = {code: as_dtype(name) for name, code in CODES.items()}
+PLAIN = {**CODES, "complex64": "C64"}
+"""The same in files of others, where complex numbers have a code of their own."""
+PACKED = {"float4_e2m1fn": "F4"}
+"""Dtypes of which two elements share a byte there."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Entry:
     shape: tuple[int, ...]
     start: int
     nbytes: int
+    packed: bool = False
 
 
 def read_header(
@@ -76,12 +81,17 @@ def read_entry(
         raise ArchiveError(f"{name[:60]!r} has the unknown dtype {code[:20]!r}", where=where)
     if is_pair:
         shape = shape[:-1]
+    packed = code in PACKED.values()
     nbytes = math.prod(shape) * dtype.itemsize
+    if packed:
+        if nbytes % 2:
+            raise ArchiveError(f"{name[:60]!r} ends within a byte", where=where)
+        nbytes //= 2
     if len(offsets) != 2 or offsets[1] - offsets[0] != nbytes:
         raise ArchiveError(
             f"{name[:60]!r} has {nbytes:,} bytes", where=where, facts=[f"data_offsets: {offsets}"]
         )
-    return Entry(name, dtype, shape, base + offsets[0], nbytes)
+    return Entry(name, dtype, shape, base + offsets[0], nbytes, packed)
 
 
 def _sizes(value: Any, what: str, where: str) -> list[int]:

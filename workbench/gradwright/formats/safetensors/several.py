@@ -11,8 +11,9 @@ from ...errors import ArchiveError
 from ..checked import MAX_JSON, expect, parse_json
 from ..registry import Format, TensorRange
 from ..report import ModelInfo
-from ..source import TOGETHER, Source, exactly, naming
+from ..source import TOGETHER, Source, at, exactly, naming
 from . import format as single
+from .mapped import Tensors
 
 MAP = "weight_map"
 
@@ -31,8 +32,8 @@ def _parsed(source: Source) -> dict[str, Any]:
     return parse_json(exactly(source, 0, source.size), "the index")
 
 
-def tensors(source: Source) -> Mapping[str, TensorRange]:
-    """Return what the headers of all files say of each tensor.
+def contents(source: Source) -> single.Contents:
+    """Return what the headers of all files say; texts are those of any of them.
 
     Raises ArchiveError for a file that is missing or cut off, and one that holds other tensors than
     the index says.
@@ -46,8 +47,11 @@ def tensors(source: Source) -> Mapping[str, TensorRange]:
         for name, file in files.items():
             stated.setdefault(expect(file, str, MAP, "the index"), set()).add(name)
         found: dict[str, TensorRange] = {}
+        texts: dict[str, str] = {}
         for file, names in stated.items():
-            held = single.tensors(source.beside(file))
+            part = single.contents(source.beside(file))
+            held = part.tensors
+            texts |= part.metadata
             if wrong := sorted(held.keys() ^ names):
                 lacks = "lacks" if wrong[0] in names else "also holds"
                 raise ArchiveError(
@@ -58,8 +62,13 @@ def tensors(source: Source) -> Mapping[str, TensorRange]:
             for name, tensor in held.items():
                 ranges = tuple(replace(r, file=file) for r in tensor.ranges)
                 found[name] = replace(tensor, ranges=ranges)
-        _check_size(index, sum(t.spec.nbytes for t in found.values()))
-        return {name: found[name] for name in files}
+        _check_size(index, sum(r.nbytes for t in found.values() for r in t.ranges))
+        return single.Contents({name: found[name] for name in files}, texts)
+
+
+def tensors(source: Source) -> Mapping[str, TensorRange]:
+    """Return what the headers of all files say of each tensor."""
+    return contents(source).tensors
 
 
 def _check_size(index: Mapping[str, Any], nbytes: int) -> None:
@@ -74,12 +83,27 @@ def _check_size(index: Mapping[str, Any], nbytes: int) -> None:
 
 def inspect(source: Source) -> ModelInfo:
     """Return the tensors; the files tell no ops."""
-    found, path = tensors(source), Path(source.name)
-    files = {r.file for tensor in found.values() for r in tensor.ranges}
-    nbytes = source.size + sum(source.beside(file).size for file in files)
-    specs = {name: tensor.spec for name, tensor in found.items()}
-    name = path.name.partition(".")[0]
-    return ModelInfo(path, nbytes, name, {}, {}, specs)
+    held, path = contents(source), Path(source.name)
+    files = {r.file: 0 for tensor in held.tensors.values() for r in tensor.ranges}
+    files |= {file: source.beside(file).size for file in files}
+    specs = {name: tensor.spec for name, tensor in held.tensors.items()}
+    return ModelInfo(
+        path,
+        source.size + sum(files.values()),
+        path.name.partition(".")[0],
+        {},
+        {},
+        specs,
+        metadata=held.metadata,
+        packed=held.packed,
+        files=files,
+    )
+
+
+def opened(path: Path) -> Tensors:
+    """Return the tensors of all files, each mapped when one of it is asked for."""
+    held = contents(at(path))
+    return Tensors(path, held.tensors, held.metadata)
 
 
 FORMAT = Format(
@@ -89,6 +113,6 @@ FORMAT = Format(
     recognise=recognise,
     inspect=inspect,
     tensors=tensors,
-    use="it names files of arrays and no graph: build the graph, then for each of the files "
-    "graph.values.restore(safetensors.numpy.load_file(file))",
+    use=single.USE,
+    open=opened,
 )

@@ -38,5 +38,6 @@ FORMAT = Format(
     tensors=archive.tensors,
     memory=archive.memory,
     outline=archive.outline,
+    open=archive.FORMAT.open,
     use="gw.resume(trainer, folder, path), gw.load(path), gw.inspect(path)",
 )

@@ -148,7 +148,7 @@ export class Viewer {
       ...(count ? [page("tensors", words("Tensors"), (host, end) => fillTensors(host, this.about, graph ? "" : "name", end))] : []),
       page("about", words("About"), (host) => fillAbout(host, this.about, told)),
       ...(unknown ? [page("unknown", words("Not supported (%1)", grouped(unknown)), (host) => fillUnknown(host, this.about, told, point))] : []),
-      ...(graph ? [page("memory", words("Memory"), (host, end) => fillMemory(host, this.about, end))] : []),
+      ...(graph || told.language ? [page("memory", words("Memory"), (host, end) => fillMemory(host, this.about, end))] : []),
     ];
     this.buttons.replaceChildren(...this.deeds().map(({ label, run }) => textButton("gw-action", label, () => run(told))));
     this.body.replaceChildren();

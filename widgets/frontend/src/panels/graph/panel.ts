@@ -155,7 +155,7 @@ class GraphPanel {
     this.sight = new Sight(graph, this.view, this.surface, this.frame.request);
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
     this.stage.root.append(this.minimap.root, this.search.root);
-    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
+    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, ...(isSaved(model) ? ["This graph has no nodes."] : ["This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')])));
     this.bind();
     this.onColors();
     this.card.update();

@@ -1,0 +1,177 @@
+"""``gw.open``: what is in a file of any format; pickles are told, looked into, and never opened."""
+
+from __future__ import annotations
+
+import collections
+import io
+import pickle
+import re
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.errors import ArchiveError
+from gradwright.formats import registry, source
+from gradwright.formats.pickles import MOST, imports
+from tests.formats import every_format
+
+EMBED = "model.embed_tokens.weight"
+
+made = pytest.fixture(scope="module")(every_format.made)
+
+
+def test_every_format_is_opened_as_what_it_holds(made: Any) -> None:
+    for name, (path, arrays) in made.items():
+        found = gw.open(path)
+        match name:
+            case "safetensors" | "safetensors-index":
+                assert set(found) == set(arrays)
+                assert all(found[n].tobytes() == a.tobytes() for n, a in arrays.items())
+            case "gw" | "checkpoint":
+                assert isinstance(found, gw.Graph) and found.name == "net"
+                np.testing.assert_array_equal(found.values["w"], arrays["w"])
+            case "onnx":
+                assert isinstance(found, gw.Graph) and found["y"].op.name == "exp"
+            case "run":
+                assert isinstance(found, gw.train.RunFolder) and found.summary().name == "first"
+            case "huggingface":
+                assert isinstance(found, gw.models.Decoder)
+                assert found.graph.values["embed"].tobytes() == arrays[EMBED].tobytes()
+            case _:
+                raise AssertionError(f"what does gw.open give for {name}?")
+
+
+def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        gw.open(tmp_path / "nothing.gw")
+    with pytest.raises(ArchiveError, match="no path"):
+        gw.open("a\0b")
+    (tmp_path / "a.gw").write_bytes(b"hello")
+    with pytest.raises(ArchiveError, match="no format that is known"):
+        gw.open(tmp_path / "a.gw")
+
+
+# -- pickles ---------------------------------------------------------------------------------------
+
+
+class Evil:
+    """What writes a file where its pickle is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return exec, (f"import pathlib; pathlib.Path({str(self.path)!r}).touch()",)
+
+
+def in_zip(path: Path, program: bytes, storages: int = 2) -> Path:
+    """Write a file as ``torch.save`` does."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{path.stem}/data.pkl", program)
+        for i in range(storages):
+            archive.writestr(f"{path.stem}/data/{i}", bytes(100 * (i + 1)))
+        archive.writestr(f"{path.stem}/version", "3\n")
+    return path
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("name", ["a.pt", "a.bin", "a.ckpt", "a.gw", "a.safetensors"])
+def test_pickles_are_recognised_and_never_run(tmp_path: Path, name: str, protocol: int) -> None:
+    mark = tmp_path / "mark"
+    held = collections.OrderedDict(w=np.ones(3), evil=Evil(mark))
+    program = pickle.dumps(held, protocol)
+    (tmp_path / "alone").mkdir()
+    alone = tmp_path / "alone" / name
+    alone.write_bytes(program)
+    for path in (alone, in_zip(tmp_path / name, program)):
+        assert registry.find(source.at(path)).name == "pickle"
+        for opens in (gw.open, gw.load, gw.onnx.load):
+            with pytest.raises(ArchiveError, match="pickle") as caught:
+                opens(path)
+            assert "weights_only=True" in str(caught.value)
+            assert "save_file" in caught.value.hint
+        info = gw.inspect(path)
+        assert info.ops["collections.OrderedDict"] == 1
+        grave = [f.what for f in info.findings if f.grave]
+        assert any("not opened here" in text for text in grave)
+        assert [t for t in grave if "would call" in t] == [
+            f"it would call {'__builtin__' if protocol < 3 else 'builtins'}.exec"
+        ]
+        assert "<script" not in info._repr_html_() and info.to_json()
+        with pytest.raises(ArchiveError, match="runs whatever it names"):
+            registry.named("pickle").tensors(source.at(path))
+    assert "2 storages of 300 B" in str(gw.inspect(tmp_path / name))
+    assert not mark.exists()
+    pickle.loads(program)  # noqa: S301 - it would have
+    assert mark.exists()
+
+
+def test_the_lines_make_a_safetensors_file(tmp_path: Path) -> None:
+    """Tied, transposed and half tensors, as states of models have them; also torch's old form."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("safetensors.torch")
+    w = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    state = {"w": w, "tied": w, "t": w.T, "half": w.to(torch.bfloat16)[:, 1]}
+    for new in (True, False):
+        path = tmp_path / f"it's {new}.pt"
+        torch.save(state, path, _use_new_zipfile_serialization=new)
+        assert gw.inspect(path).producer == "torch"
+        assert set(gw.inspect(path).ops) > {"torch._utils._rebuild_tensor_v2"}
+        with pytest.raises(ArchiveError) as caught:
+            gw.open(path)
+        lines = [line.strip() for line in caught.value.hint.splitlines()]
+        assert len(lines) == 2
+        exec("\n".join(lines), {})
+        found = gw.open(path.with_suffix(".safetensors"))
+        assert {n: a.astype("f4").tolist() for n, a in found.items()} == {
+            n: t.float().tolist() for n, t in state.items()
+        }
+
+
+def test_pickles_that_are_long_or_damaged_take_no_time(tmp_path: Path) -> None:
+    begun = time.perf_counter()
+    stuffed = b"\x80\x02" + b"N0" * (1 << 23) + b"."
+    assert imports(stuffed) == ({}, False) and MOST < 1 << 23
+    for tail in (b"\x8a\xff", b"\x8b\xff\xff\xff\x7f", b"X\xff\xff\xff\xff", b"\x8e" + b"\xff" * 8):
+        found, whole = imports(b"\x80\x04c" + b"os\nsystem\n" + tail)
+        assert found == {"os.system": 1} and not whole
+    path = tmp_path / "cut.pt"
+    path.write_bytes(pickle.dumps({"a": list(range(1000))})[:500])
+    assert "not all known" in str(gw.inspect(path))
+    assert time.perf_counter() - begun < 5  # each is bounded: 0.3 s
+
+
+def test_names_in_a_pickle_are_text_and_no_html(tmp_path: Path) -> None:
+    evil = "<img/src=x/onerror=alert(1)>"
+    stream = io.BytesIO(b"\x80\x02c" + evil.encode() + b"\n" + evil.encode() + b"\n.")
+    path = tmp_path / "a.pkl"
+    path.write_bytes(stream.getvalue())
+    info = gw.inspect(path)
+    assert evil in str(info) and "<img" not in info._repr_html_()
+
+
+def test_what_only_begins_like_a_pickle_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.dat"
+    for data in (
+        b"\x80",
+        b"\x80\x02",
+        b"\x80\x09N.",
+        b"\x80\x02\xffabc",
+        b"\x80\x04\x95" + b"\xff" * 9,
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ArchiveError, match="no format"):
+            gw.inspect(path)
+
+
+def test_the_hint_names_the_file(tmp_path: Path) -> None:
+    path = in_zip(tmp_path / "pytorch_model.bin", pickle.dumps({}))
+    with pytest.raises(ArchiveError) as caught:
+        gw.open(path)
+    assert re.search(r"load\('.*pytorch_model\.bin'", caught.value.hint)
+    assert "pytorch_model.safetensors'" in caught.value.hint

@@ -1,0 +1,224 @@
+"""Folders of Hugging Face without transformers: what is told apart, refused, read lazily."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.errors import ArchiveError, GraphError
+from gradwright.models import Decoder, DecoderConfig, RopeScaling, from_pretrained, save_pretrained
+from gradwright.models.huggingface.config import fitting, read_config, tells, written_config
+from gradwright.models.huggingface.families import FAMILIES
+from tests.models.test_decoder_kinds import KINDS, SIZES
+
+LLAMA = {
+    **{"model_type": "llama", "vocab_size": 29, "hidden_size": 32, "intermediate_size": 48},
+    **{"num_hidden_layers": 2, "num_attention_heads": 4},
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of a small Llama."""
+    model = Decoder(DecoderConfig(**SIZES), seed=4)
+    save_pretrained(model, tmp_path / "net")
+    return tmp_path / "net"
+
+
+def changed(folder, **keys) -> None:
+    """Change keys of a folder's config; None takes one away."""
+    path = folder / "config.json"
+    data = {**json.loads(path.read_text()), **keys}
+    path.write_text(json.dumps({k: v for k, v in data.items() if v is not None}))
+
+
+def test_older_spellings_are_the_same_positions() -> None:
+    old = {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 2.0}}
+    new = {"rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", "factor": 2.0}}
+    one, other = (read_config({**LLAMA, **told}) for told in (old, new))
+    assert one == other
+    assert one.rope_base == 500.0
+    assert one.rope_scaling == RopeScaling("linear", 2.0)
+    phi = {**LLAMA, "model_type": "phi3", "original_max_position_embeddings": 16}
+    lists = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    found = {read_config({**phi, "rope_scaling": {"type": name, **lists}}).rope_scaling
+             for name in ("su", "yarn", "longrope")}  # fmt: skip
+    assert len(found) == 1
+    assert found.pop().factor == 4096 / 16
+
+
+def test_what_older_files_leave_out_is_what_transformers_takes() -> None:
+    assert read_config(LLAMA) == DecoderConfig(**{**SIZES, "context": 2048})
+    mistral = read_config({**LLAMA, "model_type": "mistral", "num_key_value_heads": 2})
+    assert (mistral.window, mistral.full_layers) == (4096, ())
+    assert read_config({**LLAMA, "model_type": "mistral", "num_key_value_heads": 2,
+                        "sliding_window": None}).window is None  # fmt: skip
+    qwen = {**LLAMA, "model_type": "qwen2", "sliding_window": 8, "max_window_layers": 1}
+    assert read_config(qwen).window is None
+    used = read_config({**qwen, "use_sliding_window": True})
+    assert (used.window, used.full_layers, used.qkv_bias) == (8, (0,), True)
+    gemma = {**LLAMA, "model_type": "gemma2", "head_dim": 8, "num_hidden_layers": 4}
+    found = read_config(gemma)
+    assert (found.window, found.full_layers, found.tied) == (4096, (1, 3), True)
+    assert (found.embedding_scale, found.attention_scale) == (32**0.5, 1 / 16)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_config_is_written_as_a_family_that_tells_it_all(kind) -> None:
+    config = DecoderConfig(**SIZES, **KINDS[kind])
+    if kind in ("grouped", "gpt2", "partial"):
+        config = replace(config, tied=False, **({"qkv_bias": True, "out_bias": True,
+                         "mlp_bias": True} if kind == "gpt2" else {}))  # fmt: skip
+    if kind == "dynamic":
+        config = replace(config, context=18)
+    if kind == "biases":  # queries and keys that are normed, and biases elsewhere: nobody has it
+        with pytest.raises(GraphError, match="no family of Hugging Face"):
+            fitting(config)
+        return
+    if kind == "windows":  # layers that see all among them: of families with biases of queries
+        assert not tells(config, FAMILIES["mistral"])
+        config = replace(config, qkv_bias=True)
+    family = fitting(config)
+    wanted = {"windows": "qwen2", "gemma2": "gemma2", "gpt2": "gpt2", "experts": "mixtral"}
+    assert family.name == wanted.get(kind, "llama")
+    data = json.loads(json.dumps(written_config(config, family)))
+    assert tells(read_config(data), family)
+
+
+@pytest.mark.parametrize(
+    ("keys", "what"),
+    [
+        ({"model_type": "bloom", "auto_map": {"AutoModel": "x.Y"}}, "kind 'bloom'"),
+        ({"model_type": None}, "kind 'None'"),
+        ({"model_type": ["llama"]}, "kind"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "quantised by 'gptq'"),
+        ({"rope_parameters": {"rope_type": "spiral"}}, "scaled by 'spiral'"),
+        ({"rope_parameters": [1]}, "rope_parameters is list"),
+        ({"rope_parameters": {"rope_type": "yarn", "truncate": False, "factor": 2.0,
+          "original_max_position_embeddings": 8}}, "truncate"),
+        ({"rope_parameters": {"rope_type": "longrope", "factor": 2.0}}, "short_factor"),
+        ({"rope_parameters": {"rope_type": "linear"}}, "factor of rotary"),
+        ({"rope_parameters": {"rope_theta": "x"}}, "rope_theta is 'x'"),
+        ({"hidden_act": "mish"}, "activation 'mish'"),
+        ({"hidden_size": 33}, "tells of no model"),
+        ({"hidden_size": True}, "hidden_size is 'True'"),
+        ({"vocab_size": None}, "no 'vocab_size'"),
+        ({"num_hidden_layers": 10**9}, "1000000000 layers"),
+        ({"vocab_size": 10**9}, r"model\.embed_tokens\.weight is f32\[29, 32\]"),
+        ({"num_attention_heads": 0}, "sizes that are none"),
+        ({"rms_norm_eps": 1e308}, "rms_norm_eps"),
+        ({"attention_bias": True}, r"missing: model\.layers\.0\.self_attn\.q_proj\.bias"),
+        ({"num_hidden_layers": 1}, r"left over: model\.layers\.1"),
+        ({"pretraining_tp": 2}, "pretraining_tp is 2"),
+        ({"eos_token_id": "x"}, "eos_token_id is 'x'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_not_known_is_refused_by_name(folder, keys, what) -> None:
+    (folder / "generation_config.json").unlink()
+    changed(folder, **keys)
+    with pytest.raises(ArchiveError, match=what):
+        from_pretrained(folder)
+
+
+def test_folders_that_are_none(folder, tmp_path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        from_pretrained(tmp_path / "elsewhere")
+    with pytest.raises(ArchiveError, match=r"no config\.json"):
+        from_pretrained(tmp_path)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ArchiveError, match=r"no model\.safetensors"):
+        from_pretrained(folder)
+
+    class Trap:
+        def __reduce__(self):
+            return open, (str(tmp_path / "sprung"), "w")
+
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(ArchiveError, match="save_file") as error:
+        from_pretrained(folder)
+    assert "weights_only=True" in str(error.value)
+    assert not (tmp_path / "sprung").exists()
+    (folder / "config.json").write_text('{"model_type": NaN}')
+    with pytest.raises(ArchiveError, match="NaN is not JSON"):
+        from_pretrained(folder)
+
+
+def test_code_of_a_folder_is_not_run(folder, tmp_path) -> None:
+    (folder / "modeling.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')")
+    changed(folder, auto_map={"AutoModelForCausalLM": "modeling.Net"})
+    model = from_pretrained(folder)
+    assert model.config == DecoderConfig(**SIZES, kv_heads=4)
+    assert not (tmp_path / "sprung").exists()
+    save_pretrained(model, tmp_path / "out")
+    assert "auto_map" not in json.loads((tmp_path / "out/config.json").read_text())
+
+
+def test_weights_are_mapped_where_they_lie_and_read_when_they_are_used(folder) -> None:
+    """Opening reads headers; float32 matrices stay in it, and are written back."""
+    model = from_pretrained(folder)
+    held = model.graph.values._arrays
+    assert not list(held.keys() & {name for name, _ in model.config.weights()})
+    q = model.graph.values["layer0/q"]
+    assert not q.flags.owndata
+    assert not q.flags.writeable
+    first = Decoder(DecoderConfig(**SIZES), seed=4)
+    for name, _ in model.config.weights():
+        np.testing.assert_array_equal(model.graph.values[name], first.graph.values[name])
+    save_pretrained(model, folder)  # over what is mapped
+    np.testing.assert_array_equal(from_pretrained(folder).graph.values["layer0/q"], q)
+
+
+def test_a_model_without_a_head_and_old_tensors(folder) -> None:
+    """Names without the prefix, speeds of rotary positions, and a head that is tied."""
+    arrays = dict(gw.open(folder / "model.safetensors"))
+    arrays = {n.removeprefix("model."): a for n, a in arrays.items() if n != "lm_head.weight"}
+    arrays["layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(4, np.float32)
+    gw.safetensors.save(arrays, folder / "model.safetensors")
+    changed(folder, tie_word_embeddings=True)
+    model = from_pretrained(folder)
+    assert model.config.tied
+    np.testing.assert_array_equal(model.graph.values["embed"], arrays["embed_tokens.weight"])
+
+
+def test_what_no_family_has_is_not_written(tmp_path) -> None:
+    odd = Decoder(DecoderConfig(**SIZES, norm="layer"))
+    with pytest.raises(GraphError, match="no family of Hugging Face has such a decoder"):
+        save_pretrained(odd, tmp_path / "odd")
+    plain = Decoder(DecoderConfig(**SIZES))
+    with pytest.raises(GraphError, match="kind 'gpt2' cannot be such a decoder"):
+        save_pretrained(plain, tmp_path / "odd", family="gpt2")
+    with pytest.raises(GraphError, match="no weights of int8"):
+        save_pretrained(plain, tmp_path / "odd", dtype="int8")
+    packed = Decoder(DecoderConfig(**SIZES), packed={"embed": "q8_0"})
+    with pytest.raises(GraphError, match="'embed' lies in blocks"):
+        save_pretrained(packed, tmp_path / "odd")
+    assert not (tmp_path / "odd").exists()
+
+
+def test_a_folder_is_opened_and_inspected_by_its_headers(folder) -> None:
+    info = gw.inspect(folder, sizes={"length": 64, "batch": 2})
+    assert (info.format, info.architecture) == ("a folder of Hugging Face", "llama")
+    assert info.parameters == Decoder(DecoderConfig(**SIZES)).n_weights
+    assert info.memory.cache == 4 * 2 * 2 * 2 * 64 * 32
+    assert not info.findings
+    assert gw.open(folder).config == from_pretrained(folder).config
+    changed(folder, auto_map={"x": "y"}, model_type="odd")
+    findings = [str(f) for f in gw.inspect(folder).findings]
+    assert findings == [
+        "config.json: brings code of its own, which is never run",
+        "config.json: a model of the kind 'odd' is not read here",
+    ]
+    model = Decoder(DecoderConfig(**SIZES), seed=4)
+    save_pretrained(model, folder, max_file_bytes=20_000)
+    several = gw.inspect(folder)
+    assert several.parameters == info.parameters
+    assert sum(several.files.values()) == several.nbytes - sum(
+        (folder / name).stat().st_size
+        for name in ("config.json", "generation_config.json", "model.safetensors.index.json")
+    )

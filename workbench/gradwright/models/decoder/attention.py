@@ -1,0 +1,125 @@
+"""Attention of a decoder: within rows as they are trained, and to keys that a cache holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ... import nn
+from ...graph import Tensor
+from ...ops.attention.weights import group_average, group_scores
+from ...ops.core.activation import Tanh
+from ...ops.core.choice import Where
+from ...ops.core.creation import Arange
+from ...ops.core.joining import Concat
+from ...ops.core.movement import Cast
+from .config import DecoderConfig
+from .rope import turning
+
+HIDDEN = -1e38
+"""What is added to scores of keys that are not seen; −∞ would make NaN of rows of it."""
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""From the number of a layer, queries, keys and values, all ``[B, heads, T, E]``, to averages;
+queries and keys are turned to their places on the way."""
+
+
+class Within:
+    """Attention within rows: each position sees those before it, as far as its layer reaches.
+
+    Args:
+        config: of the decoder.
+        ids: i64[B, T], whose length is that of rows.
+        places: i64[T], or i64[B, T] where several rows lie one after another, each from 0 on: none
+            of them sees another.
+    """
+
+    def __init__(self, config: DecoderConfig, ids: Tensor, places: Tensor) -> None:
+        self._config, self._turn = config, turning(config, places, places.max(-1) + 1)
+        at = Arange(start=ids.shape[1])()
+        same = None
+        if places.rank == 2:
+            row = Cast(dtype="int64")(places == 0).cumsum(1)
+            same = (row[:, None] == row[:, :, None])[:, None]
+        self._seen: dict[int | None, Tensor | None] = {}
+        for reach in _reaches(config):
+            if reach is None and same is None:
+                self._seen[reach] = None  # all before
+                continue
+            seen = at <= at[:, None]
+            if reach is not None:
+                seen = seen & (at > at[:, None] - reach)
+            self._seen[reach] = seen if same is None else seen & same
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return averages of values."""
+        config, seen = self._config, self._seen[self._config.reach(layer)]
+        scale, causal = config.attention_scale, seen is None
+        q, k = self._turn(q), self._turn(k)
+        b, n, t, e = q.shape
+        if config.attention_cap is not None:
+            cap = config.attention_cap
+            return nn.grouped_query_attention(
+                q, k, v, seen, scale=scale, softcap=cap, is_causal=causal
+            )
+        if n != config.shared:
+            q = q.reshape(b, config.shared, n // config.shared, t, e)
+            k, v = k[:, :, None], v[:, :, None]
+            seen = seen[:, None] if seen is not None and seen.rank == 4 else seen
+        y = nn.scaled_dot_product_attention(
+            *(q, k, v, seen),
+            is_causal=causal,
+            scale=scale,
+            unseen="zeros" if causal else "average",  # there is none: each sees itself
+        )
+        return y.reshape(b, n, t, e)
+
+
+class Cached:
+    """Attention to new positions, and to old ones whose keys and values are given.
+
+    Args:
+        config: of the decoder.
+        past: f32[layers, 2, B, H, S, E], keys and values.
+        position: i64[B], how many of the S exist, and where the first new one stands.
+        places: i64[B, T], where the new ones stand.
+        length: i64[B], how many there are then.
+    """
+
+    def __init__(
+        self, config: DecoderConfig, past: Tensor, position: Tensor, places: Tensor, length: Tensor
+    ) -> None:
+        self._config, self._past, self._n_old = config, past, past.shape[4]
+        self.made: list[Tensor] = []
+        """Keys and values of the new positions, layer by layer."""
+        old, new = Arange(start=self._n_old)(), Arange(start=places.shape[1])()
+        self._turn = turning(config, places, length)
+        self._hides: dict[int | None, tuple[Tensor, Tensor]] = {}
+        for reach in _reaches(config):
+            known, seen = old[None] < position[:, None], new <= new[:, None]
+            if reach is None:
+                known = known[:, None, None]
+            else:
+                begins = position[:, None] + new - reach  # the last that is not seen any more
+                known = (known[:, None] & (old > begins[:, :, None]))[:, None]
+                seen = seen & (new > new[:, None] - reach)
+            self._hides[reach] = Where()(known, 0.0, HIDDEN), Where()(seen, 0.0, HIDDEN)
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return averages of values, and keep what is new."""
+        config, old_k, old_v = self._config, self._past[layer, 0], self._past[layer, 1]
+        k = self._turn(k)
+        self.made.extend((k, v))
+        scale = config.features**-0.5 if config.attention_scale is None else config.attention_scale
+        q = self._turn(q) * scale
+        scores = group_scores(q, old_k), group_scores(q, k)
+        if (cap := config.attention_cap) is not None:
+            scores = tuple(Tanh()(s / cap) * cap for s in scores)
+        hides = self._hides[config.reach(layer)]
+        weights = nn.softmax(Concat(axis=-1)(*(s + h for s, h in zip(scores, hides, strict=True))))
+        of_old, of_new = weights[..., : self._n_old], weights[..., self._n_old :]
+        y: Tensor = group_average(of_old, old_v) + group_average(of_new, v)
+        return y
+
+
+def _reaches(config: DecoderConfig) -> list[int | None]:
+    """Return how far layers reach, each once."""
+    return list(dict.fromkeys(map(config.reach, range(config.layers))))

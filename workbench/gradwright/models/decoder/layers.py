@@ -1,0 +1,100 @@
+"""The layers of a decoder, from tokens to logits, as they stand in every graph of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ... import nn
+from ...graph import Tensor
+from ...ops.core.activation import Tanh
+from .attention import Attend
+from .config import DecoderConfig
+from .weights import Weights
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": nn.silu,
+    "gelu": nn.gelu,
+    "gelu_tanh": partial(nn.gelu, approximate="tanh"),
+    "relu": nn.relu,
+}
+
+
+def layers(
+    config: DecoderConfig, weights: Weights, ids: Tensor, places: Tensor, attend: Attend
+) -> Tensor:
+    """Return what the last layer gives, f32[B, T, D], before the norm.
+
+    ``places``, i64[T] or i64[B, T], say where a token stands in its row.
+    """
+    h = weights.rows(ids)
+    if config.embedding_scale != 1:
+        h = h * config.embedding_scale
+    if config.positions == "learned":
+        h = h + nn.embedding(places, weights["positions"])
+    h = _dropped(config, h)
+    for i in range(config.layers):
+        with h.graph.scope(f"layer{i}"):
+            h = h + _attention(config, weights, h, i, attend)
+            h = h + _network(config, weights, h, f"layer{i}")
+    return h
+
+
+def head(config: DecoderConfig, weights: Weights, h: Tensor) -> Tensor:
+    """Return logits."""
+    y = weights.product(weights.norm(h, "norm"), "embed" if config.tied else "head")
+    cap = config.logit_cap
+    return y if cap is None else Tanh()(y / cap) * cap
+
+
+def _attention(
+    config: DecoderConfig, weights: Weights, h: Tensor, i: int, attend: Attend
+) -> Tensor:
+    """Return what attention adds: norm, queries, keys and values by heads, averages, output."""
+    b, t, _ = h.shape
+    at, e = f"layer{i}", config.features
+    y = weights.norm(h, f"{at}/attention_norm")
+
+    def by_heads(name: str, n: int) -> Tensor:
+        return weights.product(y, f"{at}/{name}").reshape(b, t, n, e)
+
+    q, k, v = (
+        by_heads("q", config.heads),
+        by_heads("k", config.shared),
+        by_heads("v", config.shared),
+    )
+    if config.qk_norm:
+        q, k = weights.norm(q, f"{at}/q_norm"), weights.norm(k, f"{at}/k_norm")
+    q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
+    a = attend(i, q, k, v)
+    y = weights.product(a.transpose(0, 2, 1, 3).reshape(b, t, config.heads * e), f"{at}/o")
+    return _dropped(
+        config, weights.norm(y, f"{at}/attention_post_norm") if config.post_norms else y
+    )
+
+
+def _network(config: DecoderConfig, weights: Weights, h: Tensor, at: str) -> Tensor:
+    """Return what the network adds: norm, two products or three, or experts of a choice."""
+    y, act = weights.norm(h, f"{at}/mlp_norm"), ACTIVATIONS[config.activation]
+    if config.experts:
+        router, gate, up, down = (weights[f"{at}/{n}"].mT for n in ("router", "gate", "up", "down"))
+        y, _ = nn.mixture_of_experts(
+            *(y, router, gate, down, up),
+            k=config.experts_per_token,
+            renormalize=config.renormalize,
+            activation=config.activation,
+        )
+    else:
+        up = weights.product(y, f"{at}/up")
+        if not config.gated:
+            y = act(up)
+        elif config.activation == "silu":
+            y = nn.swiglu(weights.product(y, f"{at}/gate"), up)
+        else:
+            y = act(weights.product(y, f"{at}/gate")) * up
+        y = weights.product(y, f"{at}/down")
+    return _dropped(config, weights.norm(y, f"{at}/mlp_post_norm") if config.post_norms else y)
+
+
+def _dropped(config: DecoderConfig, y: Tensor) -> Tensor:
+    return nn.dropout(y, p=config.dropout) if config.dropout else y

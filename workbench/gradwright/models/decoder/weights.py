@@ -1,0 +1,128 @@
+"""The weights of a decoder in a graph, and each kind of product with them in one place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ... import nn
+from ...errors import GraphError, ShapeError
+from ...graph import Graph, Tensor
+from ...ops.core.index import Gather
+from ...ops.quantised.ggml import FORMATS, DequantizeGgml
+from ...spec import TensorSpec
+from ...spec.buffer import Buffer
+from .config import DecoderConfig
+
+Array = np.ndarray[Any, Any]
+
+
+class Given:
+    """An array of somebody else as a value: read where it lies, a mapped file, and never written.
+
+    >>> Given(np.ones((2, 3), np.float32)).spec
+    f32[2, 3]
+    """
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.spec = TensorSpec(array.shape, array.dtype)
+        self.nbytes = array.nbytes
+
+    def host(self) -> Array:
+        """Return the array itself."""
+        return self._array
+
+    def load(self, array: Array) -> None:
+        """Raise: it is not ours."""
+        raise GraphError("a given array is not written", hint="graph.values[name] = array")
+
+
+class Weights:
+    """Variables for all weights of a decoder, and what is computed with them.
+
+    ``packed`` says which of them lie as blocks of a ggml format, u8[out, bytes of a row].
+    """
+
+    def __init__(
+        self, graph: Graph, config: DecoderConfig, packed: Mapping[str, str], first: Any = None
+    ) -> None:
+        self.config, self._packed = config, packed
+        shapes = dict(config.weights())
+        for name in packed:
+            if len(shapes.get(name, ())) != 2 or name == "positions":
+                raise GraphError(f"{name!r} is no matrix that can lie in blocks", hint="packed={}")
+        self._tensors = {
+            name: graph.variable(name, packed_shape(shape, packed[name]), dtype="uint8")
+            if name in packed
+            else graph.variable(name, shape, init=None if first is None else first(name, shape))
+            for name, shape in shapes.items()
+        }
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def product(self, y: Tensor, name: str) -> Tensor:
+        """Return y @ weightᵀ, plus the bias if there is one."""
+        weight, bias = self[name], self._tensors.get(f"{name}_bias")
+        kind = self._packed.get(name)
+        z = y @ weight.mT if kind is None else nn.ggml_matmul(y, weight, format=kind)
+        return z if bias is None else z + bias
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Return the embedding of tokens."""
+        kind = self._packed.get("embed")
+        if kind is None:
+            return nn.embedding(ids, self["embed"])
+        taken: Tensor = DequantizeGgml(format=kind)(Gather()(self["embed"], ids))
+        return taken
+
+    def norm(self, y: Tensor, name: str) -> Tensor:
+        """Return y, normed."""
+        config, weight = self.config, self[name]
+        if config.norm == "layer":
+            return nn.layer_norm(y, weight, self[f"{name}_bias"], eps=config.eps)
+        return nn.rms_norm(
+            y, weight + 1.0 if config.norm == "rms_plus_one" else weight, eps=config.eps
+        )
+
+
+def packed_shape(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
+    """Return the shape of a matrix in blocks; raises ShapeError for rows that are not whole ones.
+
+    >>> packed_shape((8, 64), "q8_0")
+    (8, 68)
+    """
+    form = FORMATS.get(kind)
+    if form is None:
+        raise GraphError(f"no blocks of {kind!r}", need=", ".join(FORMATS))
+    if shape[-1] % form.size:
+        raise ShapeError(f"rows of {shape[-1]} are no blocks of {kind}", need=f"n·{form.size}")
+    return (*shape[:-1], shape[-1] // form.size * form.n_bytes)
+
+
+def fill(graph: Graph, values: Mapping[str, Array | Buffer]) -> None:
+    """Let arrays be the values of variables as they are; all are checked before the first one."""
+    buffers: dict[str, Buffer] = {
+        name: Given(value) if isinstance(value, np.ndarray) else value
+        for name, value in values.items()
+    }
+    wanted = {v.name: v.spec for v in graph.variables}
+    if missing := sorted(wanted.keys() ^ buffers.keys()):
+        raise GraphError(
+            "the weights are not those of this model",
+            facts=[f"{'missing' if n in wanted else 'left over'}: {n}" for n in missing[:8]],
+        )
+    for name, buffer in buffers.items():
+        if buffer.spec != wanted[name]:
+            raise ShapeError(f"{name} is {buffer.spec}", need=f"{wanted[name]}")
+    for name, buffer in buffers.items():
+        graph.values.pack(name, buffer)
+
+
+def count(config: DecoderConfig) -> int:
+    """Return how many numbers a decoder has."""
+    return sum(math.prod(shape) for _, shape in config.weights())

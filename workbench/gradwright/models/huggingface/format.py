@@ -1,0 +1,118 @@
+"""Folders of Hugging Face as a format: told by ``config.json``, inspected by headers alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import ArchiveError
+from ...formats.checked import MAX_JSON, parse_json
+from ...formats.language import LanguageShape
+from ...formats.registry import Format, TensorRange
+from ...formats.report import Finding, ModelInfo
+from ...formats.safetensors import format as single
+from ...formats.safetensors import several
+from ...formats.source import Source, exactly, naming
+from .config import read_config
+from .reading import CONFIG, INDEX, TOKENIZER, WEIGHTS, from_pretrained
+
+_KIND = re.compile(rb'"model"\s*:\s*\{\s*"type"\s*:\s*"(\w{1,40})"')
+_HEAD = 1 << 22
+"""Bytes of a tokenizer that are looked at for its kind."""
+
+
+def recognise(source: Source) -> bool | None:
+    """Tell a folder with a ``config.json`` of a kind of model, and safetensors beside it."""
+    names = source.names()
+    if CONFIG not in names or not {WEIGHTS, INDEX} & set(names):
+        return False
+    try:
+        return "model_type" in _config(source)
+    except ArchiveError:
+        return None
+
+
+def _config(source: Source) -> dict[str, Any]:
+    part = source.part(CONFIG)
+    if part.size > MAX_JSON:
+        raise ArchiveError(f"{part.size:,} bytes of JSON, limit {MAX_JSON:,}", where=CONFIG)
+    return parse_json(exactly(part, 0, part.size), CONFIG)
+
+
+def tensors(source: Source) -> Mapping[str, TensorRange]:
+    """Return what the headers of all files say of each tensor."""
+    with naming(source.name):
+        if WEIGHTS not in source.names():
+            return several.tensors(source.part(INDEX))
+        found = single.tensors(source.part(WEIGHTS))
+        return {
+            name: replace(held, ranges=tuple(replace(r, file=WEIGHTS) for r in held.ranges))
+            for name, held in found.items()
+        }
+
+
+def inspect(source: Source) -> ModelInfo:
+    """Return the kind of model, its sizes, tensors and tokenizer, and what to beware."""
+    data, held = _config(source), tensors(source)
+    files = {r.file: 0 for tensor in held.values() for r in tensor.ranges}
+    files |= {file: source.part(file).size for file in files}
+    findings = [
+        Finding("brings code of its own, which is never run", where=CONFIG)
+        for _ in range("auto_map" in data)
+    ]
+    language = None
+    try:
+        config = read_config(data)
+        language = LanguageShape(
+            **{"layers": config.layers, "width": config.width, "heads": config.heads},
+            **{"kv_heads": config.shared, "features": config.features, "inner": config.hidden},
+            **{"vocabulary": config.vocabulary, "context": config.context},
+            **{"experts": config.experts},
+            active=config.experts_per_token if config.experts else 1,
+        )
+    except ArchiveError as error:
+        findings.append(Finding(str(error).partition("\n")[0], where=CONFIG, grave=True))
+    path = Path(source.name)
+    return ModelInfo(
+        path,
+        source.size,
+        path.name,
+        {},
+        {},
+        {name: tensor.spec for name, tensor in held.items()},
+        architecture=str(data.get("model_type"))[:60],
+        producer=_producer(data),
+        tokenizer=_tokenizer(source),
+        files=files if len(files) > 1 else {},
+        findings=findings,
+        language=language,
+    )
+
+
+def _producer(data: Mapping[str, Any]) -> str:
+    version = data.get("transformers_version")
+    return f"transformers {version[:40]}" if isinstance(version, str) else ""
+
+
+def _tokenizer(source: Source) -> str:
+    """Return the kind of a tokenizer in a few words; nothing where there is none."""
+    if TOKENIZER not in source.names():
+        return ""
+    part = source.part(TOKENIZER)
+    found = _KIND.search(part.read(0, min(_HEAD, part.size)))
+    return f"{found[1].decode()} of {TOKENIZER}" if found else TOKENIZER
+
+
+FORMAT = Format(
+    name="huggingface",
+    title="a folder of Hugging Face",
+    suffixes=(),
+    recognise=recognise,
+    inspect=inspect,
+    tensors=tensors,
+    use="gw.open(path)",
+    open=from_pretrained,
+)

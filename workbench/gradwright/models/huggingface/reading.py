@@ -1,0 +1,117 @@
+"""Folders of Hugging Face, read: the decoder that is in one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...errors import ArchiveError
+from ...formats.checked import MAX_JSON, parse_json
+from ...formats.pickles import conversion
+from ...formats.safetensors import format as single
+from ...formats.safetensors import several
+from ...formats.safetensors.mapped import Tensors
+from ...formats.source import as_path
+from ..decoder import Decoder
+from ..tokenizers import TextCodec, Tokenizer
+from .config import family_of, read_config
+from .weights import found_weights
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+TOKENIZER = "tokenizer.json"
+
+
+def from_pretrained(path: str | os.PathLike[str], *, position_ids: bool = False) -> Decoder:
+    """Return the decoder of a folder that transformers has saved.
+
+    ``config.json`` tells what it is: of Llama, Mistral, Qwen2, Qwen3, Gemma2, Phi3, Mixtral or
+    GPT-2. Weights are mapped from ``model.safetensors``, or from several files and their index:
+    float32 ones are used where they lie, others become float32 when they are first used. Its
+    tokenizer is that of ``tokenizer.json`` where the library ``tokenizers`` is installed. Code that
+    a folder brings is never run, nor a pickle opened.
+
+    Raises:
+        ArchiveError: the folder is damaged, or its model is of a kind that is not known.
+        OSError: nothing is there.
+
+    >>> import gradwright as gw, tempfile, pathlib
+    >>> from gradwright.models import Decoder, DecoderConfig, from_pretrained, save_pretrained
+    >>> model = Decoder(DecoderConfig(vocabulary=20, width=16, layers=1, heads=2))
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "tiny")
+    >>> save_pretrained(model, folder)
+    >>> from_pretrained(folder).generate([[1, 2]], 4)[0] == model.generate([[1, 2]], 4)[0]
+    True
+    """
+    folder = as_path(path)
+    data = json_of(folder / CONFIG)
+    try:
+        family, config = family_of(data), read_config(data)
+        tensors = _tensors(folder)
+        values = found_weights(family, config, tensors.specs, tensors.__getitem__)
+    except ArchiveError as error:
+        error.where = error.where or str(folder)
+        raise
+    return Decoder(
+        config,
+        name=family.name,
+        position_ids=position_ids,
+        values=values,
+        tokenizer=_tokenizer(folder),
+        eos=_eos(folder, data),
+        source=folder,
+    )
+
+
+def _tensors(folder: Path) -> Tensors:
+    """Return the tensors of a folder, mapped; raises ArchiveError where it has none."""
+    for name, opened in ((WEIGHTS, single.opened), (INDEX, several.opened)):
+        if (folder / name).is_file():
+            return opened(folder / name)
+    pickled = next((folder / name for name in PICKLES if (folder / name).is_file()), None)
+    if pickled is not None:
+        raise ArchiveError(
+            f"its weights are a pickle, {pickled.name}, and opening one runs what it names",
+            where=str(folder),
+            need=WEIGHTS,
+            hint=conversion(folder / PICKLES[0]).replace("pytorch_model.safetensors", WEIGHTS),
+        )
+    raise ArchiveError(
+        f"the folder has no {WEIGHTS}",
+        where=str(folder),
+        need=f"{WEIGHTS}, or {INDEX} and its files",
+    )
+
+
+def json_of(path: Path) -> dict[str, Any]:
+    """Return the JSON of a file; raises ArchiveError where there is none, or another file."""
+    if not path.is_file():
+        if not path.parent.exists():
+            raise FileNotFoundError(f"no such folder: {path.parent}")
+        raise ArchiveError(
+            f"the folder has no {path.name}", where=str(path.parent), need=f"{CONFIG}, {WEIGHTS}"
+        )
+    if path.stat().st_size > MAX_JSON:
+        raise ArchiveError(f"{path.name} has {path.stat().st_size:,} bytes", where=str(path))
+    return parse_json(path.read_bytes(), str(path))
+
+
+def _tokenizer(folder: Path) -> TextCodec | None:
+    """Return the tokenizer of a folder, if it has one, and the library that reads it is there."""
+    path = folder / TOKENIZER
+    return Tokenizer.load(path) if path.is_file() and find_spec("tokenizers") else None
+
+
+def _eos(folder: Path, data: Mapping[str, Any]) -> list[int]:
+    """Return the tokens that end a row."""
+    told = data.get("eos_token_id")
+    if (folder / GENERATION).is_file():
+        told = json_of(folder / GENERATION).get("eos_token_id", told)
+    rows = told if isinstance(told, list) else [] if told is None else [told]
+    if not all(type(token) is int and token >= 0 for token in rows):
+        raise ArchiveError(f"eos_token_id is {str(told)[:40]!r}", where=str(folder), need="tokens")
+    return rows
