@@ -64,7 +64,7 @@ def test_every_format_alone_and_in_panels(name: str, as_bytes: bool, rng: Any) -
         x = normal(rng, n_x, blocks * size)
         y = multiplied(HERE[0], name, x, w, as_bytes=as_bytes)
         taken = rounded(x) if as_bytes else x
-        assert off(y, taken, w, name) < 1e-6, (n_x, n_rows, blocks)
+        assert off(y, taken, w, name) < 2e-6, (n_x, n_rows, blocks)
 
 
 @pytest.mark.parametrize("m", HERE[1:], ids=lambda m: m.name)
@@ -75,9 +75,9 @@ def test_every_machine_has_the_same_numbers(m: Machine, name: str, rng: Any) -> 
     for n_x in (1, 3):
         x = normal(rng, n_x, 3 * size)
         y = multiplied(m, name, x, w, as_bytes=True)
-        assert off(y, rounded(x), w, name) < 1e-6
+        assert off(y, rounded(x), w, name) < 2e-6
     x = normal(rng, 1, 3 * size)
-    assert off(multiplied(m, name, x, w, as_bytes=False), x, w, name) < 1e-6
+    assert off(multiplied(m, name, x, w, as_bytes=False), x, w, name) < 2e-6
 
 
 @pytest.mark.parametrize("as_bytes", [False, True])
@@ -87,7 +87,7 @@ def test_any_number_of_rows_of_x(as_bytes: bool, rng: Any) -> None:
     taken = rounded(x) if as_bytes else x
     for n_x in (*range(1, 18), 31, 32, 33, 69, 70):
         y = multiplied(HERE[0], "q4_0", x[:n_x], w, as_bytes=as_bytes)
-        assert off(y, taken[:n_x], w, "q4_0") < 1e-6
+        assert off(y, taken[:n_x], w, "q4_0") < 2e-6
 
 
 def test_what_rounding_x_costs(rng: Any) -> None:
@@ -206,7 +206,7 @@ def test_a_mapped_weight_is_read_where_it_lies(tmp_path: Path, rng: Any) -> None
         tracemalloc.stop()
         assert "machine code" in str(session.plan([y, rows], {"x": (1, 2048)}))
     assert peak < len(raw) * 4 * 8 and np.shares_memory(g.values.array("w"), mapped)
-    assert off(found, feeds["x"], raw, "q8_0") < 1e-6
+    assert off(found, feeds["x"], raw, "q8_0") < 2e-6
     np.testing.assert_array_equal(taken, unpacked(raw[[2047, 0]], "q8_0"))
 
 
@@ -246,7 +246,7 @@ def test_x_that_lies_otherwise_and_nothing_at_all(rng: Any) -> None:
     calls = bind_product("q4_1", x.T, w, y, as_bytes=False)
     assert calls is not None
     run(calls)
-    assert off(y, x.T, w, "q4_1") < 1e-6
+    assert off(y, x.T, w, "q4_1") < 2e-6
     assert [n for call in calls[1:] for _, n in call.slots if n == 0] == []  # the copy is read
     for n_x, n_rows in ((0, 40), (6, 0)):
         nothing = bind_product("q4_1", x.T[:n_x], w[:n_rows], y[:n_x, :n_rows], as_bytes=True)

@@ -13,7 +13,6 @@ Panels compute tiles of T rows of x; of bytes a tile is a record for each part
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..text import Code, Num
@@ -80,9 +79,9 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
             count = len(order(form, m.lanes)) // 2
             whole = at["parts"].op("sdiv", count)
             with code.loop(zero, whole) as group:
-                _group(form, m, order(form, m.lanes), x, y, k, group.index * count)
+                _group(form, m, m.lanes, x, y, k, group.index * count)
             with code.loop(whole * count, at["parts"]) as part:
-                _group(form, m, (0, 1), x, y, k, part.index)
+                _group(form, m, 4, x, y, k, part.index)
         elif form.minimum is not None:
             with code.loop(zero, at["parts"]) as part:
                 p = near(x, part.index << 7)
@@ -91,26 +90,26 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     return module(code, m)
 
 
-def _group(
-    form: Layout, m: Machine, places: Sequence[int], x: Num, y: Num, k: Num, first: Num
-) -> None:
-    """Make some parts ready, with each 16 numbers at their place among them."""
-    taken = offset(form, m)
-    q, scales = near(y, first << 5), near(near(y, k << 1), first << 2)
-    of, sums = (
-        near(near(y, k), first << 5),
-        near(near(near(y, k << 1), k.op("lshr", 3)), first << 2),
-    )
+def _group(form: Layout, m: Machine, n: int, x: Num, y: Num, k: Num, first: Num) -> None:
+    """Make a group of parts ready for vectors of n lanes."""
+    taken, places = offset(form, m), order(form, n)
+    is_joint = form.size == PART and (not form.signed or n == 4)  # two vectors make one sum
+    q, of, scales = near(y, first << 5), near(near(y, k), first << 5), near(y, k << 1)
+    scales, sums = (near(p, first << 2) for p in (scales, near(scales, k.op("lshr", 3))))
     for number in range(len(places) // 2):
         part = rounded(near(near(x, first << 7), 128 * number))
         store(part.d, scales, 4 * number)
         if form.minimum is not None:
             store(part.sum, sums, 4 * number)
-        for half, codes in enumerate(part.bytes):
-            place = 16 * places[2 * number + half]
-            store(codes, q, place)
-            if taken:
-                store(-_weighed(m, codes, taken), of, place)
+        own = places[2 * number :][:2]
+        for codes, place in zip(part.bytes, own, strict=True):
+            store(codes, q, 16 * place)
+        if taken:
+            of_halves = [-_weighed(m, codes, taken) for codes in part.bytes]
+            if is_joint:
+                of_halves = [of_halves[0] + of_halves[1]]
+            for sums_of, place in zip(of_halves, own, strict=False):
+                store(sums_of, of, 16 * place)
 
 
 def _weighed(m: Machine, codes: Num, by: int) -> Num:

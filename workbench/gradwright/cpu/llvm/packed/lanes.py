@@ -100,6 +100,21 @@ def zeros(code: Code, type_: str) -> Num:
     return code.const(type_, 0)
 
 
+def is_set(x: Num, n: int, *, as_mask: bool) -> Num:
+    """Return which of n bits are set, those of integers one behind the other.
+
+    Where a machine has no masks of bits, each goes to a lane of the size that it is for.
+    """
+    count, of = lanes(x.type)
+    if as_mask:
+        return x.to("bitcast", f"<{n} x i1>")
+    size = int(of[1:])
+    each = n // count
+    wide = pick(x, [lane // each for lane in range(n)])
+    bits = [1 << lane % each % size for lane in range(n)]
+    return (wide & wide.code.const(wide.type, bits)).compare("ne", 0)
+
+
 def chosen(test: Num, yes: Any, no: Any, type_: str) -> Num:
     """Return a vector that is ``yes`` in the lanes where a vector of i1 holds."""
     code = test.code

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..text import Num
-from .lanes import chosen, floats, gathered, halves, ints, joined, load, near, pick
+from ..text import Num, lanes
+from .lanes import chosen, floats, gathered, halves, ints, is_set, joined, load, near, pick, spread
 from .machine import Machine, table
 
 PART = 32
@@ -110,13 +110,11 @@ def read_bytes(form: Layout, m: Machine, n: int, w: Num) -> Group:
     if form.size > PART:
         return _nibbles_of_256(form, n, w)
     count = blocks_of(form, n)
-    blocks = [near(w, form.n_bytes * b) for b in range(count)]
-    of = [load(f"<{32 if form.signed else 16} x i8>", b, form.codes) for b in blocks]
-    group = Group(halves(blocks, form.scale))
+    group = Group(_halves_of(form, n, w, form.scale))
     if form.minimum is not None:
-        group.minima = halves(blocks, form.minimum)
-    codes = joined(of)
+        group.minima = _halves_of(form, n, w, form.minimum)
     if form.signed:
+        codes = joined([load("<32 x i8>", near(w, form.n_bytes * b), 2) for b in range(count)])
         codes = codes ^ -128 if m.has_dots else codes
         width = min(4 * n, 32 * count)
         vectors = [
@@ -125,20 +123,42 @@ def read_bytes(form: Layout, m: Machine, n: int, w: Num) -> Group:
         ]
         group.parts = [(vectors, [lane * 4 * len(vectors) // 32 for lane in range(n)])]
         return group
+    codes = _words(form, n, w, form.codes, 8).to("bitcast", f"<{4 * n} x i8>")
     low, high = codes & 15, codes.op("lshr", 4)
     if form.fifth is not None:
-        bits = gathered([load("i32", b, form.fifth) for b in blocks])
-        low = low | _bits(bits, 0, count)
-        high = high | _bits(bits, 16, count)
+        low, high = (
+            x | chosen(_fifths(form, m, _words(form, n, w, at, 1)), 16, 0, x.type)
+            for x, at in ((low, form.fifth), (high, form.fifth + 2))
+        )
     group.parts = [([(low, 0), (high, 16 * count)], [lane // 4 for lane in range(n)])]
     return group
 
 
-def _bits(bits: Num, start: int, count: int) -> Num:
-    """Return bytes that are 16 where a bit is set, of 16 bits of each block."""
-    own = bits if not start else bits.op("lshr", start)
-    test = own.to("trunc", f"<{count} x i16>").to("bitcast", f"<{16 * count} x i1>")
-    return chosen(test, 16, 0, f"<{16 * count} x i8>")
+def _fifths(form: Layout, m: Machine, words: Num) -> Num:
+    """Return which bits of some 16 are set."""
+    count, _ = lanes(words.type)
+    if not m.has_tables:
+        words = words.to("bitcast", f"<{2 * count} x i8>")
+    return is_set(words, 16 * count, as_mask=m.has_tables)
+
+
+def _halves_of(form: Layout, n: int, w: Num, at: int) -> Num:
+    """Return a float16 of each block of a group, as floats."""
+    return floats(_words(form, n, w, at, 1).to("bitcast", f"<{blocks_of(form, n)} x half>"))
+
+
+def _words(form: Layout, n: int, w: Num, at: int, each: int) -> Num:
+    """Return some 16 bits of each block of a group: of four blocks picked from two loads."""
+    count = blocks_of(form, n)
+    if count < 4:
+        of = [load(f"<{each} x i16>", w, form.n_bytes * b + at) for b in range(count)]
+        return joined(of)
+    second = form.n_bytes * count - 64
+    places = []
+    for b in range(count):
+        for start in range(form.n_bytes * b + at, form.n_bytes * b + at + 2 * each, 2):
+            places.append(start // 2 if start < 64 else 32 + (start - second) // 2)
+    return pick(load("<32 x i16>", w), places, load("<32 x i16>", w, second))
 
 
 def _scales_of_256(form: Layout, w: Num) -> tuple[Num, Num]:
@@ -212,8 +232,9 @@ def _two_bits(x: Num, quarter: int) -> Num:
 
 def read_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
     """Read a block of codes as floats, in vectors of ``n`` lanes."""
+    code = w.code
     if form.per < PART:
-        group = _sixths_as_floats(form, n, w)
+        group = _sixths_as_floats(form, m, n, w)
     elif form.size > PART:
         group = Group(*_scales_of_256(form, w))
         for part in range(8):
@@ -222,7 +243,8 @@ def read_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
                 z = ints(load(f"<{n} x i8>", w, at + start), "zext")
                 fifth = None
                 if form.fifth is not None:
-                    fifth = _bit(ints(load(f"<{n} x i8>", w, form.fifth + start), "zext"), part, 4)
+                    bits = ints(load(f"<{n} x i8>", w, form.fifth + start), "zext")
+                    fifth = (bits & 1 << part).compare("ne", 0)
                 x = _nibble(form, m, z, part % 2, fifth)
                 group.parts.append(([(x, 32 * part + start)], [part]))
     else:
@@ -238,25 +260,27 @@ def read_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
             for high in (0, 1):
                 fifth = None
                 if form.fifth is not None:
-                    bits = load(f"i{n}", w, form.fifth + (start + 16 * high) // 8)
-                    fifth = chosen(bits.to("bitcast", f"<{n} x i1>"), 16, 0, f"<{n} x i32>")
+                    first = start + 16 * high
+                    bits = spread(load("i32", w, form.fifth), n)
+                    own = code.const(bits.type, [1 << first + lane for lane in range(n)])
+                    fifth = (bits & own).compare("ne", 0)
                 x = _nibble(form, m, z, high, fifth)
                 group.parts.append(([(x, start + 16 * high)], [0]))
     return group
 
 
 def _nibble(form: Layout, m: Machine, z: Num, high: int, fifth: Num | None) -> Num:
-    """Return a half of bytes, without the offset, as floats."""
-    if fifth is None and m.has_tables:  # which looks at four bits alone
-        numbers = [float(q - form.offset) for q in range(16)]
-        return table(m, numbers, z.op("lshr", 4) if high else z)
+    """Return a half of bytes, and 16 where a fifth bit is set, without the offset, as floats."""
+    if m.has_tables:  # which look at four bits alone
+        x = table(m, [float(q - form.offset) for q in range(16)], z.op("lshr", 4) if high else z)
+        return x if fifth is None else fifth.where(x + 16.0, x)
     q = z.op("lshr", 4) if high else z & 15
     if fifth is not None:
-        q = q | fifth
+        q = q | chosen(fifth, 16, 0, q.type)
     return floats(q - form.offset if form.offset else q)
 
 
-def _sixths_as_floats(form: Layout, n: int, w: Num) -> Group:
+def _sixths_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
     scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
     group = Group(scales * pick(halves([w], form.scale), [0] * 16))
     for half in (0, 1):
@@ -265,8 +289,14 @@ def _sixths_as_floats(form: Layout, n: int, w: Num) -> Group:
                 at = 64 * half + 32 * (quarter % 2) + start
                 z = ints(load(f"<{n} x i8>", w, at), "zext")
                 upper = ints(load(f"<{n} x i8>", w, 128 + 32 * half + start), "zext")
-                low = z & 15 if quarter < 2 else z.op("lshr", 4)
-                x = floats((low | _two_bits(upper, quarter)) - form.offset)
+                low = z.op("lshr", 4) if quarter > 1 else z if m.has_tables else z & 15
+                if m.has_tables:  # of 16, and of 4 that stand in one of two places
+                    bits = upper.op("lshr", 4) if quarter > 1 else upper
+                    shift = 2 * (quarter % 2)
+                    sixteens = [16.0 * (i >> shift & 3) - form.offset for i in range(16)]
+                    x = table(m, [float(i) for i in range(16)], low) + table(m, sixteens, bits)
+                else:
+                    x = floats((low | _two_bits(upper, quarter)) - form.offset)
                 place = 128 * half + 32 * quarter + start
                 group.parts.append(([(x, place)], [place // form.per]))
     return group

@@ -43,7 +43,7 @@ class Machine:
 
     @property
     def has_tables(self) -> bool:
-        """Tell whether sixteen floats can be looked up in a register."""
+        """Tell whether sixteen floats can be looked up in a register, and bits be masks."""
         return self.lanes == 16
 
     @property

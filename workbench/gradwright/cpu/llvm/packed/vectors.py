@@ -6,7 +6,6 @@ are asked for early (twice as fast as without), one row at a time (four are a th
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 from ..text import Code, Num
@@ -22,6 +21,8 @@ ROWS = ("w", "ids", "y", "alarm", "n_ids", "w_row", "y_row", "blocks", "n_rows")
 """Block of what takes rows by number."""
 AHEAD = 4096
 """Bytes; 512 take 15 % longer."""
+AT_ONCE = 4
+"""Totals of floats: the next block need not wait for what the last one adds."""
 
 
 def product(form: Layout, m: Machine, *, as_bytes: bool) -> str:
@@ -63,14 +64,12 @@ def _of_bytes(form: Layout, m: Machine, w: Num, ready: Num, blocks: Num) -> Num:
         q, of = near(ready, first << 5), near(near(ready, k), first << 5)
         *sums_of, least = totals
         for number, (vectors, lanes) in enumerate(group.parts):
-            dots = []
+            found = code.const(f"<{n} x i32>", 0)
+            if offset(form, m):
+                found = load(found.type, of, vectors[0][1])
             for codes, place in vectors:
-                start = code.const(f"<{n} x i32>", 0)
-                if offset(form, m):
-                    start = load(start.type, of, place)
                 y = load(codes.type, q, place)
-                dots.append(dot(m, start, codes, y, signed=is_signed(form, m)))
-            found = functools.reduce(Num.__add__, dots)
+                found = dot(m, found, codes, y, signed=is_signed(form, m))
             i = number % len(sums_of)
             sums_of[i] = floats(found).madd(pick(scale, lanes), sums_of[i])
         if group.minima is not None:
@@ -78,21 +77,21 @@ def _of_bytes(form: Layout, m: Machine, w: Num, ready: Num, blocks: Num) -> Num:
         return [*sums_of, least]
 
     n = m.lanes
-    starts = _starts(code, form, n, blocks_of(form, n) * form.units)
+    starts = _starts(code, n, 1 if form.size == PART else 2, count * form.units)
     whole = blocks.op("sdiv", count) * count
     with code.loop(zero, whole, step=count, carried=starts) as loop:
         loop.turned = turn(n, loop.index, loop.carried)
     y = _added(loop.carried, form)
     if count > 1:
-        with code.loop(whole, blocks, carried=_starts(code, form, 4, 1)) as rest:
+        with code.loop(whole, blocks, carried=_starts(code, 4, 1, 1)) as rest:
             rest.turned = turn(4, rest.index, rest.carried)
         y = y + _added(rest.carried, form)
     return y
 
 
-def _starts(code: Code, form: Layout, n: int, units: int) -> list[Num]:
-    """Return zeros of what goes from turn to turn: two totals of long blocks, and of minima."""
-    totals = [code.const(f"<{n} x float>", 0.0)] * (2 if form.size > PART else 1)
+def _starts(code: Code, n: int, count: int, units: int) -> list[Num]:
+    """Return zeros of what goes from turn to turn: totals, and those of minima."""
+    totals = [code.const(f"<{n} x float>", 0.0)] * count
     return [*totals, code.const(f"<{units} x float>", 0.0)]
 
 
@@ -108,22 +107,32 @@ def _added(totals: Sequence[Num], form: Layout) -> Num:
 def _of_floats(form: Layout, m: Machine, w: Num, x: Num, ready: Num, blocks: Num) -> Num:
     """Return the product of a row with one of x as it is."""
     code, parts, n = w.code, form.size // PART, m.lanes
-    zero = code.const("i64", 0)
-    starts = _starts(code, form, n, form.units)
-    with code.loop(zero, blocks, carried=starts) as loop:
-        at = near(w, loop.index * form.n_bytes)
-        fetch(near(at, AHEAD), form.n_bytes)
-        y = near(x, loop.index * (4 * form.size))
-        *totals, least = loop.carried
-        group = read_floats(form, m, n, at)
-        for unit, sum_ in enumerate(_units(group, y)):
-            i = unit % len(totals)
-            totals[i] = sum_.madd(pick(group.scales, [unit] * n), totals[i])
-        if group.minima is not None:
-            sums = load(f"<{form.units} x float>", near(ready, loop.index * (4 * parts)))
-            least = group.minima.madd(sums, least)
-        loop.turned = [*totals, least]
-    return _added(loop.carried, form)
+    zero, count = code.const("i64", 0), AT_ONCE if form.size == PART else 1
+
+    def turn(count: int, block: Num, given: Sequence[Num]) -> list[Num]:
+        """Return the totals with some blocks added."""
+        *totals, least = given
+        first = near(w, block * form.n_bytes)
+        fetch(near(first, AHEAD), form.n_bytes * count)
+        for number in range(count):
+            at, y = near(first, number * form.n_bytes), near(x, block * (4 * form.size))
+            group = read_floats(form, m, n, at)
+            for unit, sum_ in enumerate(_units(group, near(y, 4 * form.size * number))):
+                i = (number + unit) % len(totals)
+                totals[i] = sum_.madd(pick(group.scales, [unit] * n), totals[i])
+            if group.minima is not None:
+                sums = near(ready, block * (4 * parts))
+                own = load(f"<{form.units} x float>", sums, 4 * parts * number)
+                least = group.minima.madd(own, least)
+        return [*totals, least]
+
+    starts = _starts(code, n, AT_ONCE, form.units)
+    whole = blocks.op("sdiv", count) * count
+    with code.loop(zero, whole, step=count, carried=starts) as loop:
+        loop.turned = turn(count, loop.index, loop.carried)
+    with code.loop(whole, blocks, carried=loop.carried) as rest:
+        rest.turned = turn(1, rest.index, rest.carried)
+    return _added(rest.carried, form)
 
 
 def _units(group: Group, y: Num) -> list[Num]:
