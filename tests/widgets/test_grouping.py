@@ -216,6 +216,8 @@ def test_modules_that_an_exporter_tells_beside_the_names_are_blocks():
             node = onnx.helper.make_node(op, ins, [made], name=f"node_{op}_{layer}")
             scopes = ["", "layers", f"layers.{layer}", f"layers.{layer}.{part}", op.lower()]
             node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr(scopes))
+            kinds = ["net.Net", "torch.nn.ModuleList", "net.Block", "torch.nn.Linear", "aten.op"]
+            node.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=repr(kinds))
             nodes.append(node)
             before = made
     value = onnx.helper.make_tensor_value_info
@@ -230,7 +232,12 @@ def test_modules_that_an_exporter_tells_beside_the_names_are_blocks():
         onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
     )
     assert "layers/layers.3/up/node_MatMul_3" in {node.name for node in again.nodes}
-    assert outline(of(again)) == ["layers.0 … layers.8"]
+    groups = of(again)
+    assert outline(groups) == ["layers.0 … layers.8"]
+    notes = dict(zip(groups.names, groups.notes, strict=True))
+    assert notes["layers.0 … layers.8"] == "Block · 9 × (linear 4 → 4) → B×4"
+    kinds = {"layers": "ModuleList", "layers/layers.3": "Block", "layers/layers.3/up": "Linear"}
+    assert kinds.items() <= again.classes.items()
 
 
 def test_a_module_that_is_used_twice_and_needs_itself_stands_in_two_places():
