@@ -8,6 +8,7 @@ from .cached import KvCache, generate
 from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
 from .generation import Generation
+from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -45,6 +46,7 @@ __all__ = [
     "NoRepeatNgram",
     "Piece",
     "PresencePenalty",
+    "Regex",
     "RepetitionPenalty",
     "RopeScaling",
     "Sequential",
