@@ -7,7 +7,10 @@
 from .cached import KvCache, generate
 from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
+from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
+from .gguf.reading import from_gguf
+from .gguf.writing import save_gguf
 from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
@@ -30,6 +33,8 @@ from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
+    "Bert",
+    "BertConfig",
     "CharTokenizer",
     "Completion",
     "Conv",
@@ -57,14 +62,18 @@ __all__ = [
     "Tokenizer",
     "TopK",
     "TopP",
+    "Vit",
+    "VitConfig",
     "choose",
     "decode_stream",
+    "from_gguf",
     "from_pretrained",
     "generate",
     "generation_graph",
     "in_order",
     "load_state_dict",
     "probabilities",
+    "save_gguf",
     "save_pretrained",
     "state_dict",
     "windows",

@@ -23,7 +23,7 @@ from ...op import (
 )
 from ...spec import TensorSpec, differ, kind, shapes_differ
 from ..core.special import widened
-from .ggml import FORMATS, columns, unpacked
+from .blocks import FORMATS, columns, packed_ggml, unpacked
 from .nf4 import FROZEN, check_blocks, check_packed, packed_nf4, unpacked_nf4
 from .scales import check_scale, spread
 
@@ -121,7 +121,7 @@ class PackedMatmulGrad(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        w = FORMATS["q8_0"].pack(rng.standard_normal((2, 32)).astype("f4"))
+        w = packed_ggml(rng.standard_normal((2, 32)), "q8_0")
         xs = rng.standard_normal((3, 2)), rng.standard_normal((3, 32)), w
         yield Sample(xs, {"op": GgmlMatmul(format="q8_0")})
 
@@ -167,7 +167,7 @@ class GgmlMatmul(PackedMatmul):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for name in ("q8_0", "q4_0"):
-            w = FORMATS[name].pack(rng.standard_normal((2, 32)).astype("f4"))
+            w = packed_ggml(rng.standard_normal((2, 32)), name)
             yield Sample((rng.standard_normal((2, 3, 32)), w), {"format": name})
 
     @classmethod
@@ -219,7 +219,7 @@ class GgmlLoraMatmul(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        w = FORMATS["q4_0"].pack(rng.standard_normal((2, 32)).astype("f4"))
+        w = packed_ggml(rng.standard_normal((2, 32)), "q4_0")
         xs = (rng.standard_normal(s) for s in ((3, 32), (1, 32), (2, 1)))
         x, a, b = xs
         yield Sample((x, w, a, b), {"format": "q4_0", "scale": 0.5})
