@@ -11,6 +11,7 @@ from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
 from .gguf.reading import from_gguf
 from .gguf.writing import save_gguf
+from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -50,6 +51,7 @@ __all__ = [
     "NoRepeatNgram",
     "Piece",
     "PresencePenalty",
+    "Regex",
     "RepetitionPenalty",
     "RopeScaling",
     "Sequential",
