@@ -28,6 +28,7 @@ from .sampling import (
 from .sequential import Conv, Dense, Embedding, Sequential
 from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
+from .whisper import Whisper, WhisperConfig
 
 __all__ = [
     "Bert",
@@ -60,6 +61,8 @@ __all__ = [
     "TopP",
     "Vit",
     "VitConfig",
+    "Whisper",
+    "WhisperConfig",
     "choose",
     "decode_stream",
     "from_pretrained",
