@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwright.ops.quantised.ggml import FORMATS
+from gradwright.ops.quantised.blocks import FORMATS, WRITTEN
 from gradwright.ops.quantised.nf4 import NF4, dynamic_map, packed_nf4
 from tests.oracle.rows import Array, Row, ints, normal, uniform
 
@@ -83,21 +83,35 @@ def ggml(t: Any, raw: Any, format: str) -> Any:
     rows = []
     for block in raw.reshape(-1, form.n_bytes):
         b = [int(v) for v in block]
-        halves = block.numpy().copy().view(np.float16) if form.n_bytes % 2 == 0 else None
-        assert halves is not None
-        d, m = float(halves[0]), float(halves[1])
+        d, m = block[:4].numpy().copy().view(np.float16).astype(float)
         if format == "q8_0":
             found = [(v - 256 if v > 127 else v) * d for v in b[2:]]
-        elif format == "q4_k":
+        elif format == "mxfp4":
+            e2m1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+            q = [v & 15 for v in b[1:]] + [v >> 4 for v in b[1:]]
+            found = [2.0 ** (b[0] - 127) * e2m1[v & 7] * (-1 if v & 8 else 1) for v in q]
+        elif format == "q6_k":
+            (d,) = block[208:].numpy().copy().view(np.float16).astype(float)
             found = []
+            for i in range(256):
+                half, at = divmod(i, 128)
+                low = b[64 * half + at % 64] >> 4 * (at // 64) & 15
+                q = low | (b[128 + 32 * half + at % 32] >> 2 * (at // 32) & 3) << 4
+                scale = b[192 + i // 16]
+                found.append((scale - 256 if scale > 127 else scale) * d * (q - 32))
+        elif format in ("q4_k", "q5_k"):
+            start, found = (48 if format == "q5_k" else 16), []
             for part in range(8):
                 if part < 4:
                     scale, least = b[4 + part] & 63, b[8 + part] & 63
                 else:
                     scale = (b[8 + part] & 15) | (b[part] >> 6) << 4
                     least = b[8 + part] >> 4 | (b[4 + part] >> 6) << 4
-                body = b[16 + 32 * (part // 2) : 48 + 32 * (part // 2)]
-                found += [((v >> 4 * (part % 2)) & 15) * (d * scale) - m * least for v in body]
+                body = b[start + 32 * (part // 2) : start + 32 + 32 * (part // 2)]
+                q = [(v >> 4 * (part % 2)) & 15 for v in body]
+                if format == "q5_k":
+                    q = [v | (b[16 + j] >> part & 1) << 4 for j, v in enumerate(q)]
+                found += [v * (d * scale) - m * least for v in q]
         else:
             fifth = 0
             if format[1] == "5":
@@ -295,7 +309,7 @@ ROWS: dict[str, Row] = {
         fixed=(0,),
     ),
     "dequantize_ggml": Row(
-        ggml, [(packed_ggml(name, 2, 256), {"format": name}) for name in FORMATS]
+        ggml, [(packed_ggml(name, 2, 256), {"format": name}) for name in WRITTEN]
     ),
     "ggml_matmul": Row(
         lambda t, x, w, format: x @ ggml(t, w, format).to(x.dtype).T,

@@ -9,6 +9,8 @@ from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
 from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
+from .gguf.reading import from_gguf
+from .gguf.writing import save_gguf
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -65,12 +67,14 @@ __all__ = [
     "WhisperConfig",
     "choose",
     "decode_stream",
+    "from_gguf",
     "from_pretrained",
     "generate",
     "generation_graph",
     "in_order",
     "load_state_dict",
     "probabilities",
+    "save_gguf",
     "save_pretrained",
     "state_dict",
     "windows",

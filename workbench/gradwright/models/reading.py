@@ -47,7 +47,7 @@ class Reader:
         new = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
         longest = max(map(len, new.values()))
         n_rows, found = len(self.known), dict[int, Array]()
-        if self._chunk is not None and longest > self._chunk:
+        if self._chunk is not None and longest > self._chunk and not width:
             step = self._chunk
         else:
             few = longest <= FEW and self.known.any()

@@ -11,8 +11,7 @@ import numpy as np
 from ... import nn
 from ...errors import GraphError, ShapeError
 from ...graph import Graph, Tensor
-from ...ops.core.index import Gather
-from ...ops.quantised.ggml import FORMATS, DequantizeGgml
+from ...ops.quantised.blocks import FORMATS
 from ...spec import TensorSpec
 from ...spec.buffer import Buffer
 
@@ -91,8 +90,7 @@ class Weights:
         kind = self._packed.get("embed")
         if kind is None:
             return nn.embedding(ids, self["embed"])
-        taken: Tensor = DequantizeGgml(format=kind)(Gather()(self["embed"], ids))
-        return taken
+        return nn.ggml_embedding(ids, self["embed"], format=kind)
 
     def norm(self, y: Tensor, name: str) -> Tensor:
         """Return y, normed."""
