@@ -6,7 +6,15 @@
 
 from .cached import KvCache, generate
 from .completion import Completion, Piece
-from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
+from .decoder import (
+    Decoder,
+    DecoderConfig,
+    Quantized,
+    QuantizedTensor,
+    RopeScaling,
+    generation_graph,
+    windows,
+)
 from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
 from .gguf.reading import from_gguf
@@ -51,6 +59,8 @@ __all__ = [
     "NoRepeatNgram",
     "Piece",
     "PresencePenalty",
+    "Quantized",
+    "QuantizedTensor",
     "RepetitionPenalty",
     "RopeScaling",
     "Sequential",

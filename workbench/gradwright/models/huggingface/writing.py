@@ -59,7 +59,7 @@ def save_pretrained(
         max_file_bytes: how large a file may be before there are several.
 
     Raises:
-        GraphError: no family has such a model, this family has none, or weights lie in blocks.
+        GraphError: no family has such a model, or this family has none.
         OSError: a file cannot be written.
 
     >>> import tempfile, pathlib
