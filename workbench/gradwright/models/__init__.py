@@ -6,7 +6,15 @@
 
 from .cached import KvCache, generate
 from .completion import Completion, Piece
-from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
+from .decoder import (
+    Decoder,
+    DecoderConfig,
+    Quantized,
+    QuantizedTensor,
+    RopeScaling,
+    generation_graph,
+    windows,
+)
 from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
 from .gguf.reading import from_gguf
@@ -31,6 +39,7 @@ from .sampling import (
 from .sequential import Conv, Dense, Embedding, Sequential
 from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
+from .whisper import Whisper, WhisperConfig
 
 __all__ = [
     "Bert",
@@ -51,6 +60,8 @@ __all__ = [
     "NoRepeatNgram",
     "Piece",
     "PresencePenalty",
+    "Quantized",
+    "QuantizedTensor",
     "Regex",
     "RepetitionPenalty",
     "RopeScaling",
@@ -64,6 +75,8 @@ __all__ = [
     "TopP",
     "Vit",
     "VitConfig",
+    "Whisper",
+    "WhisperConfig",
     "choose",
     "decode_stream",
     "from_gguf",
