@@ -16,6 +16,7 @@ from .decoder import (
     windows,
 )
 from .generation import Generation
+from .gguf.adapters import Adapter, adapter_from_gguf
 from .gguf.reading import from_gguf
 from .gguf.writing import save_gguf
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
@@ -38,6 +39,7 @@ from .sequential import Conv, Dense, Embedding, Sequential
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
+    "Adapter",
     "CharTokenizer",
     "Completion",
     "Conv",
@@ -65,6 +67,7 @@ __all__ = [
     "Tokenizer",
     "TopK",
     "TopP",
+    "adapter_from_gguf",
     "choose",
     "decode_stream",
     "from_gguf",
