@@ -13,6 +13,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import ArchiveError
 from gradwright.formats import registry, source
+from gradwright.ops.quantised.blocks import packed_ggml
 from gradwright.spec import dtype as as_dtype
 
 onnx = pytest.importorskip("onnx")
@@ -128,6 +129,22 @@ def make_safetensors_index(folder: Path) -> Made:
     return path, arrays
 
 
+def make_gguf(folder: Path) -> Made:
+    """Write a decoder, some of whose matrices lie in blocks; its embedding is the large one."""
+    from gradwright.formats.gguf.mapped import Gguf
+
+    sizes = {"width": 32, "layers": 1, "heads": 2, "inner": 32, "tied": True}
+    config = gw.models.DecoderConfig(vocabulary=BIG // 32, **sizes)
+    packed = {"layer0/q": "q4_0", "layer0/up": "q8_0"}
+    drawn = gw.models.Decoder(config).graph.values
+    values = {name: drawn[name] for name, _ in config.weights()}
+    values |= {name: packed_ggml(values[name], kind) for name, kind in packed.items()}
+    path = folder / "net.gguf"
+    model = gw.models.Decoder(config, name="net", values=values, packed=packed)
+    gw.models.save_gguf(model, path)
+    return path, {name: tensor.floats() for name, tensor in Gguf(path).items()}
+
+
 def make_huggingface(folder: Path) -> Made:
     """Write a decoder as transformers does; its embedding is the large one."""
     sizes = {"width": 16, "layers": 1, "heads": 2, "inner": 8, "tied": True}
@@ -139,6 +156,7 @@ def make_huggingface(folder: Path) -> Made:
 MAKERS: dict[str, Callable[[Path], Made]] = {
     "safetensors-index": make_safetensors_index,
     "safetensors": make_safetensors,
+    "gguf": make_gguf,
     "onnx": make_onnx,
     "checkpoint": make_checkpoint,
     "gw": make_archive,

@@ -17,6 +17,12 @@ from tests.formats import every_format
 from tests.formats.every_format import BIG, MAKERS, Counted, onnx, refuses
 
 made = pytest.fixture(scope="module")(every_format.made)
+FORMS = {
+    "onnx": {"", "varints", "text", "packed"},
+    "gw": {"", "texts"},
+    "gguf": {"", "ggml:q4_0", "ggml:q8_0"},
+}
+"""Format -> how bytes of its file stand for elements."""
 
 
 # -- what each format tells ------------------------------------------------------------------------
@@ -51,7 +57,7 @@ def test_headers_say_what_a_full_read_gives(made, name):
         if not tensor.form:
             assert fetched(path, tensor).tobytes() == read[key].tobytes(), key
     forms = {tensor.form for tensor in found.values()}
-    assert forms == {"onnx": {"", "varints", "text", "packed"}, "gw": {"", "texts"}}.get(name, {""})
+    assert forms == FORMS.get(name, {""})
 
 
 def fetched(path: Path, tensor: TensorRange) -> np.ndarray:

@@ -42,6 +42,11 @@ def test_every_format_is_opened_as_what_it_holds(made: Any) -> None:
             case "huggingface":
                 assert isinstance(found, gw.models.Decoder)
                 assert found.graph.values["embed"].tobytes() == arrays[EMBED].tobytes()
+            case "gguf":
+                assert isinstance(found, gw.models.Decoder)
+                assert found.packed == {"layer0/q": "q4_0", "layer0/up": "q8_0"}
+                embed = found.graph.values["embed"]
+                assert embed.tobytes() == arrays["token_embd.weight"].tobytes()
             case _:
                 raise AssertionError(f"what does gw.open give for {name}?")
 

@@ -26,6 +26,7 @@ from .source import Source, at, naming
 FORMATS = {
     "safetensors-index": "gradwright.formats.safetensors.several",
     "safetensors": "gradwright.formats.safetensors.format",
+    "gguf": "gradwright.models.gguf.format",
     "onnx": "gradwright.formats.onnx.format",
     "checkpoint": "gradwright.train.checkpoints.format",
     "gw": "gradwright.formats.archive.format",

@@ -18,6 +18,8 @@ import numpy as np
 
 from ..errors import ArchiveError, MemoryLimitError
 from ..files.plain import opened
+from ..ops.quantised.blocks import FORMATS
+from ..ops.quantised.blocks.block import Format as Blocks
 from ..spec import dtype as as_dtype
 from ..spec import dtype_name
 from .registry import Range, TensorRange
@@ -124,7 +126,9 @@ class Stored:
         self._bits = 8 * self.dtype.itemsize
         if tensor.form == "packed":
             self._bits = BITS[dtype_name(self.dtype)]
-        self._is_plain = tensor.form in ("", "packed") and len(tensor.ranges) <= 1
+        self._blocks = FORMATS.get(tensor.form.removeprefix("ggml:"))
+        is_plain = tensor.form in ("", "packed") or self._blocks is not None
+        self._is_plain = is_plain and len(tensor.ranges) <= 1
         self._all: Array | None = None
         self.piece = -(-max(1, PIECE // max(1, self.dtype.itemsize)) // 8) * 8
         """Elements of a piece; packed ones begin with a byte."""
@@ -189,6 +193,8 @@ class Stored:
                 self._all = self._whole()
             return self._all[start:stop]
         (r,) = self._tensor.ranges or (Range(0, 0),)
+        if self._blocks is not None:
+            return self._unpacked(r, self._blocks, start, stop)
         first = start * self._bits // 8
         last = -(-stop * self._bits // 8)
         data = np.frombuffer(self._files.read(Range(r.start + first, last - first, r.file)), "u1")
@@ -196,6 +202,15 @@ class Stored:
             skipped = start - first * 8 // self._bits
             return unpacked(data, self.dtype)[skipped : skipped + stop - start]
         return as_elements(data, self.dtype)
+
+    def _unpacked(self, r: Range, blocks: Blocks, start: int, stop: int) -> Array:
+        """Return elements that lie in blocks of a ggml format, of which whole ones are read."""
+        first, last = start // blocks.size, -(-stop // blocks.size)
+        place = Range(r.start + first * blocks.n_bytes, (last - first) * blocks.n_bytes, r.file)
+        data = np.frombuffer(self._files.read(place), "u1").reshape(-1, blocks.n_bytes)
+        with np.errstate(all="ignore"):  # scales are what the file says, NaN and infinite ones too
+            flat = blocks.unpack(data).reshape(-1)
+        return flat[start - first * blocks.size : stop - first * blocks.size]
 
     # -- what can only be read as a whole --------------------------------------------------------
 

@@ -7,7 +7,10 @@
 from .cached import KvCache, generate
 from .completion import Completion, Piece
 from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
+from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
+from .gguf.reading import from_gguf
+from .gguf.writing import save_gguf
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -25,15 +28,19 @@ from .sampling import (
     probabilities,
 )
 from .sequential import Conv, Dense, Embedding, Sequential
+from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
+    "Bert",
+    "BertConfig",
     "CharTokenizer",
     "Completion",
     "Conv",
     "Decoder",
     "DecoderConfig",
     "Dense",
+    "Draft",
     "Embedding",
     "FrequencyPenalty",
     "Generation",
@@ -53,14 +60,18 @@ __all__ = [
     "Tokenizer",
     "TopK",
     "TopP",
+    "Vit",
+    "VitConfig",
     "choose",
     "decode_stream",
+    "from_gguf",
     "from_pretrained",
     "generate",
     "generation_graph",
     "in_order",
     "load_state_dict",
     "probabilities",
+    "save_gguf",
     "save_pretrained",
     "state_dict",
     "windows",

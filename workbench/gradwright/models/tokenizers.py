@@ -121,11 +121,11 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Tokenizer:
         """Read a ``tokenizer.json``; raises GraphError for a file that is none."""
-        library = _library()
+        lib = library()
         if not Path(path).is_file():
             raise GraphError(f"there is no file {path}", need="a tokenizer.json")
         try:
-            return cls(library.Tokenizer.from_file(str(path)))
+            return cls(lib.Tokenizer.from_file(str(path)))
         except Exception as error:  # the library raises nothing more special
             raise GraphError(f"{path} is no tokenizer.json", facts=[str(error)]) from None
 
@@ -143,21 +143,21 @@ class Tokenizer:
         Special tokens come first and are never split; then the 256 bytes; then merged pairs that
         occur ``min_frequency`` times or more, up to ``vocabulary`` tokens in all.
         """
-        library = _library()
+        lib = library()
         if vocabulary < 256 + len(special):
             raise GraphError(
                 f"a vocabulary of {vocabulary} has no room for all bytes",
                 need=f"{256 + len(special)} or more",
             )
         texts = [texts] if isinstance(texts, str) else texts
-        inner = library.Tokenizer(library.models.BPE())
-        inner.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        inner.decoder = library.decoders.ByteLevel()
-        trainer = library.trainers.BpeTrainer(
+        inner = lib.Tokenizer(lib.models.BPE())
+        inner.pre_tokenizer = lib.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        inner.decoder = lib.decoders.ByteLevel()
+        trainer = lib.trainers.BpeTrainer(
             vocab_size=vocabulary,
             min_frequency=min_frequency,
             special_tokens=list(special),
-            initial_alphabet=sorted(library.pre_tokenizers.ByteLevel.alphabet()),
+            initial_alphabet=sorted(lib.pre_tokenizers.ByteLevel.alphabet()),
             show_progress=False,
         )
         inner.train_from_iterator(texts, trainer)
@@ -252,12 +252,15 @@ def decode_stream(tokenizer: TextCodec, ids: Iterable[int]) -> Iterator[str]:
         yield text
 
 
-def _library() -> Any:
+def library() -> Any:
+    """Return the library tokenizers; raises GraphError where it is missing."""
     try:
         import tokenizers
         import tokenizers.decoders
         import tokenizers.models
+        import tokenizers.normalizers
         import tokenizers.pre_tokenizers
+        import tokenizers.processors
         import tokenizers.trainers
     except ImportError:
         raise GraphError(

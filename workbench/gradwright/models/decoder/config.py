@@ -112,6 +112,8 @@ class DecoderConfig:
         experts: how many networks a layer has to choose from; 0 is one that all tokens take.
         experts_per_token: how many of them a token takes.
         renormalize: whether the weights of those sum to 1.
+        interleaved: whether features that turn together lie side by side, as in GGUF's Llama,
+            instead of half a head apart.
 
     Raises GraphError for sizes that do not go together, and for choices that are none.
 
@@ -152,6 +154,7 @@ class DecoderConfig:
     experts: int = 0
     experts_per_token: int = 2
     renormalize: bool = True
+    interleaved: bool = False
 
     def __post_init__(self) -> None:
         sizes = self.vocabulary, self.width, self.layers, self.heads, self.context

@@ -41,8 +41,8 @@ def turning(config: DecoderConfig, places: Tensor, length: Tensor) -> Turn:
 
     def turn(x: Tensor) -> Tensor:
         if n == config.features:
-            return nn.rotate_pairs(x, cos, sin)
-        turned = nn.rotate_pairs(x[..., :n], cos, sin)
+            return nn.rotate_pairs(x, cos, sin, interleaved=config.interleaved)
+        turned = nn.rotate_pairs(x[..., :n], cos, sin, interleaved=config.interleaved)
         joined: Tensor = Concat(axis=-1)(turned, x[..., n:])
         return joined
 

@@ -1,0 +1,1 @@
+"""Language models in GGUF files: read without a copy, and written."""

@@ -1,0 +1,118 @@
+"""A decoder from a GGUF file: its arrays stay in the file, packed ones packed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArchiveError
+from ...formats.gguf.mapped import Gguf
+from ...formats.source import naming
+from ..decoder import Decoder
+from .architectures import FACTORS, config_of
+from .names import Place, places
+from .tokenizers import GgufTokenizer, ends, tokenizer_problem
+
+Array = np.ndarray[Any, Any]
+PACKED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "mxfp4")
+"""Kinds that products read as they lie; the others become float32 when a file is opened."""
+
+
+def from_gguf(path: str | os.PathLike[str]) -> Decoder:
+    """Return the language model in a GGUF file, or in all files that it is split into.
+
+    Its weights are views of the mapped file, and are not copied: blocks stay packed, and are not
+    trained. What lies in half precision or in blocks that no product reads (``iq2_xs`` and such)
+    becomes float32. Where its tokenizer is of a kind, or is split by a rule, that is not known
+    here, the model has none, and ``gw.inspect(path)`` says why.
+
+    Raises:
+        ArchiveError: the file is damaged, of an architecture that is not known, or its tensors are
+            not those that its keys tell of.
+        GraphError: its sizes do not go together.
+
+    >>> import pathlib, tempfile
+    >>> from gradwright.models import Decoder, DecoderConfig, from_gguf, save_gguf
+    >>> model = Decoder(DecoderConfig(vocabulary=32, width=32, layers=1, heads=2, inner=64))
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "small.gguf")
+    >>> save_gguf(model, path, kind="q8_0")
+    >>> again = from_gguf(path)
+    >>> again.packed["layer0/q"], len(again.generate([[1, 2]], 3)[0].tokens)
+    ('q8_0', 3)
+    """
+    held = Gguf(path)
+    with naming(str(os.fspath(path))):
+        return decoder_of(held, Path(path))
+
+
+def decoder_of(held: Gguf, path: Path) -> Decoder:
+    """Return the decoder of the tensors of a file."""
+    shapes = held.shapes
+    factors = {name: held[name].floats().reshape(-1) for name in FACTORS if name in shapes}
+    if held.facts.get("general.type", "model") != "model":
+        raise ArchiveError(
+            f"it is of the type {held.facts['general.type']!r:.40}, no model",
+            hint="gw.models.adapter_from_gguf(path) reads an adapter",
+        )
+    config = config_of(held.facts, shapes, factors)
+    architecture = held.facts["general.architecture"]
+    wanted = list(places(config, architecture))
+    check(wanted, shapes)
+    values: dict[str, Array] = {}
+    packed: dict[str, str] = {}
+    for place in wanted:
+        tensor = held[place.tensor]
+        if tensor.kind in PACKED and len(place.shape) == 2 and place.name != "positions":
+            packed[place.name] = tensor.kind
+            values[place.name] = _rows(place, tensor.data)
+        else:
+            values[place.name] = _rows(place, tensor.floats())
+    tokenizer = None if tokenizer_problem(held.facts) else GgufTokenizer(held.facts)
+    if tokenizer is not None and len(tokenizer) > config.vocabulary:
+        raise ArchiveError(f"{len(tokenizer):,} tokens, {config.vocabulary:,} rows of token_embd")
+    return Decoder(
+        config,
+        name=_graph_name(held.facts),
+        values=values,
+        packed=packed,
+        tokenizer=tokenizer,
+        eos=ends(held.facts, config.vocabulary),
+        source=path,
+    )
+
+
+def _rows(place: Place, data: Array) -> Array:
+    """Return the rows of a weight, a view."""
+    if place.start is None:
+        return data
+    return data[place.start : place.start + place.shape[0]]
+
+
+def check(wanted: list[Place], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ArchiveError unless the tensors are those of the places, each of the right shape."""
+    rows: dict[str, int] = {}
+    for place in wanted:
+        rows[place.tensor] = rows.get(place.tensor, 0) + place.shape[0]
+    for place in wanted:
+        shape = (rows[place.tensor], *place.shape[1:])
+        if place.tensor not in shapes:
+            raise ArchiveError(f"the tensor {place.tensor!r} is missing", need=f"{shape}")
+        if shapes[place.tensor] != shape:
+            raise ArchiveError(
+                f"the tensor {place.tensor!r} has the shape {shapes[place.tensor]}", need=f"{shape}"
+            )
+    if left := sorted(shapes.keys() - rows.keys() - set(FACTORS)):
+        raise ArchiveError(
+            f"the tensor {left[0][:60]!r} has no place in this architecture",
+            facts=[f"and {len(left) - 1:,} more"] if len(left) > 1 else [],
+        )
+
+
+def _graph_name(facts: Mapping[str, Any]) -> str:
+    name = facts.get("general.name")
+    words = "".join(c if c.isalnum() else "_" for c in name) if isinstance(name, str) else ""
+    return words.strip("_")[:60] or "decoder"

@@ -1,0 +1,127 @@
+"""A decoder written as a GGUF file, and its tokenizer with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...errors import GraphError
+from ...formats.gguf.kinds import BY_NAME
+from ...formats.gguf.writing import write
+from ...ops.quantised.blocks import WRITTEN, unpacked
+from ..decoder import Decoder
+from ..decoder.pairs import by_halves, by_neighbours
+from .architectures import FOLDED, architecture_of, keys_of, stored_config
+from .names import Place, places
+from .vocabularies import tokenizer_keys
+
+Array = np.ndarray[Any, Any]
+FLOATS = ("f32", "f16", "bf16")
+
+
+def save_gguf(
+    model: Decoder,
+    path: str | os.PathLike[str],
+    *,
+    kind: str = "f32",
+    architecture: str | None = None,
+    name: str | None = None,
+) -> None:
+    """Write a decoder as a GGUF file, with its tokenizer if it has one, whole or not at all.
+
+    Matrices are stored as ``kind``: ``"f32"``, ``"f16"``, ``"bf16"`` or a format of blocks, such as
+    ``"q8_0"``; those whose rows are no whole blocks stay float32, and packed ones stay as they are.
+    Norms and biases are always float32. The architecture is the one of the config, if GGUF has it;
+    llama.cpp looks at no window in files of ``"llama"`` and ``"phi3"``.
+
+    Raises:
+        GraphError: GGUF has no architecture that does what the config says, or no such kind.
+        ArchiveError: a tensor cannot be stored.
+
+    >>> import pathlib, tempfile, gradwright as gw
+    >>> from gradwright.models import Decoder, DecoderConfig, save_gguf
+    >>> model = Decoder(DecoderConfig(vocabulary=32, width=32, layers=1, heads=2, inner=64))
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "small.gguf")
+    >>> save_gguf(model, path, kind="q4_0")
+    >>> gw.inspect(path).parameters == model.n_weights
+    True
+    """
+    if kind not in (*FLOATS, *WRITTEN):
+        raise GraphError(f"no kind {kind!r}", need=", ".join((*FLOATS, *WRITTEN)))
+    chosen = architecture or architecture_of(model.config)
+    keys, factors = keys_of(model.config, chosen)
+    keys["general.name"] = name or model.graph.name
+    held = _Stored(model, chosen, factors)
+    kinds = {tensor: held.kind(tensor, kind) for tensor in held}
+    if not set(kinds.values()) <= set(FLOATS):
+        keys["general.quantization_version"] = 2
+    if model.tokenizer is not None:
+        keys |= tokenizer_keys(model.tokenizer, model.config.vocabulary)
+        keys |= _ends(model, keys)
+    write(path, keys, held, kinds)
+
+
+def _ends(model: Decoder, keys: Mapping[str, Any]) -> dict[str, Any]:
+    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
+    known = {v for k, v in keys.items() if k.startswith("tokenizer.ggml.eo") and "token_id" in k}
+    if not eos or set(eos) <= known:
+        return {}
+    return {"tokenizer.ggml.eos_token_id": int(eos[0])}
+
+
+class _Stored(Mapping[str, Array]):
+    """The tensors of a file, made when asked for: fused, in their order, norms with their 1."""
+
+    def __init__(self, model: Decoder, architecture: str, factors: Mapping[str, Array]) -> None:
+        self._values, self._packed = model.graph.values, model.packed
+        self._config, self._factors = model.config, factors
+        self._adds_one = architecture in FOLDED and model.config.norm == "rms_plus_one"
+        stored = stored_config(model.config, architecture)
+        self._interleaves = stored.interleaved - model.config.interleaved
+        self._places: dict[str, list[Place]] = {}
+        for place in places(stored, architecture):
+            self._places.setdefault(place.tensor, []).append(place)
+
+    def kind(self, tensor: str, wanted: str) -> str:
+        """Return what a tensor is stored as."""
+        if tensor in self._factors:
+            return "f32"
+        parts = self._places[tensor]
+        held = {self._packed.get(place.name) for place in parts}
+        if len(held) == 1 and (one := held.pop()) is not None:
+            return one
+        if len(parts[0].shape) == 1 or parts[0].name.endswith("router"):
+            return "f32"
+        fits = parts[0].shape[-1] % BY_NAME[wanted].size == 0
+        return wanted if fits and parts[0].name != "positions" else "f32"
+
+    def __getitem__(self, tensor: str) -> Array:
+        if tensor in self._factors:
+            return self._factors[tensor]
+        parts = self._places[tensor]
+        kinds = {self._packed.get(place.name) for place in parts}
+        found = [self._part(place, len(kinds) > 1) for place in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._places
+        yield from self._factors
+
+    def __len__(self) -> int:
+        return len(self._places) + len(self._factors)
+
+    def _part(self, place: Place, as_floats: bool) -> Array:
+        """Return a weight as the file has it; parts of several kinds become floats."""
+        data: Array = self._values[place.name]
+        if as_floats and place.name in self._packed:
+            data = unpacked(data, self._packed[place.name])
+        label = place.name.rpartition("/")[2].removesuffix("_bias")
+        if self._interleaves and label in ("q", "k"):
+            order = by_neighbours if self._interleaves > 0 else by_halves
+            data = order(data, self._config.heads if label == "q" else self._config.shared)
+        if self._adds_one and label.endswith("norm"):
+            data = data + np.float32(1)
+        return data
