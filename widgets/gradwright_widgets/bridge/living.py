@@ -98,12 +98,11 @@ def living(namespace: Mapping[str, Any]) -> Living:
 
 def hosts() -> list[Any]:
     """Return the widgets of panels that are open, the oldest first."""
-    module = sys.modules.get("gradwright_widgets.host.host")
-    if module is None:
+    host = _class("gradwright_widgets.host.host", "Host")
+    if host is None:
         return []
-    from ipywidgets.widgets.widget import _instances
-
-    return [w for w in list(_instances.values()) if isinstance(w, module.Host) and w.comm]
+    widgets = sys.modules["ipywidgets.widgets.widget"]._instances
+    return [w for w in list(widgets.values()) if isinstance(w, host) and w.comm]
 
 
 def shown() -> dict[str, Any]:
