@@ -128,6 +128,17 @@ def drawn(document: Any, nodes: int) -> None:
     expect(document.locator(".gw-graph .gw-subtitle").first).to_contain_text(f"{nodes} node")
 
 
+def inspected(page: Any, graph: Any, node: str) -> Any:
+    """Find a node in a drawing, and return the open sheet about it."""
+    stage = graph.locator(".gw-stage")
+    stage.press("/")
+    graph.get_by_role("combobox", name="Find nodes and scopes").fill(node)
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    stage.press("i")
+    return graph.get_by_role("complementary", name="Inspector")
+
+
 def test_every_kind_of_file_opens_by_double_click(
     page: Page, lab: Lab, models: Path, screens: Path
 ) -> None:
@@ -139,6 +150,11 @@ def test_every_kind_of_file_opens_by_double_click(
     drawn(small, 8)
     assert_accessible(small)
     page.page.screenshot(path=screens / "document_drawing_light.png")
+    sheet = inspected(page.page, small.locator(".gw-graph"), "hidden/w")
+    expect(sheet).to_contain_text("in the file")
+    expect(sheet.locator(".gw-sheet-bars")).to_be_visible()
+    assert_accessible(small)
+    page.page.screenshot(path=screens / "document_inspector_light.png")
 
     tensors = tab(small, "Tensors")
     expect(tensors.locator("[data-at]")).to_have_count(3)
@@ -180,6 +196,14 @@ def test_every_kind_of_file_opens_by_double_click(
     expect(onnx.locator("> .gw-toolbar")).to_contain_text("ONNX")
 
     large = documents.open("large.safetensors")
+    large.locator("[data-at] .gw-link").click()
+    values = large.locator(".gw-tensor-readout")
+    large.locator(".gw-tensor-stage").hover()
+    expect(values).to_contain_text("min 0.0 at [")  # of the elements under the pointer
+    for _ in range(12):
+        large.locator(".gw-tensor-stage").press("+")
+    expect(values).not_to_contain_text("cells of about")
+    page.page.screenshot(path=screens / "document_zoomed_light.png")
     expect(large.locator("[data-at]")).to_have_count(1)
     expect(large.locator("> .gw-toolbar")).to_contain_text(f"{GIGABYTES * 2**30 / 1e9:.2f} GB")
 

@@ -216,6 +216,8 @@ def test_modules_that_an_exporter_tells_beside_the_names_are_blocks():
             node = onnx.helper.make_node(op, ins, [made], name=f"node_{op}_{layer}")
             scopes = ["", "layers", f"layers.{layer}", f"layers.{layer}.{part}", op.lower()]
             node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr(scopes))
+            kinds = ["net.Net", "torch.nn.ModuleList", "net.Block", "torch.nn.Linear", "aten.op"]
+            node.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=repr(kinds))
             nodes.append(node)
             before = made
     value = onnx.helper.make_tensor_value_info
@@ -230,7 +232,12 @@ def test_modules_that_an_exporter_tells_beside_the_names_are_blocks():
         onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
     )
     assert "layers/layers.3/up/node_MatMul_3" in {node.name for node in again.nodes}
-    assert outline(of(again)) == ["layers.0 … layers.8"]
+    groups = of(again)
+    assert outline(groups) == ["layers.0 … layers.8"]
+    notes = dict(zip(groups.names, groups.notes, strict=True))
+    assert notes["layers.0 … layers.8"] == "Block · 9 × (linear 4 → 4) → B×4"
+    kinds = {"layers": "ModuleList", "layers/layers.3": "Block", "layers/layers.3/up": "Linear"}
+    assert kinds.items() <= again.classes.items()
 
 
 def test_a_module_that_is_used_twice_and_needs_itself_stands_in_two_places():
@@ -307,9 +314,22 @@ MODELS = {
     "decoder": lambda: unnamed_models.decoder(4),
     "maml": lambda: large_models.maml(4),
     "fan out": lambda: large_models.fan_out(200),
+    "fan in": lambda: large_models.fan_in(200),
     "named": lambda: named(lambda k: f"layers.{k}/{{}}/", lambda k: f"w{k}_{{}}"),
 }
 models = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def test_inputs_of_the_same_reader_stand_in_one_block():
+    groups = of(large_models.fan_in(200))
+    assert (groups.titles[0], groups.notes[0]) == ("x0 … x199", "200 inputs → B×8")
+    g = Graph()
+    few = [g.placeholder(f"x{k}", ("B", 8)) for k in range(9)]
+    for _ in range(60):
+        few[0] = gw.tanh(few[0])
+    gw.stack(few)
+    groups = of(g)
+    assert {groups.of(x.node) for x in few[1:]} == {-1}
 
 
 @models
@@ -322,7 +342,9 @@ def test_every_node_stands_in_one_place(model):
     assert len(set(groups.names)) == len(groups.names) == len(groups.kind) == len(groups.like)
     held = {groups.of(node) for node in nodes}
     assert all(k in held for k, kind in enumerate(groups.kind) if kind == CARD)
-    assert all(len(inside(groups, k)) > 1 for k, kind in enumerate(groups.kind) if kind != CARD)
+    direct = Counter(groups.of(node) for node in alone)
+    for k, kind in enumerate(groups.kind):
+        assert kind == CARD or len(inside(groups, k)) + direct[k] > 1
     for k, first in enumerate(groups.like):
         assert first <= k and groups.like[first] == first and groups.kind[first] == groups.kind[k]
 

@@ -85,6 +85,8 @@ async function tests() {
     outdir: "build/tests",
     outExtension: { ".js": ".mjs" },
     platform: "node",
+    // Packages of JupyterLab that are written for CommonJS ask for modules of Node.
+    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
     plugins: [workerSource, styleSheet],
   });
 }

@@ -183,6 +183,7 @@ def _header(row: dict) -> bytes:
 
 
 def test_one_who_leaves_ends_the_work(server):
+    server.ask("compare", a="gw/net.gw", b="onnx/net.onnx")  # begins the process that will do it
     first = set(server.readers())
     url = f"http://127.0.0.1:{server.port}/base/gradwright/"
     url += "tensor?path=100%20GB.safetensors&name=w&exact=1"

@@ -1,7 +1,7 @@
 """The hook in a kernel: the comm of the side panel, and errors that are drawn below themselves.
 
 It is light, since it is set wherever ``gradwright_widgets`` is imported, and by JupyterLab in every
-Python kernel; what it needs is imported when there is something to tell.
+Python kernel; what it needs is imported when there is something to tell: see ``between``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import sys
 import threading
 import weakref
 from typing import Any
+
+from ..host.cells import notebook_shell
+from .between import between_cells
 
 TARGET = "gradwright.panel"
 """The comm that a page opens."""
@@ -24,9 +27,7 @@ def install(shell: Any = None) -> bool:
     >>> install()
     False
     """
-    ipython = sys.modules.get("IPython")
-    if shell is None and ipython is not None:
-        shell = ipython.get_ipython()
+    shell = notebook_shell() if shell is None else shell
     manager = getattr(getattr(shell, "kernel", None), "comm_manager", None)
     if manager is None:
         return False
@@ -41,7 +42,7 @@ def _opened(comm: Any, message: Any) -> None:
 
     A page opens a comm in every kernel, and to load what it needs takes a second and 40 MB.
     """
-    if hasattr(sys.modules.get(f"{__package__}.session"), "Session"):
+    if _is_at_work():
         _joined(comm)
         return
     waiting = Waiting(comm)
@@ -49,6 +50,7 @@ def _opened(comm: Any, message: Any) -> None:
 
 
 def _is_at_work() -> bool:
+    """Tell whether gradwright has been imported, to its last line."""
     module = sys.modules.get("gradwright")
     return module is not None and not getattr(module.__spec__, "_initializing", False)
 
@@ -75,21 +77,15 @@ class Waiting:
         comm.on_close(lambda message: self._over.set())
 
     def wait(self) -> None:
-        """Join when gradwright is imported, unless the page has gone.
-
-        It waits until a cell imports no more: two threads that load the same modules at once may
-        see them half made.
-        """
-        held = -1
+        """Join when gradwright is imported, unless the page has gone."""
         while not self._over.wait(self.EVERY):
-            if _is_at_work() and len(sys.modules) == held:
+            if _is_at_work():
                 self._join()
-            held = len(sys.modules)
 
     def _hear(self, message: Any) -> None:
         self._heard.append(message["content"]["data"])
         if "id" in self._heard[-1]:
-            self._join()
+            between_cells(self._join)  # which may be what imports gradwright
 
     def _join(self) -> None:
         """Have the session take over, and hear what was said meanwhile."""

@@ -2,7 +2,8 @@
 
 A thread looks a few times a second while a page listens, and sends what has changed. Trainings are
 only read, between any two instructions of theirs, so nothing of this can stop or fail one; and what
-is sent goes out while a cell runs. What pages ask for comes by the thread that the kernel chooses.
+is sent goes out while a cell runs. What pages ask for comes by the thread that the kernel chooses;
+what needs modules that are not there yet waits for them: see ``between``.
 """
 
 from __future__ import annotations
@@ -13,19 +14,23 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradwright.errors import GradwrightError
 
 from ..host.cells import notebook_shell
+from .between import between_cells
 from .facts import Facts, check_rows, curve, run_rows, stepper_rows
-from .failure import Failure
 from .living import Living, hosts, living
 from .places import nodes_of_cell, place_of
-from .views import Pin, pinned, show
+
+if TYPE_CHECKING:
+    from .views import Pin
 
 BUSY, IDLE = 0.2, 1.0
 """Seconds between two looks while something trains, and else."""
+_VIEWING = ("explain", "open", "pin")
+"""What needs the modules of views."""
 
 
 class Session:
@@ -43,6 +48,7 @@ class Session:
         self._facts, self._found = Facts(), Living()
         self._pins: dict[str, Pin] = {}
         self._failure: dict[str, Any] | None = None
+        self._can_view = False
         self._lock, self._wake = threading.RLock(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -65,6 +71,13 @@ class Session:
                 self._thread = threading.Thread(target=self._watch, name="gradwright side panel")
                 self._thread.daemon = True
                 self._thread.start()
+        between_cells(self._load)
+
+    def _load(self) -> None:
+        """Import what views are made of; between cells, and before anybody asks for one."""
+        from . import failure, views  # noqa: F401
+
+        self._can_view = True
 
     def _leave(self, comm: Any) -> None:
         with self._lock:
@@ -154,7 +167,7 @@ class Session:
         if not self._comms:
             return
         cell = _running_cell()
-        failure = Failure.of(error)
+        failure = None if error is None else _failure(error)
         with self._lock:
             if failure is not None:
                 self._failure = {**failure.facts(), "cell": cell}
@@ -178,6 +191,12 @@ class Session:
         answer = getattr(self, f"_on_{message.get('kind')}", None)
         if answer is None:
             return
+        if message["kind"] in _VIEWING and not self._can_view:
+            between_cells(lambda: self._answer(comm, message, answer))
+        else:
+            self._answer(comm, message, answer)
+
+    def _answer(self, comm: Any, message: dict[str, Any], answer: Callable[..., Any]) -> None:
         facts: dict[str, Any]
         try:
             with self._lock:
@@ -212,10 +231,14 @@ class Session:
         return self._found.trainers[key]
 
     def _on_open(self, comm: Any, message: dict[str, Any]) -> dict[str, Any]:
+        from .views import show
+
         self._try_to_look()
         return self._pinned(show(self._found, str(message.get("view")), str(message.get("key"))))
 
     def _on_pin(self, comm: Any, message: dict[str, Any]) -> dict[str, Any]:
+        from .views import pinned
+
         return self._pinned(pinned(str(message.get("model"))))
 
     def _pinned(self, pin: Pin) -> dict[str, Any]:
@@ -262,9 +285,16 @@ class Session:
     def _on_explain(self, comm: Any, message: dict[str, Any]) -> dict[str, Any]:
         """Tell the last error of a graph, also one from before the page was there."""
         if self._failure is None:
-            failure = Failure.of(getattr(sys, "last_value", None))
+            failure = _failure(getattr(sys, "last_value", None))
             self._failure = None if failure is None else {**failure.facts(), "cell": ""}
         return {"facts": self._failure}
+
+
+def _failure(error: BaseException | None) -> Any:
+    """Return an error of a graph as what can be drawn of it; called by the main thread."""
+    from .failure import Failure
+
+    return Failure.of(error)
 
 
 def _light(host: Any, names: list[str]) -> None:

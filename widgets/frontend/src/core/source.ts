@@ -11,7 +11,7 @@ export interface SourceOf {
 
 export const SOURCE = "gradwright:source";
 
-/** Whether somebody in this page can go to a line: of what a kernel has built, and not of what was read from a file. */
+/** Whether somebody in this page can go to lines of the graph of a model: of a file nobody knows any. */
 export function canShowSource(model: Model): boolean {
   return !isSaved(model) && "gradwrightLab" in document.documentElement.dataset;
 }
