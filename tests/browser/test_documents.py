@@ -15,9 +15,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import gradwright as gw
+from tests.browser.hosts import MODEL
 from tests.browser.lab import EVIL, Lab, Page, expect, missing, points, wait_for
 from tests.browser.lab_scenes import network
 from tests.browser.test_accessible import assert_accessible
+from tests.browser.test_hosts import use
 
 pytestmark = pytest.mark.browser
 
@@ -377,11 +379,14 @@ def test_two_files_are_compared_and_one_opens_in_a_notebook(
     page.assert_clean()
 
 
-def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path) -> None:
+def test_notebook_7_has_documents_the_panel_and_the_workbench(
+    browser: Any, tmp_path: Path, screens: Path
+) -> None:
     if importlib.util.find_spec("notebook") is None:
         missing("no Notebook 7: pip install -e '.[test]'")
     server = Lab(tmp_path / "notebook", app="notebook")
     gw.save(network(), server.root / "small.gw")
+    server.write_notebook("app.ipynb", [MODEL, "made()"])
     server.start()
     try:
         context = browser.new_context(viewport={"width": 1366, "height": 768})
@@ -411,6 +416,12 @@ def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path
         panel.get_by_role("button", name="parameters").click()
         expect(panel.locator("tr[data-name]")).to_have_count(3)
         view.screenshot(path=screens / "side_panel_notebook_7.png")
+
+        # So does the Workbench: trained and checked.
+        tree.page.goto(f"{server.base}/notebooks/app.ipynb?token={server.token}")
+        tree.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+        tree.page.evaluate(command, "notebook:run-all-cells")
+        use(tree.page, "light")
         assert not tree.outside
         context.close()
     finally:
