@@ -7,7 +7,8 @@ nobody sends with that question; all others are answered as ever.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, cast
 
 from jupyter_server.base.handlers import path_regex
 from jupyter_server.services.contents.handlers import CheckpointsHandler, ContentsHandler
@@ -21,10 +22,11 @@ class FolderHandler(ContentsHandler):
 
     async def get(self, path: str = "") -> None:
         """Answer with the folder where it is asked for by ``content``; both ask who is asking."""
-        if "content" in self.request.query_arguments:
-            await super().get(f"{path}/checkpoints")
-        else:
-            await CheckpointsHandler.get(self, path)
+        is_listed = "content" in self.request.query_arguments
+        answer = (
+            super().get(f"{path}/checkpoints") if is_listed else CheckpointsHandler.get(self, path)
+        )
+        await cast(Awaitable[None], answer)
 
     post = CheckpointsHandler.post
 
