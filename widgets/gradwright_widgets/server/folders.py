@@ -22,9 +22,9 @@ class FolderHandler(ContentsHandler):
 
     async def get(self, path: str = "") -> None:
         """Answer with the folder where it is asked for by ``content``; both ask who is asking."""
-        is_listed = "content" in self.request.query_arguments
+        listed = "content" in self.request.query_arguments
         answer = (
-            super().get(f"{path}/checkpoints") if is_listed else CheckpointsHandler.get(self, path)
+            super().get(f"{path}/checkpoints") if listed else CheckpointsHandler.get(self, path)
         )
         await cast(Awaitable[None], answer)
 
