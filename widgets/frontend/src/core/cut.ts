@@ -19,7 +19,8 @@ export function cutInto<T extends HTMLElement>(node: T, name: string): T {
   if (node.textContent === name) return node;
   node.classList.add("gw-cut");
   node.dir = "auto";
-  node.replaceChildren(...(name.length > END ? pieces(name) : [name]).map((piece) => element("span", {}, piece)));
+  // A piece of a few letters has no room for an ellipsis.
+  node.replaceChildren(...(name.length > END ? pieces(name) : [name]).map((piece) => element("span", { class: piece.length > 4 ? "gw-cuts" : undefined }, piece)));
   return node;
 }
 
