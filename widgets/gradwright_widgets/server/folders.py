@@ -7,12 +7,11 @@ nobody sends with that question; all others are answered as ever.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, cast
+from typing import Any
 
 from jupyter_server.base.handlers import path_regex
 from jupyter_server.services.contents.handlers import CheckpointsHandler, ContentsHandler
-from jupyter_server.utils import url_path_join
+from jupyter_server.utils import ensure_async, url_path_join
 
 
 class FolderHandler(ContentsHandler):
@@ -22,11 +21,10 @@ class FolderHandler(ContentsHandler):
 
     async def get(self, path: str = "") -> None:
         """Answer with the folder where it is asked for by ``content``; both ask who is asking."""
-        listed = "content" in self.request.query_arguments
-        answer = (
-            super().get(f"{path}/checkpoints") if listed else CheckpointsHandler.get(self, path)
-        )
-        await cast(Awaitable[None], answer)
+        if "content" in self.request.query_arguments:
+            await ensure_async(super().get(f"{path}/checkpoints"))
+        else:
+            await ensure_async(CheckpointsHandler.get(self, path))
 
     post = CheckpointsHandler.post
 
