@@ -2,7 +2,7 @@
 
 import { element, textButton } from "./dom";
 
-const END = 18; // letters kept at the end, of a name of twice as many
+const END = 20; // letters kept at the end, of a name of twice as many
 const COUNTED = /(?<=[._/-])\d/; // where a number is a part of a name by itself
 
 /** A name in up to three pieces: how it begins, from the number that counts it on, and its end. */
