@@ -130,13 +130,13 @@ def test_draws_are_those_of_the_seed(generation) -> None:
 def test_a_deterministic_session_gives_the_same_bits_again(model) -> None:
     def logits():
         generation, found = model.generation(deterministic=True), []
-        run = generation._run
+        run = generation.run
 
         def kept(*feeds):
             found.append(run(*feeds))
             return found[-1]
 
-        generation._run = kept
+        generation.run = kept
         generation.generate(PROMPTS, 12, sampling=DRAWN)
         return [a for pair in found for a in pair]
 
@@ -221,7 +221,7 @@ def test_text_of_many_bytes_comes_whole(model) -> None:
         logits[0, smile[n]] = 9.0
         return logits, run(ids, *rest)[1]
 
-    run, generation._run = generation._run, forced
+    run, generation.run = generation.run, forced
     pieces = [p.text for p in generation.stream("x", len(smile))]
     assert pieces == ["", "", "", "🙂", "", "é"]
 
@@ -300,7 +300,7 @@ def test_errors_say_what_is_wrong_before_anything_runs(model) -> None:
         ([Completion([1], [99])], 5, {}, "token 99 of prompt 0"),
         ([[1] * 100], 29, {}, "100 tokens and 29 more exceed the context"),
         ([[1]], 0, {}, "0 tokens cannot be generated"),
-        ([[1]], 5, {"stop": ""}, "are no stop strings"),
+        ([[1]], 5, {"stop": ""}, "are no stops"),
         ([[1]], 5, {"seed": [1, 2]}, "are no seeds of 1 prompts"),
         ([[1]], 5, {"sampling": [3]}, "3 is no sampling strategy"),
     ):

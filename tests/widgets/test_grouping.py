@@ -314,9 +314,22 @@ MODELS = {
     "decoder": lambda: unnamed_models.decoder(4),
     "maml": lambda: large_models.maml(4),
     "fan out": lambda: large_models.fan_out(200),
+    "fan in": lambda: large_models.fan_in(200),
     "named": lambda: named(lambda k: f"layers.{k}/{{}}/", lambda k: f"w{k}_{{}}"),
 }
 models = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def test_inputs_of_the_same_reader_stand_in_one_block():
+    groups = of(large_models.fan_in(200))
+    assert (groups.titles[0], groups.notes[0]) == ("x0 … x199", "200 inputs → B×8")
+    g = Graph()
+    few = [g.placeholder(f"x{k}", ("B", 8)) for k in range(9)]
+    for _ in range(60):
+        few[0] = gw.tanh(few[0])
+    gw.stack(few)
+    groups = of(g)
+    assert {groups.of(x.node) for x in few[1:]} == {-1}
 
 
 @models
@@ -329,7 +342,9 @@ def test_every_node_stands_in_one_place(model):
     assert len(set(groups.names)) == len(groups.names) == len(groups.kind) == len(groups.like)
     held = {groups.of(node) for node in nodes}
     assert all(k in held for k, kind in enumerate(groups.kind) if kind == CARD)
-    assert all(len(inside(groups, k)) > 1 for k, kind in enumerate(groups.kind) if kind != CARD)
+    direct = Counter(groups.of(node) for node in alone)
+    for k, kind in enumerate(groups.kind):
+        assert kind == CARD or len(inside(groups, k)) + direct[k] > 1
     for k, first in enumerate(groups.like):
         assert first <= k and groups.like[first] == first and groups.kind[first] == groups.kind[k]
 

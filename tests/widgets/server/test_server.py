@@ -84,6 +84,20 @@ def test_every_handler_is_one_that_asks_who_is_asking():
         shared["pool"].close()
 
 
+def test_folders_called_checkpoints_are_listed_and_copies_still_kept(server):
+    at = "/base/api/contents/run/run/checkpoints"
+    listed = server.get(f"{at}?content=1&hash=0").json
+    assert listed["path"] == "run/run/checkpoints" and listed["type"] == "directory"
+    assert {item["name"][-3:] for item in listed["content"]} == {".gw"}
+    assert server.get(f"{at}?content=1", token=None).status == 403
+    assert server.get("/base/api/contents/gw/checkpoints?content=1").status == 404
+    assert server.get("/base/api/contents/../checkpoints?content=1").status in (400, 404)
+    for method in ("PUT", "PATCH", "DELETE"):
+        assert server.get(f"{at}?content=1", method=method).status in (403, 405)
+    assert (server.root / "run/run/checkpoints").is_dir()
+    assert server.get("/base/api/contents/gw/net.gw/checkpoints").json == []
+
+
 def test_what_is_asked_for_is_told(server):
     told = server.ask("drawing", path="gw/net.gw")
     assert told.status == 200 and told.headers["Content-Type"].startswith("application/json")

@@ -137,12 +137,13 @@ test("what a node encloses is read once, when it is opened", async () => {
   assert.equal(insides.scan.entries.getUint8(1), "b".charCodeAt(0));
 });
 
-test("nodes that differ are coloured by a number each, others not at all", () => {
+test("nodes that differ are coloured by kind, others not at all", () => {
   const drawn: Drawn = { ...stamped, nodes: 3, notes: [], state: { graph_spec: { names: ["a", "b", "c"] } }, messages: [] };
   const model = new DrawingModel(about(() => undefined).about, drawn, new AbortController().signal);
-  model.light("difference", new Map([["a", 1], ["c", -1]]));
-  const { values } = model.get("overlay") as { values: DataView };
-  assert.deepEqual([...new Float64Array(values.buffer)], [1, NaN, -1]);
+  model.light("difference", new Map([["changed", ["c"]], ["only here", ["a"]]]));
+  const { values, kinds } = model.get("overlay") as { values: DataView; kinds: string[] };
+  assert.deepEqual([...new Float64Array(values.buffer)], [1, NaN, 0]);
+  assert.deepEqual(kinds, ["changed", "only here"]);
   assert.equal(model.get("color_by"), "overlay");
 });
 

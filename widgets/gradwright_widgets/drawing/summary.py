@@ -66,7 +66,8 @@ class Summary:
             return f"{convolutions} conv{how}"
         if products:
             return f"{products} linear{how}"
-        return f"{len(nodes)} ops"
+        inputs = all(flow.nodes[i].kind == "placeholder" for i in nodes)
+        return f"{len(nodes):,} inputs" if inputs else f"{len(nodes)} ops"
 
     def _heads(self, names: Sequence[str], nodes: Sequence[int]) -> str:
         for name, i in zip(names, nodes, strict=True):

@@ -15,10 +15,12 @@ from .decoder import (
     generation_graph,
     windows,
 )
+from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
 from .gguf.adapters import Adapter, adapter_from_gguf
 from .gguf.reading import from_gguf
 from .gguf.writing import save_gguf
+from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -36,16 +38,20 @@ from .sampling import (
     probabilities,
 )
 from .sequential import Conv, Dense, Embedding, Sequential
+from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
 
 __all__ = [
     "Adapter",
+    "Bert",
+    "BertConfig",
     "CharTokenizer",
     "Completion",
     "Conv",
     "Decoder",
     "DecoderConfig",
     "Dense",
+    "Draft",
     "Embedding",
     "FrequencyPenalty",
     "Generation",
@@ -57,6 +63,7 @@ __all__ = [
     "PresencePenalty",
     "Quantized",
     "QuantizedTensor",
+    "Regex",
     "RepetitionPenalty",
     "RopeScaling",
     "Sequential",
@@ -67,6 +74,8 @@ __all__ = [
     "Tokenizer",
     "TopK",
     "TopP",
+    "Vit",
+    "VitConfig",
     "adapter_from_gguf",
     "choose",
     "decode_stream",

@@ -15,9 +15,10 @@ class Completion:
 
     One that ended by ``"eos"`` or ``"stop"`` is over, and stays as it is.
 
-    ``reason`` says why it ended: ``"eos"``, ``"stop"`` (a stop string), ``"length"``, ``"time"``,
-    ``"until"``, ``"stopped"`` by ``Generation.stop``; None while it goes on. ``text`` leaves out
-    the stop string and what follows, ``tokens`` are all. Without a tokenizer ``text`` is empty.
+    ``reason`` says why it ended: ``"eos"``, ``"stop"`` (a text or token), ``"grammar"`` (nothing
+    may follow), ``"length"``, ``"time"``, ``"until"``, ``"stopped"`` by ``Generation.stop``; None
+    while it goes on. ``text`` leaves out the stop and what follows, ``tokens`` are all. Without a
+    tokenizer ``text`` is empty.
 
     >>> from gradwright.models import Decoder, DecoderConfig
     >>> generation = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)).generation()
@@ -36,6 +37,8 @@ class Completion:
 
 Prompts = str | Completion | Sequence[str | Sequence[int] | Completion]
 """One text or completion, or several, or lists of tokens."""
+Stops = str | int | Sequence[str | int]
+"""Texts and tokens that end a row."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Ends:
     """The rules by which a row ends."""
 
     eos: frozenset[int]
+    tokens: frozenset[int]
     stops: Sequence[str]
     limit: int
     seconds: float | None
@@ -69,12 +73,15 @@ class Ends:
         """Return when time is up."""
         return float("inf") if self.seconds is None else time.monotonic() + self.seconds
 
-    def reason(self, row: Completion, n: int, found: bool, late: bool, stopped: bool) -> str | None:
+    def reason(
+        self, row: Completion, n: int, found: bool, over: bool, late: bool, stopped: bool
+    ) -> str | None:
         """Return why a row ends after its n-th token; None if it goes on."""
         told = self.until is not None and self.until(row)
         for name, holds in (
             ("eos", row.tokens[-1] in self.eos),
-            ("stop", found),
+            ("stop", found or row.tokens[-1] in self.tokens),
+            ("grammar", over),
             ("until", told),
             ("length", n >= self.limit),
             ("stopped", stopped),
@@ -96,7 +103,7 @@ class Text:
 
     def push(self, token: int) -> tuple[str, bool]:
         """Return the text that is certain now, and whether a stop string ends it."""
-        if self._stream is None or token in self._ends.eos:
+        if self._stream is None or token in self._ends.eos | self._ends.tokens:
             return "", False
         text = self._held + self._stream.push(token)
         found = [at for at in map(text.find, self._ends.stops) if at >= 0]

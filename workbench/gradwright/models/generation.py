@@ -15,7 +15,8 @@ token is written over it and its position is that of a row alone, so a row does 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,31 @@ import numpy as np
 from ..errors import FeedError, GraphError
 from ..graph import Graph, Values
 from ..session import Session
-from .completion import Completion, Ends, Piece, Prompts, Text
+from .completion import Completion, Ends, Piece, Prompts, Stops, Text
+from .reading import Reader, Run, room_for
 from .sampling import Greedy, Sampling, Strategy, chosen, in_order
+from .speculation import Draft, Guesses
 from .tokenizers import TextCodec
 
 Array = np.ndarray[Any, Any]
 _FEEDS = ("ids", "position", "last", "past")
 _FETCHES = ("logits", "present")
+ALL = "all_logits"
+"""The tensor of a graph that speculative decoding needs, too."""
+
+
+@dataclass(frozen=True)
+class _How:
+    """How rows are read: room for how many tokens, how many at once, and who guesses."""
+
+    room: int
+    chunk: int | None
+    draft: Draft | None
+
+    @property
+    def width(self) -> int:
+        """How many tokens are read at once where there are guesses."""
+        return 1 if self.draft is None else self.draft.tokens + 1
 
 
 class Generation:
@@ -88,7 +107,8 @@ class Generation:
         self.reread = reread
         self._weights, self._versions = weights, dict[str, int]()
         self._stops = 0
-        self._run = self.session.prepare(list(_FETCHES), _FEEDS)
+        self.run: Run = self.session.prepare(list(_FETCHES), _FEEDS)
+        self._all: Run | None = None
         past = graph["past"]
         self._past_of = past.shape, past.dtype
         self.vocabulary: Any = graph["logits"].shape[-1]
@@ -100,9 +120,11 @@ class Generation:
         *,
         sampling: Sampling = Greedy(),  # noqa: B008 - frozen
         seed: int | Sequence[int] = 0,
-        stop: str | Sequence[str] = (),
+        stop: Stops = (),
         max_seconds: float | None = None,
         until: Callable[[Completion], bool] | None = None,
+        prefill_chunk: int | None = None,
+        draft: Draft | None = None,
     ) -> list[Completion]:
         """Return a completion of each prompt.
 
@@ -112,14 +134,20 @@ class Generation:
             sampling: how a token is chosen: strategies in any order; none draws from the softmax.
             seed: row i draws with ``seed + i``, or with the i-th of several seeds; a completion
                 keeps its own. A draw depends on this, and on how many tokens stand before it.
-            stop: texts that end a row in which they appear.
+            stop: what ends a row: texts that appear in it, tokens that come.
             max_seconds: time after which all rows end, with one token at the least.
             until: called with each row after each token; True ends it.
+            prefill_chunk: how many tokens of prompts are read at once, at most: what a prompt of
+                length T needs in between is then that of a chunk, and attention is never T×T.
+            draft: a smaller model that guesses what comes next; the tokens are the same.
 
         Raises FeedError for a prompt that is empty, too long, or has unknown tokens, and GraphError
         for settings that make no sense.
         """
-        rows, steps = self._begin(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until)
+        rows, steps = self._begin(
+            *(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until),
+            *(prefill_chunk, draft),
+        )
         for _ in steps:
             pass
         return rows
@@ -131,9 +159,11 @@ class Generation:
         *,
         sampling: Sampling = Greedy(),  # noqa: B008 - frozen
         seed: int | Sequence[int] = 0,
-        stop: str | Sequence[str] = (),
+        stop: Stops = (),
         max_seconds: float | None = None,
         until: Callable[[Completion], bool] | None = None,
+        prefill_chunk: int | None = None,
+        draft: Draft | None = None,
     ) -> Iterator[Piece]:
         """Yield a piece for each row and step as it comes; arguments and errors of ``generate``.
 
@@ -146,7 +176,10 @@ class Generation:
         >>> len("".join(piece.text for piece in generation.stream("ab", 4)))
         4
         """
-        return self._begin(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until)[1]
+        return self._begin(
+            *(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until),
+            *(prefill_chunk, draft),
+        )[1]
 
     def stop(self) -> None:
         """End all rows that are being generated, from whichever thread, after their next token."""
@@ -160,28 +193,48 @@ class Generation:
         limit: int,
         sampling: Sampling,
         seed: int | Sequence[int],
-        stop: str | Sequence[str],
+        stop: Stops,
         seconds: float | None,
         until: Callable[[Completion], bool] | None,
+        chunk: int | None,
+        draft: Draft | None,
     ) -> tuple[list[Completion], Iterator[Piece]]:
         """Check everything, and return the rows, and the steps that fill them."""
-        if not isinstance(limit, int) or limit < 1:
-            raise GraphError(f"{limit!r} tokens cannot be generated", need="an int >= 1")
-        stops = [stop] if isinstance(stop, str) else list(stop)
-        if not all(isinstance(s, str) and s for s in stops):
-            raise GraphError(f"{stops} are no stop strings", need="texts of a character or more")
+        for what, n in (("tokens cannot be generated", limit), ("tokens are no chunk", chunk)):
+            if n is not None and (not isinstance(n, int) or n < 1):
+                raise GraphError(f"{n!r} {what}", need="an int >= 1")
+        listed = [stop] if isinstance(stop, str | int) else list(stop)
+        stops = [s for s in listed if isinstance(s, str)]
+        ids = [s for s in listed if isinstance(s, int) and not isinstance(s, bool)]
+        if len(stops) + len(ids) < len(listed) or not all(stops):
+            raise GraphError(f"{listed} are no stops", need="texts of a character or more, tokens")
         if stops and self.tokenizer is None:
             raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
-        rules, rows = in_order(sampling), self._rows(prompts, seed)
+        rows = self._rows(prompts, seed)
+        rules = [
+            rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
+        ]
         longest = max(len(row.prompt) + len(row.tokens) for row in rows)
+        self._check_room(longest, limit)
+        if draft is not None:
+            draft.generation._check_room(longest, limit)
+            if draft.generation.vocabulary != self.vocabulary:
+                raise GraphError(
+                    f"a draft of {draft.generation.vocabulary} tokens guesses for a model of "
+                    f"{self.vocabulary}",
+                    need="models of one tokenizer",
+                )
+            self._run_all()
+        ends = Ends(self.eos, frozenset(ids), stops, limit, seconds, until)
+        return rows, self._steps(rows, rules, ends, _How(room_for(longest + limit), chunk, draft))
+
+    def _check_room(self, longest: int, limit: int) -> None:
         if self.context is not None and longest + limit > self.context:
             raise FeedError(
                 f"a prompt of {longest} tokens and {limit} more exceed the context",
                 need=f"{self.context} tokens together",
                 hint="a shorter prompt, or fewer max_new_tokens",
             )
-        ends = Ends(self.eos, stops, limit, seconds, until)
-        return rows, self._steps(rows, rules, ends, _room(longest + limit))
 
     def _rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
         """Return the rows that prompts begin; refuse what is none."""
@@ -220,58 +273,88 @@ class Generation:
         return rows
 
     def _steps(
-        self, rows: list[Completion], rules: Sequence[Strategy], ends: Ends, room: int
+        self, rows: list[Completion], rules: Sequence[Strategy], ends: Ends, how: _How
     ) -> Iterator[Piece]:
-        """Run prompts and tokens until all rows have ended; yield what comes."""
+        """Read prompts and token after token until all rows have ended; yield what comes."""
         stops, deadline = self._stops, ends.deadline()
         self._read_weights()
         tokens = [row.prompt + row.tokens for row in rows]
         texts = [Text(self.tokenizer, row, ends) for row in rows]
-        ids, n_new = _padded(tokens), [len(t) for t in tokens]
-        position = np.zeros(len(rows), np.int64)
-        last = np.array(n_new) - 1
-        past = self._empty_past(len(rows), room)
-        read = past[:, :, :, :, :0]  # nothing is known before the prompts
-        live = [b for b, row in enumerate(rows) if row.reason is None]
         begun = [len(row.tokens) for row in rows]
+        live = [b for b, row in enumerate(rows) if row.reason is None]
+        reader = self._reader(len(rows), how)
+        guesses = self._guesses(len(rows), rules, ends, how)
+        guessed: dict[int, list[int]] = {}
         while live:
-            logits, present = self._run(ids, position, last, read)
-            n_at_once = ids.shape[1]
-            for b in live:
-                at = int(position[b])
-                past[:, :, b, :, at : at + n_at_once] = present[:, :, b]
-            position += last + 1
+            wanted = {b: [*tokens[b], *guessed.get(b, ())] for b in live}
+            run, width = (self._run_all(), how.width) if guessed else (self.run, 0)
+            read = reader.read(run, wanted, width)
             late, stopped = time.monotonic() >= deadline, self._stops != stops
             going, pieces = [], []
-            for b in live:
-                row = rows[b]
-                token = chosen(logits[b], rules, tokens[b], len(row.prompt), row.seed)
-                tokens[b].append(token)
-                row.tokens.append(token)
-                text, found = texts[b].push(token)
-                reason = ends.reason(row, len(row.tokens) - begun[b], found, late, stopped)
-                if reason is None:
+            for b, logits in zip(live, read, strict=True):
+                row, told = rows[b], guessed.get(b, [])
+                each = logits[-len(told) - 1 :] if width else [logits]
+                for y, guess in zip(each, [*told, -1], strict=True):
+                    token = chosen(y, rules, tokens[b], len(row.prompt), row.seed)
+                    tokens[b].append(token)
+                    row.tokens.append(token)
+                    text, found = texts[b].push(token)
+                    over = any(rule.ended(tokens[b], len(row.prompt)) for rule in rules)
+                    n = len(row.tokens) - begun[b]
+                    reason = row.reason = ends.reason(row, n, found, over, late, stopped)
+                    if reason is not None and not found:
+                        text += texts[b].finish()
+                    pieces.append(Piece(b, token, text, reason))
+                    if guesses is not None and guess >= 0:
+                        guesses.tell(token == guess)
+                    if reason is not None or token != guess:
+                        break
+                reader.keep(b, len(tokens[b]) - 1)
+                if row.reason is None:
                     going.append(b)
-                elif not found:
-                    text += texts[b].finish()
-                row.reason = reason
-                pieces.append(Piece(b, token, text, reason))
             yield from pieces
             live = going
-            if any(len(tokens[b]) - 1 == self.reread for b in live):
-                ids, position = _padded(tokens), np.zeros_like(position)
-                last, read = np.array([len(t) for t in tokens]) - 1, past[:, :, :, :, :0]
-                continue
-            if read.shape[4] != room:
-                read, ids, last = past, np.zeros((len(rows), 1), np.int64), np.zeros_like(last)
             for b in live:
-                ids[b, 0] = tokens[b][-1]
-            for b in set(range(len(rows))) - set(live):
-                position[b] = 0
+                if self.reread is not None and reader.known[b] <= self.reread < len(tokens[b]):
+                    reader.keep(b, 0)
+            if guesses is not None and live:
+                left = {b: begun[b] + ends.limit - len(rows[b].tokens) - 1 for b in live}
+                guessed = guesses.of(rows, tokens, self._before_reread(tokens, left))
 
-    def _empty_past(self, batch: int, room: int) -> Array:
+    def _before_reread(
+        self, tokens: Sequence[Sequence[int]], left: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Return how many guesses there may be: none beyond the token that has all read anew."""
+        if self.reread is None:
+            return dict(left)
+        before = {b: self.reread - len(tokens[b]) for b in left}
+        return {b: min(n, before[b]) if before[b] >= 0 else n for b, n in left.items()}
+
+    def _reader(self, rows: int, how: _How) -> Reader:
         (layers, two, _, heads, _, features), dtype = self._past_of
-        return np.zeros((layers, two, batch, heads, room, features), dtype)
+        chunk = None if self.reread else how.chunk  # the length decides how all of it is read
+        return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk)
+
+    def _guesses(
+        self, rows: int, rules: Sequence[Strategy], ends: Ends, how: _How
+    ) -> Guesses | None:
+        if how.draft is None:
+            return None
+        other = how.draft.generation
+        other._read_weights()
+        return Guesses(how.draft, other._reader(rows, how), rules, ends.eos | ends.tokens)
+
+    def _run_all(self) -> Run:
+        """Return what gives the logits of all positions."""
+        if self._all is None:
+            if ALL not in self.graph:
+                raise GraphError(
+                    f"graph {self.graph.name!r} does not tell the logits of all positions",
+                    need=f"a tensor {ALL}: f32[B, T, V]",
+                    hint="gw.models.Decoder(config).generation()",
+                )
+            self._all = self.session.prepare([ALL, "present"], _FEEDS)
+        return self._all
 
     def _read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
@@ -296,21 +379,3 @@ def _numbers(prompt: Any, i: int) -> list[int]:
             f"prompt {i} is {prompt!r}", need="a text, or a list of tokens", hint="[[1, 2]]"
         )
     return [int(t) for t in array]
-
-
-def _room(n: int) -> int:
-    """Return the least 2ᵏ or 3·2ᵏ that n positions fit into: few sizes, so few plans.
-
-    >>> [_room(n) for n in (1, 17, 30, 33, 300)]
-    [16, 24, 32, 48, 384]
-    """
-    power = max(16, 1 << (n - 1).bit_length())
-    return power * 3 // 4 if n <= power * 3 // 4 and power > 16 else power
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Array:
-    """Return rows of tokens below each other, padded on the right to one of a few lengths."""
-    ids = np.zeros((len(rows), _room(max(map(len, rows)))), np.int64)
-    for i, row in enumerate(rows):
-        ids[i, : len(row)] = row
-    return ids

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import GraphError
 from ..ops.draws import philox
 from ..words.jsonable import jsonable
+from .tokenizers import TextCodec
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +43,14 @@ class Strategy:
         What comes in is left as it is.
         """
         raise NotImplementedError
+
+    def bound(self, tokenizer: TextCodec | None, eos: frozenset[int], vocabulary: int) -> Strategy:
+        """Return what acts in a generation with a tokenizer and tokens that end a row."""
+        return self
+
+    def ended(self, tokens: Sequence[int], n_prompt: int) -> bool:
+        """Tell whether nothing can follow in a row; its end is not one of the tokens."""
+        return False
 
 
 def _check(ok: bool, strategy: Any, need: str) -> None:

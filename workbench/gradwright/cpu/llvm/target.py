@@ -104,6 +104,19 @@ def _known() -> tuple[str, ...]:
     return ()
 
 
+@functools.cache
+def has() -> frozenset[str]:
+    """Return what machine code may use, in Linux's words, also where only LLVM can tell.
+
+    >>> target().flags <= has()
+    True
+    """
+    chosen = target()
+    return chosen.flags or (
+        _asked() if chosen.level == "native" and chosen.is_x86 else chosen.flags
+    )
+
+
 def _asked() -> frozenset[str]:
     """Return what LLVM finds, in Linux's words."""
     try:
@@ -113,4 +126,5 @@ def _asked() -> frozenset[str]:
     except (ImportError, RuntimeError):
         return frozenset()
     renamed = {"bmi": "bmi1", "lzcnt": "abm", "sse3": "pni", "sahf": "lahf_lm"}
+    renamed |= {"avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni"}
     return frozenset(renamed.get(name, name.replace(".", "_")) for name in found)

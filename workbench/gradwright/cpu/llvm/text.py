@@ -1,6 +1,7 @@
 """LLVM text, written top to bottom: `Code` collects lines, a `Num` is one typed value in them.
 
-Arithmetic on Nums writes instructions, so that a series reads as its formula. Floats carry the
+Arithmetic on Nums writes instructions, so that a series reads as its formula. A value may be a
+vector, ``<16 x float>``, and is then computed with lane by lane. Floats carry the
 code's current ``flags``; the elementary functions switch them off, since their error terms mean
 what they say.
 """
@@ -23,12 +24,28 @@ overflows for subnormal y.
 """
 
 
+def lanes(type_: str) -> tuple[int, str]:
+    """Return how many lanes a vector has, and their type.
+
+    >>> lanes("<16 x float>")
+    (16, 'float')
+    """
+    n, _, of = type_[1:-1].partition(" x ")
+    return int(n), of
+
+
 def literal(type_: str, value: Any) -> str:
     """Return a constant as LLVM writes it: floats as the bits of the double they equal.
 
-    >>> literal("float", 0.5), literal("i64", True)
-    ('0x3FE0000000000000', '1')
+    That of a vector has the same number in all lanes, or those of a sequence.
+
+    >>> literal("float", 0.5), literal("i64", True), literal("<2 x i8>", 7)
+    ('0x3FE0000000000000', '1', '<i8 7, i8 7>')
     """
+    if type_.startswith("<"):
+        n, of = lanes(type_)
+        values = value if isinstance(value, Sequence) else [value] * n
+        return f"<{', '.join(f'{of} {literal(of, v)}' for v in values)}>"
     if type_ not in ("float", "double"):
         return str(int(value))
     number = float(value)
@@ -38,6 +55,16 @@ def literal(type_: str, value: Any) -> str:
     if math.isnan(number):
         return "0x7FF8000000000000"
     return f"0x{struct.unpack('Q', struct.pack('d', number))[0]:016X}"
+
+
+def suffix(type_: str) -> str:
+    """Return a type as names of intrinsics end.
+
+    >>> suffix("double"), suffix("<8 x i32>")
+    ('f64', 'v8i32')
+    """
+    n, of = lanes(type_) if type_.startswith("<") else (0, type_)
+    return f"v{n}" * bool(n) + {"float": "f32", "double": "f64"}.get(of, of)
 
 
 @dataclass
@@ -163,8 +190,8 @@ class Num:
 
     @property
     def is_float(self) -> bool:
-        """Tell whether it is a floating-point number."""
-        return self.type in ("float", "double")
+        """Tell whether it is a floating-point number, or a vector of them."""
+        return self.type.removesuffix(">").endswith(("float", "double"))
 
     def of(self, value: Any) -> Num:
         """Return ``value`` as a Num of this one's type."""
@@ -209,7 +236,8 @@ class Num:
     def compare(self, test: str, other: Any) -> Num:
         """Return whether ``self test other`` holds, the test as LLVM calls it."""
         kind = "fcmp" if self.is_float else "icmp"
-        return self.code.let("i1", f"{kind} {test} {self.type} {self.name}, {self.of(other).name}")
+        found = f"<{lanes(self.type)[0]} x i1>" if self.type.startswith("<") else "i1"
+        return self.code.let(found, f"{kind} {test} {self.type} {self.name}, {self.of(other).name}")
 
     def __lt__(self, other: Any) -> Num:
         return self.compare("olt" if self.is_float else "slt", other)
@@ -229,7 +257,7 @@ class Num:
         """Return ``yes`` where this i1 holds and ``no`` elsewhere."""
         no = yes.of(no)
         return self.code.let(
-            yes.type, f"select i1 {self.name}, {yes.type} {yes.name}, {no.type} {no.name}"
+            yes.type, f"select {self.type} {self.name}, {yes.type} {yes.name}, {no.type} {no.name}"
         )
 
     def to(self, instruction: str, type_: str) -> Num:
@@ -238,9 +266,8 @@ class Num:
 
     def call(self, intrinsic: str, *others: Any) -> Num:
         """Call ``llvm.intrinsic`` on values of this type."""
-        suffix = {"float": "f32", "double": "f64"}.get(self.type, self.type)
         others = tuple(self.of(o) for o in others)
-        return self.code.call(self.type, f"llvm.{intrinsic}.{suffix}", self, *others)
+        return self.code.call(self.type, f"llvm.{intrinsic}.{suffix(self.type)}", self, *others)
 
     def extremum(self, intrinsic: str, other: Any) -> Num:
         """Return the ``maximum`` or ``minimum``: NaN if one is, and of two zeros either."""

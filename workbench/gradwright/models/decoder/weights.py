@@ -1,22 +1,19 @@
-"""The weights of a decoder in a graph, and each kind of product with them in one place."""
+"""The weights of a model in a graph, and each kind of product with them in one place."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from ... import nn
 from ...errors import GraphError, ShapeError
 from ...graph import Graph, Tensor
-from ...ops.core.index import Gather
 from ...ops.quantised.blocks import FORMATS
-from ...ops.quantised.ggml import DequantizeGgml
 from ...spec import TensorSpec
 from ...spec.buffer import Buffer
-from .config import DecoderConfig
 
 Array = np.ndarray[Any, Any]
 
@@ -42,14 +39,29 @@ class Given:
         raise GraphError("a given array is not written", hint="graph.values[name] = array")
 
 
+class Kind(Protocol):
+    """What a config says of weights: which there are, and what norms do with theirs."""
+
+    @property
+    def norm(self) -> str:
+        """As `DecoderConfig` has it."""
+
+    @property
+    def eps(self) -> float:
+        """What norms add to what they divide by."""
+
+    def weights(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield name and shape of each."""
+
+
 class Weights:
-    """Variables for all weights of a decoder, and what is computed with them.
+    """Variables for all weights of a model, and what is computed with them.
 
     ``packed`` says which of them lie as blocks of a ggml format, u8[out, bytes of a row].
     """
 
     def __init__(
-        self, graph: Graph, config: DecoderConfig, packed: Mapping[str, str], first: Any = None
+        self, graph: Graph, config: Kind, packed: Mapping[str, str], first: Any = None
     ) -> None:
         self.config, self._packed = config, packed
         shapes = dict(config.weights())
@@ -78,8 +90,7 @@ class Weights:
         kind = self._packed.get("embed")
         if kind is None:
             return nn.embedding(ids, self["embed"])
-        taken: Tensor = DequantizeGgml(format=kind)(Gather()(self["embed"], ids))
-        return taken
+        return nn.ggml_embedding(ids, self["embed"], format=kind)
 
     def norm(self, y: Tensor, name: str) -> Tensor:
         """Return y, normed."""
@@ -124,6 +135,6 @@ def fill(graph: Graph, values: Mapping[str, Array | Buffer]) -> None:
         graph.values.pack(name, buffer)
 
 
-def count(config: DecoderConfig) -> int:
-    """Return how many numbers a decoder has."""
+def count(config: Kind) -> int:
+    """Return how many numbers the weights of a model are."""
     return sum(math.prod(shape) for _, shape in config.weights())

@@ -10,59 +10,34 @@ from typing import Any
 from ...errors import ArchiveError, GraphError
 from ..decoder.config import DecoderConfig
 from . import rope
-from .families import ACTIVATIONS, FAMILIES, NEEDED, Family
-from .fields import flag, number, whole
+from .families import FAMILIES
+from .family import Family
+from .fields import whole
+from .settings import read_settings, written_settings
 
-_KINDS = {f.name: f.type for f in fields(DecoderConfig)}
 _ROTARY = {"rope_base", "rotary_size", "rope_scaling"}
 _WINDOW, _FULL = "sliding_attention", "full_attention"
-
-
-def family_of(data: Mapping[str, Any]) -> Family:
-    """Return the family of a config; raises ArchiveError for one that is not known, by its name."""
-    name = data.get("model_type")
-    found = FAMILIES.get(name) if isinstance(name, str) else None
-    if found is None:
-        own_code = "auto_map" in data
-        raise ArchiveError(
-            f"a model of the kind {str(name)[:60]!r} is not read here",
-            need=", ".join(FAMILIES),
-            facts=["the folder brings code of its own, which is never run"] * own_code,
-        )
-    quantised = data.get("quantization_config")
-    if quantised is not None:
-        method = quantised.get("quant_method") if isinstance(quantised, Mapping) else quantised
-        raise ArchiveError(
-            f"its weights are quantised by {str(method)[:40]!r}, which is not read here",
-            hint="the model before it was quantised, or a GGUF file of it",
-        )
-    return found
 
 
 def read_config(data: Mapping[str, Any]) -> DecoderConfig:
     """Return the config of a decoder that ``config.json`` tells.
 
-    Raises ArchiveError for a kind of model, of positions, of activation or of layers that is not
-    known, for a setting that is not, and for values that are none.
+    Raises ArchiveError for a kind of positions, of activation or of layers that is not known, for a
+    setting that is not, and for values that are none, and GraphError for sizes that do not go
+    together.
 
     >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
     >>> config = {"model_type": "llama", "vocab_size": 9, "intermediate_size": 16, **sizes}
     >>> read_config(config).features
     4
     """
-    family = family_of(data)
-    for key, allowed in family.only.items():
-        if data.get(key) not in allowed:
-            raise ArchiveError(
-                f"{key} is {str(data[key])[:40]}, which is not known here", need=str(allowed[-1])
-            )
-    found = dict(family.fixed)
-    for key, (names, default) in family.keys.items():
-        value = data.get(key, default)
-        if value is NEEDED:
-            raise ArchiveError(f"config.json has no {key!r}", where=family.name)
-        for name in names.split():
-            found[name] = _read(name, value, key)
+    family = FAMILIES[data["model_type"]]
+    found = read_settings(family, data, DecoderConfig)
+    scalar = found.get("attention_scale")
+    if scalar is not None:  # what scores are divided by the root of
+        if scalar <= 0:
+            raise ArchiveError(f"query_pre_attn_scalar is {scalar}", need="a number above 0")
+        found["attention_scale"] = scalar**-0.5
     if found.get("embedding_scale") == "width":
         found["embedding_scale"] = math.sqrt(found["width"])
     if family.name == "gpt2" and found["inner"] is None:
@@ -71,31 +46,7 @@ def read_config(data: Mapping[str, Any]) -> DecoderConfig:
     if found.get("positions") != "learned":
         features = found.get("head_size") or found["width"] // max(1, found["heads"])
         found |= rope.read(data, family.theta, found["context"], features)
-    try:
-        return DecoderConfig(**found)
-    except GraphError as error:
-        raise ArchiveError(f"config.json tells of no model: {error}") from error
-
-
-def _read(name: str, value: Any, key: str) -> Any:
-    """Return what a field becomes of a value."""
-    if name == "activation":
-        if value not in ACTIVATIONS:
-            raise ArchiveError(
-                f"the activation {str(value)[:40]!r} is not known here", need=", ".join(ACTIVATIONS)
-            )
-        return ACTIVATIONS[value]
-    kind = str(_KINDS[name])
-    if value is None and "None" in kind:
-        return None
-    if name == "attention_scale":
-        scalar = number(value, key)
-        if scalar <= 0:
-            raise ArchiveError(f"{key} is {scalar}", need="a number above 0")
-        return scalar**-0.5
-    if kind.startswith("bool"):
-        return flag(value, key)
-    return whole(value, key) if kind.startswith("int") else number(value, key)
+    return DecoderConfig(**found)
 
 
 def _windows(family: Family, data: Mapping[str, Any], layers: int) -> dict[str, Any]:
@@ -131,32 +82,19 @@ def _usual(family: Family, data: Mapping[str, Any], layers: int) -> Iterator[str
 
 def written_config(config: DecoderConfig, family: Family) -> dict[str, Any]:
     """Return a ``config.json`` of a family; whether it tells all, ``read_config`` shows."""
-    found: dict[str, Any] = {
-        "architectures": [family.architecture],
-        "model_type": family.name,
-        "dtype": "float32",
-        "torch_dtype": "float32",
-    }
-    theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
+    found = written_settings(family, config)
     for key, (names, default) in family.keys.items():
-        value = getattr(config, names.split()[0])
-        if key == "hidden_act" or key == "hidden_activation":
-            value = theirs[value]
-        elif key == "activation_function":  # gpt2's own name of it
-            value = "gelu_new" if value == "gelu_tanh" else theirs[value]
-        elif key == "query_pre_attn_scalar" and value is not None:
-            value = _plain(value**-2.0)
-        elif key == "query_pre_attn_scalar":
-            value = config.features
-        elif value is None and names in ("kv_heads", "inner"):
-            value = config.shared if names == "kv_heads" else config.hidden
-        elif value is None and names == "head_size":
+        if names == "attention_scale":
+            scale = config.attention_scale
+            found[key] = config.features if scale is None else _plain(scale**-2.0)
+        elif found[key] is None and names in ("kv_heads", "inner"):
+            found[key] = config.shared if names == "kv_heads" else config.hidden
+        elif found[key] is None and names == "head_size":
+            found[key] = config.features
             if default is None:
-                continue  # some families know no such key, and take None for a size
-            value = config.features
-        found[key] = value
-        if key == "resid_pdrop":
-            found |= {"embd_pdrop": value, "attn_pdrop": 0.0}
+                del found[key]  # some families know no such key, and take None for a size
+        elif key == "resid_pdrop":
+            found |= {"embd_pdrop": found[key], "attn_pdrop": 0.0}
     if config.positions == "rotary":
         found |= rope.written(config, family.name)
     if family.windows:
@@ -199,7 +137,7 @@ def tells(config: DecoderConfig, family: Family) -> bool:
 
 def _bare(config: DecoderConfig) -> dict[str, Any]:
     """Return fields, with what None stands for in its place, and what has no effect left out."""
-    found = {name: getattr(config, name) for name in _KINDS}
+    found = {name: getattr(config, name) for name in (f.name for f in fields(DecoderConfig))}
     found |= {
         "kv_heads": config.shared, "inner": config.hidden, "head_size": config.features
     }  # fmt: skip

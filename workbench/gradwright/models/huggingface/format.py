@@ -16,7 +16,8 @@ from ...formats.report import Finding, ModelInfo
 from ...formats.safetensors import format as single
 from ...formats.safetensors import several
 from ...formats.source import Source, exactly, naming
-from .config import read_config
+from ..decoder.config import DecoderConfig
+from .kinds import config_of, kind_of
 from .reading import CONFIG, INDEX, TOKENIZER, WEIGHTS, from_pretrained
 
 _KIND = re.compile(rb'"model"\s*:\s*\{\s*"type"\s*:\s*"(\w{1,40})"')
@@ -63,16 +64,11 @@ def inspect(source: Source) -> ModelInfo:
         Finding("brings code of its own, which is never run", where=CONFIG)
         for _ in range("auto_map" in data)
     ]
+    specs = {name: tensor.spec for name, tensor in held.items()}
     language = None
     try:
-        config = read_config(data)
-        language = LanguageShape(
-            **{"layers": config.layers, "width": config.width, "heads": config.heads},
-            **{"kv_heads": config.shared, "features": config.features, "inner": config.hidden},
-            **{"vocabulary": config.vocabulary, "context": config.context},
-            **{"experts": config.experts},
-            active=config.experts_per_token if config.experts else 1,
-        )
+        config = config_of(kind_of(data), data, specs)
+        language = _language(config)
     except ArchiveError as error:
         findings.append(Finding(str(error).partition("\n")[0], where=CONFIG, grave=True))
     path = Path(source.name)
@@ -82,13 +78,31 @@ def inspect(source: Source) -> ModelInfo:
         path.name,
         {},
         {},
-        {name: tensor.spec for name, tensor in held.items()},
+        specs,
         architecture=str(data.get("model_type"))[:60],
         producer=_producer(data),
         tokenizer=_tokenizer(source),
         files=files if len(files) > 1 else {},
         findings=findings,
         language=language,
+    )
+
+
+def _language(config: Any) -> LanguageShape | None:
+    """Return the sizes of a language model; None of any other."""
+    if not isinstance(config, DecoderConfig):
+        return None
+    return LanguageShape(
+        layers=config.layers,
+        width=config.width,
+        heads=config.heads,
+        kv_heads=config.shared,
+        features=config.features,
+        inner=config.hidden,
+        vocabulary=config.vocabulary,
+        context=config.context,
+        experts=config.experts,
+        active=config.experts_per_token if config.experts else 1,
     )
 
 

@@ -9,15 +9,13 @@ import numpy as np
 
 from ...errors import GraphError
 from ...spec import spec_of
-from ..decoder import Decoder
-from .config import fitting
-from .families import FAMILIES, Family
+from .kinds import kind_for
 from .weights import found_weights, written_weights
 
 Array = np.ndarray[Any, Any]
 
 
-def load_state_dict(model: Decoder, state: Mapping[str, Any], family: str | None = None) -> None:
+def load_state_dict(model: Any, state: Mapping[str, Any], family: str | None = None) -> None:
     """Take over the weights of a model of transformers, ``theirs.state_dict()``, all or none.
 
     ``family`` is the kind of model whose names they have, by default the first whose models are
@@ -30,14 +28,14 @@ def load_state_dict(model: Decoder, state: Mapping[str, Any], family: str | None
     >>> bool((one.graph.values["layer0/q"] == other.graph.values["layer0/q"]).all())
     True
     """
-    known = _family(model, family)
+    known = kind_for(model, family).family
     arrays = {name: np.asarray(value) for name, value in state.items()}
     specs = {name: spec_of(array) for name, array in arrays.items()}
     found = found_weights(known, model.config, specs, arrays.__getitem__)
     model.graph.values.commit({name: weight.host().copy() for name, weight in found.items()})
 
 
-def state_dict(model: Decoder, family: str | None = None) -> dict[str, Array]:
+def state_dict(model: Any, family: str | None = None) -> dict[str, Array]:
     """Return the weights by the names that they have in files of transformers.
 
     ``family`` as for ``load_state_dict``. A tied head is not among them. Raises GraphError where no
@@ -48,16 +46,8 @@ def state_dict(model: Decoder, family: str | None = None) -> dict[str, Array]:
     >>> state_dict(model)["model.layers.0.mlp.down_proj.weight"].shape
     (16, 64)
     """
-    if model.packed:
+    if getattr(model, "packed", None):
         raise GraphError(
             f"{next(iter(model.packed))!r} lies in blocks, which transformers does not read so"
         )
-    return written_weights(_family(model, family), model.config, model.graph.values)
-
-
-def _family(model: Decoder, name: str | None) -> Family:
-    if name is None:
-        return fitting(model.config)
-    if name not in FAMILIES:
-        raise GraphError(f"no family {name!r}", need=", ".join(FAMILIES))
-    return FAMILIES[name]
+    return written_weights(kind_for(model, family).family, model.config, model.graph.values)

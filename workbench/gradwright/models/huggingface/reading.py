@@ -1,4 +1,4 @@
-"""Folders of Hugging Face, read: the decoder that is in one."""
+"""Folders of Hugging Face, read: the model that is in one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ...formats.safetensors import several
 from ...formats.safetensors.mapped import Tensors
 from ...formats.source import as_path
 from ..decoder import Decoder
+from ..encoders import Vit
 from ..tokenizers import TextCodec, Tokenizer
-from .config import family_of, read_config
+from .kinds import config_of, kind_of
 from .weights import found_weights
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -26,14 +27,15 @@ PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 TOKENIZER = "tokenizer.json"
 
 
-def from_pretrained(path: str | os.PathLike[str], *, position_ids: bool = False) -> Decoder:
-    """Return the decoder of a folder that transformers has saved.
+def from_pretrained(path: str | os.PathLike[str], *, position_ids: bool = False) -> Any:
+    """Return the model of a folder that transformers has saved.
 
-    ``config.json`` tells what it is: of Llama, Mistral, Qwen2, Qwen3, Gemma2, Phi3, Mixtral or
-    GPT-2. Weights are mapped from ``model.safetensors``, or from several files and their index:
-    float32 ones are used where they lie, others become float32 when they are first used. Its
-    tokenizer is that of ``tokenizer.json`` where the library ``tokenizers`` is installed. Code that
-    a folder brings is never run, nor a pickle opened.
+    ``config.json`` tells what it is: a `Decoder` of Llama, Mistral, Qwen2, Qwen3, Gemma2, Phi3,
+    Mixtral or GPT-2, with ``position_ids`` if these are asked for; a `Bert`; a `Vit`. Weights are
+    mapped from ``model.safetensors``, or from several files and their index: float32 ones are used
+    where they lie, others become float32 when they are first used. Its tokenizer is that of
+    ``tokenizer.json`` where the library ``tokenizers`` is installed. Code that a folder brings is
+    never run, nor a pickle opened.
 
     Raises:
         ArchiveError: the folder is damaged, or its model is of a kind that is not known.
@@ -50,21 +52,20 @@ def from_pretrained(path: str | os.PathLike[str], *, position_ids: bool = False)
     folder = as_path(path)
     data = json_of(folder / CONFIG)
     try:
-        family, config = family_of(data), read_config(data)
+        kind = kind_of(data)
         tensors = _tensors(folder)
-        values = found_weights(family, config, tensors.specs, tensors.__getitem__)
+        config = config_of(kind, data, tensors.specs)
+        values = found_weights(kind.family, config, tensors.specs, tensors.__getitem__)
     except ArchiveError as error:
         error.where = error.where or str(folder)
         raise
-    return Decoder(
-        config,
-        name=family.name,
-        position_ids=position_ids,
-        values=values,
-        tokenizer=_tokenizer(folder),
-        eos=_eos(folder, data),
-        source=folder,
-    )
+    more: dict[str, Any] = {}
+    if kind.model is Decoder:
+        more = {"position_ids": position_ids, "eos": _eos(folder, data)}
+    if kind.model is not Vit:
+        more["tokenizer"] = _tokenizer(folder)
+    name = kind.family.name
+    return kind.model(config, name=name, values=values, source=folder, **more)
 
 
 def _tensors(folder: Path) -> Tensors:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import ArchiveError
 from ...spec import TensorSpec, dtype_name
-from .families import Family
+from .family import Family
 
 Array = np.ndarray[Any, Any]
 FLOATS = ("float32", "float16", "bfloat16", "float64")

@@ -19,8 +19,7 @@ from ...spec import dtype as as_dtype
 from ...spec import dtype_name
 from ..decoder import Decoder
 from ..tokenizers import Tokenizer
-from .config import fitting, tells, written_config
-from .families import FAMILIES, Family
+from .kinds import kind_for
 from .loading import state_dict
 from .reading import CONFIG, GENERATION, TOKENIZER, WEIGHTS, json_of
 
@@ -29,26 +28,27 @@ TEXTS = (
     *("vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja"),
 )
 """Files of a tokenizer, which are copied as they are."""
+DTYPES = ("float32", "float16", "bfloat16")
 SHARD = 5_000_000_000
 """Bytes of a file at most, as transformers has them."""
 
 
 def save_pretrained(
-    model: Decoder,
+    model: Any,
     path: str | os.PathLike[str],
     *,
     family: str | None = None,
     dtype: str = "float32",
     max_file_bytes: int | None = SHARD,
 ) -> None:
-    """Write a decoder as a folder that transformers loads: ``AutoModelForCausalLM``.
+    """Write a model as a folder that transformers loads, such as by ``AutoModelForCausalLM``.
 
     ``config.json``, ``generation_config.json``, ``model.safetensors`` or several files and their
     index, and the tokenizer: its files are copied if the model was read from a folder that has
     them. Other keys of that folder's ``config.json`` are kept.
 
     Args:
-        model: a decoder.
+        model: a decoder, a BERT or a ViT.
         path: the folder, which is made if it is not there.
         family: what kind of model it is written as, such as ``"mistral"``; by default the one that
             it was read as, or the first that has such decoders.
@@ -56,7 +56,7 @@ def save_pretrained(
         max_file_bytes: how large a file may be before there are several.
 
     Raises:
-        GraphError: no family has such a decoder, this family has none, or weights lie in blocks.
+        GraphError: no family has such a model, this family has none, or weights lie in blocks.
         OSError: a file cannot be written.
 
     >>> import tempfile, pathlib
@@ -68,20 +68,21 @@ def save_pretrained(
     ['config.json', 'generation_config.json', 'model.safetensors']
     """
     folder, before = as_path(path), _before(model)
-    known = _family(model, family, before)
-    if dtype_name(as_dtype(dtype)) not in ("float32", "float16", "bfloat16"):
-        raise GraphError(f"no weights of {dtype}", need="float32, float16 or bfloat16")
-    config = written_config(model.config, known)
-    if before.get("model_type") == known.name:
-        config = {**before, **config}
-        config.pop("auto_map", None)
+    kind = kind_for(model, family, str(before.get("model_type")))
     name = dtype_name(as_dtype(dtype))
-    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
-    ends: dict[str, Any] = {"eos_token_id": eos[0] if len(eos) == 1 else eos or None}
-    config |= {"dtype": name, "torch_dtype": name, **ends}
-    arrays: Mapping[str, Any] = state_dict(model, known.name)
+    if name not in DTYPES:
+        raise GraphError(f"no weights of {name}", need=", ".join(DTYPES))
+    arrays: Mapping[str, Any] = state_dict(model, kind.family.name)
     if name != "float32":
         arrays = {key: array.astype(as_dtype(name)) for key, array in arrays.items()}
+    config = kind.written(model.config)
+    if before.get("model_type") == kind.family.name:
+        config = {**before, **config}
+        config.pop("auto_map", None)
+    config |= {"dtype": name, "torch_dtype": name}
+    ends = _ends(model)
+    if ends:
+        config |= ends
     folder.mkdir(parents=True, exist_ok=True)
     save(arrays, folder / WEIGHTS, metadata={"format": "pt"}, max_file_bytes=max_file_bytes)
     write_text(folder / CONFIG, _text(config))
@@ -92,7 +93,7 @@ def save_pretrained(
     _write_tokenizer(model, folder)
 
 
-def _before(model: Decoder) -> dict[str, Any]:
+def _before(model: Any) -> dict[str, Any]:
     """Return the ``config.json`` of the folder that a model was read from; none elsewhere."""
     source = model.source
     if source is None or not (source / CONFIG).is_file():
@@ -100,30 +101,21 @@ def _before(model: Decoder) -> dict[str, Any]:
     return json_of(source / CONFIG)
 
 
-def _family(model: Decoder, name: str | None, before: Mapping[str, Any]) -> Family:
-    """Return the family that a model is written as."""
-    if name is None:
-        was = FAMILIES.get(str(before.get("model_type")))
-        return was if was is not None and tells(model.config, was) else fitting(model.config)
-    known = FAMILIES.get(name)
-    if known is None or not tells(model.config, known):
-        raise GraphError(
-            f"a model of the kind {name!r} cannot be such a decoder: {model.config}",
-            need=", ".join(
-                family.name for family in FAMILIES.values() if tells(model.config, family)
-            )
-            or "a decoder of a known family",
-        )
-    return known
+def _ends(model: Any) -> dict[str, Any]:
+    """Return what tells which tokens end a row, of a model that generates."""
+    if not isinstance(model, Decoder):
+        return {}
+    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
+    return {"eos_token_id": eos[0] if len(eos) == 1 else eos or None}
 
 
-def _write_tokenizer(model: Decoder, folder: Path) -> None:
+def _write_tokenizer(model: Any, folder: Path) -> None:
     source = model.source
     if source is not None and source.is_dir():
         for name in TEXTS:
             if (source / name).is_file() and source.resolve() != folder.resolve():
                 shutil.copyfile(source / name, folder / name)
-    elif isinstance(model.tokenizer, Tokenizer):
+    elif isinstance(getattr(model, "tokenizer", None), Tokenizer):
         model.tokenizer.save(folder / TOKENIZER)
 
 

@@ -114,7 +114,7 @@ function fillStructure(host: HTMLElement, about: Omit<About, "path">, a: string,
     new Page(title, words, (to, signal) =>
       fillDrawing(to, { ...about, path }, signal, (made) => {
         model = made;
-        made.light(words("−1 changed, +1 only here"), new Map([...others.map((name) => [name, -1] as const), ...own.map((name) => [name, 1] as const)]));
+        made.light(words("beside the other file"), new Map([[words("changed"), others], [words("only here"), own]]));
       })));
   const choose = (at: number): void => {
     strip.show(at);

@@ -29,11 +29,12 @@ export class DrawingModel extends SavedModel {
     this.set("selected", node);
   }
 
-  /** Colours nodes by a number each, those without one not at all. */
-  light(title: string, numbers: ReadonlyMap<string, number>): void {
+  /** Colours nodes by kind, those of none not at all. */
+  light(title: string, kinds: ReadonlyMap<string, readonly string[]>): void {
     const { names } = this.get("graph_spec") as { names: string[] };
+    const numbers = new Map([...kinds.values()].flatMap((nodes, kind) => nodes.map((node) => [node, kind] as const)));
     const values = new DataView(Float64Array.from(names, (name) => numbers.get(name) ?? NaN).buffer);
-    this.set("overlay", { title, unit: "", scale: "diverging", values });
+    this.set("overlay", { title, unit: "", scale: "linear", values, kinds: [...kinds.keys()] });
     this.set("color_by", "overlay");
   }
 

@@ -10,7 +10,7 @@ import { kindShade } from "./picture/palette";
 import { between, outputsOf, sourcesOf } from "./model/trace";
 import { element, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";
-import { canShowSource, showSource } from "../../core/source";
+import { showSource } from "../../core/source";
 
 const CATEGORIES: [string, string][] = [
   ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
@@ -34,8 +34,11 @@ export class StatusLine {
   private readonly scale = element("div", { class: "gw-status-scale" });
   readonly root = element("div", { class: "gw-status" }, this.text, this.scale);
 
-  /** `explain` answers why the gradient of a node is what it is, where somebody can. */
-  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void, private readonly explain?: (node: number) => void) {}
+  /** `hasSource` says whether lines can be gone to; `explain` answers why a gradient is what it is, where somebody can. */
+  constructor(
+    private readonly model: GraphModel, private readonly visit: (item: number) => void, private readonly hasSource: () => boolean,
+    private readonly explain?: (node: number) => void,
+  ) {}
 
   show(shown: Shown): void {
     const { model, visit } = this;
@@ -56,7 +59,7 @@ export class StatusLine {
   private offerSource(item: number): void {
     const { model } = this;
     const node = model.nodeAt(item);
-    if (node < 0 || !canShowSource()) return;
+    if (node < 0 || !this.hasSource()) return;
     const go = (): void => void showSource(this.root, model.spec.name, model.spec.names[node]);
     this.text.append(textButton("gw-hop", "line", go, { title: "Go to the line that made this node" }));
   }

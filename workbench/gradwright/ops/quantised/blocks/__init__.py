@@ -47,8 +47,10 @@ def packed_ggml(x: Array, name: str) -> Array:
 def unpacked(raw: Array, name: str) -> Array:
     """Return rows of bytes as float32."""
     form = FORMATS[name]
-    y = form.unpack(raw.reshape(-1, form.n_bytes))
-    return y.reshape(*raw.shape[:-1], raw.shape[-1] // form.n_bytes * form.size)
+    shape = *raw.shape[:-1], raw.shape[-1] // form.n_bytes * form.size
+    if not raw.size:
+        return np.empty(shape, np.float32)
+    return form.unpack(raw.reshape(-1, form.n_bytes)).reshape(shape)
 
 
 def columns(w: TensorSpec, name: str) -> Any:

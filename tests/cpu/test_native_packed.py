@@ -1,0 +1,266 @@
+"""Products with packed rows as machine code: formats, machines, sizes, rounding, mapped files."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.cpu.call import Call
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.llvm.packed import bind, bind_product
+from gradwright.cpu.llvm.packed.layouts import LAYOUTS
+from gradwright.cpu.llvm.packed.machine import MACHINES, Machine
+from gradwright.cpu.llvm.target import V2, V3, V4, has
+from gradwright.cpu.threads.tuning import pieces
+from gradwright.errors import IdError
+from gradwright.ops.quantised.activations import rounded
+from gradwright.ops.quantised.blocks import FORMATS, packed_ggml, unpacked
+
+pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+HERE = [m for m in MACHINES if m.needs <= has()] if available() else []
+Array = np.ndarray[Any, Any]
+
+
+def run(calls: Sequence[Call]) -> None:
+    for call in calls:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(call.address)(call.block.ctypes.data)
+
+
+def normal(rng: Any, *shape: int) -> Array:
+    x: Array = rng.standard_normal(shape).astype("f4")
+    return x
+
+
+def off(y: Array, x: Array, w: Array, name: str) -> float:
+    """Return how far a product is from float64 on the numbers that the blocks are."""
+    exact = x.astype("f8") @ unpacked(w, name).astype("f8").T
+    return float(np.sqrt(np.square(y - exact).sum() / np.square(exact).sum()))
+
+
+def multiplied(m: Machine, name: str, x: Array, w: Array, *, as_bytes: bool) -> Array:
+    y = np.full((len(x) + 1, len(w)), 7, "f4")  # what is behind the last row stays
+    run(bind.products(name, m, x, w, y[:-1], as_bytes=as_bytes))
+    assert (y[-1] == 7).all()
+    return y[:-1]
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_format_alone_and_in_panels(name: str, as_bytes: bool, rng: Any) -> None:
+    """Rows that fill no panel, blocks that fill no vector, rows of x that fill no tile."""
+    size = FORMATS[name].size
+    for n_x, n_rows, blocks in ((1, 5, 1), (1, 3, 11), (9, 37, 5), (10, 64, 9), (5, 5, 2)):
+        w = packed_ggml(normal(rng, n_rows, blocks * size), name)
+        x = normal(rng, n_x, blocks * size)
+        y = multiplied(HERE[0], name, x, w, as_bytes=as_bytes)
+        taken = rounded(x) if as_bytes else x
+        assert off(y, taken, w, name) < 2e-6, (n_x, n_rows, blocks)
+
+
+@pytest.mark.parametrize("m", HERE[1:], ids=lambda m: m.name)
+@pytest.mark.parametrize("name", ["q5_1", "q8_0", "q4_k", "q6_k"])
+def test_every_machine_has_the_same_numbers(m: Machine, name: str, rng: Any) -> None:
+    size = FORMATS[name].size
+    w = packed_ggml(normal(rng, 33, 3 * size), name)
+    for n_x in (1, 3):
+        x = normal(rng, n_x, 3 * size)
+        y = multiplied(m, name, x, w, as_bytes=True)
+        assert off(y, rounded(x), w, name) < 2e-6
+    x = normal(rng, 1, 3 * size)
+    assert off(multiplied(m, name, x, w, as_bytes=False), x, w, name) < 2e-6
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_any_number_of_rows_of_x(as_bytes: bool, rng: Any) -> None:
+    w = packed_ggml(normal(rng, 40, 96), "q4_0")
+    x = normal(rng, 70, 96)
+    taken = rounded(x) if as_bytes else x
+    for n_x in (*range(1, 18), 31, 32, 33, 69, 70):
+        y = multiplied(HERE[0], "q4_0", x[:n_x], w, as_bytes=as_bytes)
+        assert off(y, taken[:n_x], w, "q4_0") < 2e-6
+
+
+def test_what_rounding_x_costs(rng: Any) -> None:
+    """The number that the op's page tells; a part's scale is its largest number."""
+    x = normal(rng, 16, 1024)
+    w = packed_ggml(normal(rng, 64, 1024), "q8_0")
+    y = multiplied(HERE[0], "q8_0", x, w, as_bytes=True)
+    assert 4e-3 < off(y, x, w, "q8_0") < 7e-3
+
+
+@pytest.mark.parametrize("n_x", [1, 2])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_stays_none(n_x: int, bad: float, rng: Any) -> None:
+    w = packed_ggml(normal(rng, 32, 64), "q8_0")
+    x = normal(rng, n_x, 64)
+    x[0, 40] = bad
+    for m in HERE:
+        y = multiplied(m, "q8_0", x, w, as_bytes=True)
+        assert np.isnan(y[0]).all() and np.isfinite(y[1:]).all()
+    with np.errstate(all="ignore"):
+        assert np.isnan(rounded(x)[0, 32:]).all() and np.isfinite(rounded(x)[0, :32]).all()
+
+
+@pytest.mark.parametrize("tiny", [0.0, 1e-38, 1e-45])
+def test_parts_of_nearly_nothing_are_nothing(tiny: float, rng: Any) -> None:
+    w = packed_ggml(normal(rng, 3, 32), "q4_0")
+    x = np.full((1, 32), tiny, "f4")
+    assert not rounded(x).any()
+    assert not multiplied(HERE[0], "q4_0", x, w, as_bytes=True).any()
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize("n_x", [1, 11])
+def test_pieces_have_the_bits_of_the_whole(n_x: int, as_bytes: bool, rng: Any) -> None:
+    w = packed_ggml(normal(rng, 150, 512), "q4_k")
+    x = normal(rng, n_x, 512)
+    y, parts = np.empty((n_x, 150), "f4"), np.empty((n_x, 150), "f4")
+    run(bind.products("q4_k", HERE[0], x, w, y, as_bytes=as_bytes))
+    *ready, product = bind.products("q4_k", HERE[0], x, w, parts, as_bytes=as_bytes)
+    cut = pieces(product, 4, alike=True)
+    assert len(cut) == 4
+    run([*ready, *cut[::-1]])
+    np.testing.assert_array_equal(y, parts)
+
+
+# -- which machine ---------------------------------------------------------------------------------
+
+
+def test_a_machine_needs_what_its_functions_use() -> None:
+    first = {frozenset(flags): next(m for m in MACHINES if m.needs <= flags) for flags in (
+        V2, V3, V3 | {"avx_vnni"}, V4, V4 | {"avx512_vnni"}, V4 - {"avx512vl"} | {"avx512_vnni"}
+    )}  # fmt: skip
+    assert [m.name for m in first.values()] == [
+        "any", "avx2", "avx2 vnni", "avx512", "avx512 vnni", "avx2"
+    ]  # fmt: skip
+    for m in MACHINES:  # nothing is left to the compiler's own idea of this processor
+        assert bool(m.level) == ("target-cpu" in m.attributes) == bool(m.needs)
+
+
+SHOW = """
+import numpy as np
+import gradwright as gw
+from gradwright.cpu.llvm.packed.machine import machine
+from gradwright.ops.quantised.blocks import packed_ggml
+rng = np.random.default_rng(0)
+g = gw.Graph()
+x = g.placeholder("x", ("B", 256))
+w = packed_ggml(rng.standard_normal((40, 256)), "q6_k")
+ways = "float32", "int8"
+ys = [gw.nn.ggml_matmul(x, g.constant(w), format="q6_k", activations=a) for a in ways]
+taken = gw.nn.ggml_embedding(g.constant([3]), g.constant(w), format="q6_k")
+with gw.Session(g, kernels="wait") as session, gw.Session(g, kernels="off") as numpy:
+    for n in (1, 5):
+        feeds = {"x": rng.standard_normal((n, 256)).astype("f4")}
+        pairs = zip(*(s.run([*ys, taken], feeds) for s in (session, numpy)))
+        for y, exact in pairs:
+            np.testing.assert_allclose(y, exact, atol=2e-5)
+print(machine().name)
+"""
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_processes_for_lesser_machines(tmp_path: Path, level: str) -> None:
+    from gradwright.cpu.llvm.target import LEVELS
+
+    if not LEVELS[level] <= has():
+        pytest.skip(f"no {level} here")
+    environment = {**os.environ, "GRADWRIGHT_CACHE": str(tmp_path), "GRADWRIGHT_CPU": level}
+    found = subprocess.run(
+        [sys.executable, "-c", SHOW],
+        env=environment, check=True, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    names = {"x86-64-v2": "any", "x86-64-v3": "avx2", "x86-64-v4": "avx512"}
+    assert found.stdout.strip() == names[level]
+
+
+# -- in plans --------------------------------------------------------------------------------------
+
+
+def test_a_mapped_weight_is_read_where_it_lies(tmp_path: Path, rng: Any) -> None:
+    raw = packed_ggml(normal(rng, 2048, 2048), "q8_0")
+    raw.tofile(tmp_path / "w")
+    mapped = np.memmap(tmp_path / "w", np.uint8, "r", shape=raw.shape)
+    g = gw.Graph()
+    x = g.placeholder("x", ("B", 2048))
+    w = g.variable("w", raw.shape, dtype="uint8")
+    g.values.commit({"w": mapped})
+    y = gw.nn.ggml_matmul(x, w, format="q8_0")
+    rows = gw.nn.ggml_embedding(g.constant([2047, 0]), w, format="q8_0")
+    feeds = {"x": normal(rng, 1, 2048)}
+    with gw.Session(g, kernels="wait") as session:
+        session.run([y, rows], feeds)
+        tracemalloc.start()
+        found, taken = session.run([y, rows], feeds)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert "machine code" in str(session.plan([y, rows], {"x": (1, 2048)}))
+    assert peak < len(raw) * 4 * 8 and np.shares_memory(g.values.array("w"), mapped)
+    assert off(found, feeds["x"], raw, "q8_0") < 2e-6
+    np.testing.assert_array_equal(taken, unpacked(raw[[2047, 0]], "q8_0"))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_rows_of_a_table(name: str, rng: Any) -> None:
+    w = packed_ggml(normal(rng, 7, 512), name)
+    g = gw.Graph()
+    ids = g.placeholder("ids", ("B", "T"), "int64")
+    y = gw.nn.ggml_embedding(ids, g.constant(w), format=name)
+    with gw.Session(g, kernels="wait") as session:
+        found = session.run(y, {"ids": [[6, 0, 3]]})
+        np.testing.assert_allclose(found[0], unpacked(w[[6, 0, 3]], name), rtol=0, atol=1e-6)
+        with pytest.raises(IdError, match="row of the table"):
+            session.run(y, {"ids": [[0, 7, 1]]})
+        with pytest.raises(IdError, match="row of the table"):
+            session.run(y, {"ids": [[0, -1, 1]]})
+
+
+def test_formats_without_kernels_and_other_dtypes_multiply_too(rng: Any) -> None:
+    assert not {"q2_k", "mxfp4"} & LAYOUTS.keys()
+    g = gw.Graph()
+    x = g.placeholder("x", ("B", 256))
+    for name, dtype in (("mxfp4", "float32"), ("q8_0", "float16"), ("q8_0", "float64")):
+        w = packed_ggml(normal(rng, 5, 256), name)
+        y = gw.nn.ggml_matmul(gw.cast(x, dtype), g.constant(w), format=name)
+        feeds = {"x": normal(rng, 2, 256)}
+        with gw.Session(g, kernels="wait") as session:
+            found = session.run(y, feeds)
+        assert found.dtype == np.dtype(dtype)
+        assert off(found, feeds["x"], w, name) < (2e-3 if dtype == "float16" else 1e-6)
+
+
+def test_x_that_lies_otherwise_and_nothing_at_all(rng: Any) -> None:
+    w = packed_ggml(normal(rng, 40, 64), "q4_1")
+    x = normal(rng, 64, 6)
+    y = np.empty((6, 40), "f4")
+    calls = bind_product("q4_1", x.T, w, y, as_bytes=False)
+    assert calls is not None
+    run(calls)
+    assert off(y, x.T, w, "q4_1") < 2e-6
+    assert [n for call in calls[1:] for _, n in call.slots if n == 0] == []  # the copy is read
+    for n_x, n_rows in ((0, 40), (6, 0)):
+        nothing = bind_product("q4_1", x.T[:n_x], w[:n_rows], y[:n_x, :n_rows], as_bytes=True)
+        assert nothing is None
+
+
+def test_gradients_through_kernels_are_those_of_the_numbers(rng: Any) -> None:
+    w = packed_ggml(normal(rng, 40, 64), "q5_0")
+    g = gw.Graph()
+    x = g.placeholder("x", (3, 64))
+    for activations in ("float32", "int8"):
+        y = gw.nn.ggml_matmul(x, g.constant(w), format="q5_0", activations=activations)
+        (dx,) = gw.gradients((y * y).sum(), [x])
+        feeds = {"x": normal(rng, 3, 64)}
+        with gw.Session(g, kernels="wait") as session:
+            found, out = session.run([dx, y], feeds)
+        np.testing.assert_allclose(found, 2 * out @ unpacked(w, "q5_0"), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,176 @@
+"""Products with packed rows, and rows of packed tables, bound to arrays."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...call import Call, Cut, numbered
+from ..bind import bind_copy
+from ..convolution.tiles import numbers
+from ..steps import LINE
+from . import activations, panels, vectors
+from .layouts import LAYOUTS, PART
+from .machine import Machine, machine
+
+Array = np.ndarray[Any, Any]
+LOG = logging.getLogger("gradwright.cpu")
+PER_NS = 25.0
+"""Bytes of a weight that a core reads in a ns, about."""
+GRAIN = 32
+"""Rows of a weight at which a product is cut: those of whole panels."""
+FEW = 1
+"""Rows of x up to which they are multiplied one by one."""
+
+
+def is_known(name: str) -> bool:
+    """Tell whether machine code reads a format."""
+    return name in LAYOUTS
+
+
+def bind_product(
+    name: str, x: Array, w: Array, y: Array, *, as_bytes: bool
+) -> Sequence[Call] | None:
+    """Return the calls of ``y[..., F] = x[..., K] @ Wᵀ`` for packed rows ``w[F, bytes]``.
+
+    Operands are x, w and y in this order. None: numpy has to.
+
+    >>> from gradwright.cpu.llvm.compiler import available
+    >>> x, w, y = np.ones((1, 32), "f4"), np.zeros((3, 34), "u1"), np.empty((1, 3), "f4")
+    >>> calls = bind_product("q8_0", x, w, y, as_bytes=False) if available() else None
+    >>> calls is None or [operand for _, operand in calls[0].slots]
+    [1, 0, 2, 0]
+    """
+    if not y.size or not x.size:
+        return None
+    dense = x if x.flags.c_contiguous else np.empty(x.shape, x.dtype)
+    copied = [] if dense is x else bind_copy(x, dense)
+    if copied is None:
+        return None
+    flat = dense.reshape(-1, x.shape[-1])
+    try:
+        calls = products(name, machine(), flat, w, y.reshape(len(flat), -1), as_bytes=as_bytes)
+    except (RuntimeError, ValueError) as error:  # no kernel is worth a failed run
+        LOG.info("products with %s stay on numpy: %s", name, error)
+        return None
+    if dense is x:
+        return calls
+    own = [replace(c, slots=[s for s in c.slots if s[1]], held=(c.held, dense)) for c in calls]
+    return [*numbered(copied, (0,)), *own]  # type: ignore[misc]
+
+
+def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
+    """Return the calls of a product for a machine: row by row of x, or panels for several."""
+    if len(x) > FEW and len(w) >= panels.panel(m, as_bytes=as_bytes):
+        return _by_panel(name, m, x, w, y, as_bytes=as_bytes)
+    return _one_by_one(name, m, x, w, y, as_bytes=as_bytes)
+
+
+def bind_rows(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | None:
+    """Return the call of ``y = W[ids]`` as floats, for packed rows; None: numpy has to.
+
+    It sets an alarm where a number is no row's.
+    """
+    if ids.dtype != np.dtype("int64") or not ids.flags.c_contiguous or not y.size:
+        return None
+    form, alarm = LAYOUTS[name], np.zeros(1, np.int64)
+    flat = y.reshape(-1, y.shape[-1])
+    block = numbers(
+        vectors.ROWS,
+        w=w.ctypes.data, ids=ids.ctypes.data, y=y.ctypes.data, alarm=alarm.ctypes.data,
+        n_ids=len(flat), w_row=w.strides[0], y_row=flat.strides[0],
+        blocks=flat.shape[1] // form.size, n_rows=len(w),
+    )  # fmt: skip
+    try:
+        address = _compiled("taken", name, machine(), False)
+    except (RuntimeError, ValueError) as error:
+        LOG.info("rows of %s stay on numpy: %s", name, error)
+        return None
+    return [Call(address, block, [(0, 1), (1, 0), (2, 2)], alarm=alarm)]
+
+
+def _one_by_one(
+    name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool
+) -> list[Call]:
+    form, calls, held = LAYOUTS[name], [], None
+    n_x, k = x.shape
+    row = activations.row_bytes(k) if as_bytes else k // 8
+    ready = x
+    if as_bytes or form.minimum is not None:
+        ready = held = _scratch(n_x * row)
+        block = numbers(
+            activations.ROWS,
+            x=x.ctypes.data, y=ready.ctypes.data, rows=n_x, parts=k // PART,
+            x_row=x.strides[0], y_row=row,
+        )  # fmt: skip
+        calls.append(Call(_compiled("rows", name, m, as_bytes), block, [(0, 0)], held))
+    block = numbers(
+        vectors.PRODUCT,
+        w=w.ctypes.data, x=x.ctypes.data, y=y.ctypes.data, ready=ready.ctypes.data,
+        n_rows=len(w), w_row=w.strides[0], n_x=n_x, x_row=x.strides[0], ready_row=row,
+        y_row=y.strides[0], blocks=k // form.size,
+    )  # fmt: skip
+    slots = [(0, 1), (1, 0), (2, 2), *([] if held is not None else [(3, 0)])]
+    address = _compiled("vectors", name, m, as_bytes)
+    return [*calls, _cut(Call(address, block, slots, held), name, x, w)]
+
+
+def _by_panel(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
+    form, calls, held = LAYOUTS[name], [], None
+    n_x, k = x.shape
+    tiles = -(-n_x // panels.most(m, as_bytes=as_bytes))
+    tile = -(-n_x // tiles)
+    given = x
+    if as_bytes:
+        given = held = _scratch(tiles * (k // PART) * activations.record(form, tile))
+        block = numbers(
+            activations.TILES,
+            x=x.ctypes.data, y=given.ctypes.data, tiles=tiles, rows=n_x, parts=k // PART,
+            x_row=x.strides[0],
+        )  # fmt: skip
+        calls.append(Call(_compiled("tiles", name, m, as_bytes, tile), block, [(0, 0)], held))
+    size = panels.scratch_bytes(form, m, as_bytes=as_bytes)
+    scratch = _scratch(size)
+    block = numbers(
+        panels.PRODUCT,
+        w=w.ctypes.data, x=given.ctypes.data, y=y.ctypes.data, scratch=scratch.ctypes.data,
+        n_rows=len(w), w_row=w.strides[0], n_x=n_x, x_row=x.strides[0], y_row=y.strides[0],
+        blocks=k // form.size, tiles=tiles,
+    )  # fmt: skip
+    slots = [(0, 1), (2, 2), *([] if as_bytes else [(1, 0)])]
+    address = _compiled("panels", name, m, as_bytes, tile)
+    call = Call(address, block, slots, (held, scratch))
+    return [*calls, _cut(call, name, x, w, scratch=(3, size))]
+
+
+def _cut(call: Call, name: str, x: Array, w: Array, scratch: tuple[int, int] | None = None) -> Call:
+    """Return a product that may be cut between rows of the weight: each has the same bits."""
+    cut = Cut(4, len(w), [(0, w.strides[0]), (2, 4)], GRAIN, GRAIN, scratch)
+    label = f"packed {name} {len(x).bit_length()} {w.nbytes.bit_length()}"
+    return replace(call, cut=cut, cost=len(x) ** 0.5 * w.nbytes / PER_NS, label=label)
+
+
+def _scratch(size: int) -> Array:
+    raw = np.zeros(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : start + size]
+
+
+@functools.cache
+def _compiled(kind: str, name: str, m: Machine, as_bytes: bool, tile: int = 0) -> int:
+    from ..compiler import compile_text  # llvmlite, which no import of ours may load
+
+    form = LAYOUTS[name]
+    texts: dict[str, Callable[[], str]] = {
+        "rows": lambda: activations.rows(form, m, as_bytes=as_bytes),
+        "tiles": lambda: activations.tiles(form, m, tile),
+        "vectors": lambda: vectors.product(form, m, as_bytes=as_bytes),
+        "taken": lambda: vectors.taken(form, m),
+        "panels": lambda: panels.product(form, m, tile, as_bytes=as_bytes),
+    }
+    return compile_text(texts[kind]())

@@ -1,0 +1,138 @@
+"""Processors as products of bytes see them: how wide vectors are, and how bytes are multiplied.
+
+An instruction that a processor lacks would end the process when it is compiled or run, so the
+system's word for each is asked for first. Each function then names the level that it is compiled
+for and what it needs beyond it: neither the compiler's own idea of the processor nor its name
+matters.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..target import V3, V4, has
+from ..text import Code, Num
+from .lanes import pick
+
+PAIRS = {
+    4: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
+    8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
+    16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
+}
+"""By lanes: products of unsigned and signed bytes, added in pairs; likewise of 16 bits."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a kernel is written for."""
+
+    name: str
+    needs: frozenset[str]
+    lanes: int
+    """Of 32 bits in its widest vector."""
+    level: str = ""
+    more: str = ""
+    """Features beyond the level, as LLVM calls them."""
+
+    @property
+    def has_dots(self) -> bool:
+        """Tell whether four products of bytes and their sum are one instruction."""
+        return "vnni" in self.name
+
+    @property
+    def has_tables(self) -> bool:
+        """Tell whether sixteen floats can be looked up in a register, and bits be masks."""
+        return self.lanes == 16
+
+    @property
+    def attributes(self) -> str:
+        """Return the attributes of a function for it."""
+        if not self.level:
+            return ""
+        features = f' "target-features"="{self.more}"' if self.more else ""
+        wide = ' "prefer-vector-width"="512"' if self.lanes == 16 else ""
+        return f'"target-cpu"="{self.level}"{features}{wide}'
+
+
+MACHINES = (
+    Machine("avx512 vnni", V4 | {"avx512_vnni"}, 16, "x86-64-v4", "+avx512vnni"),
+    Machine("avx512", V4, 16, "x86-64-v4"),
+    Machine("avx2 vnni", V3 | {"avx_vnni"}, 8, "x86-64-v3", "+avxvnni"),
+    Machine("avx2", V3, 8, "x86-64-v3"),
+    Machine("any", frozenset(), 8),
+)
+"""The best comes first; the last one is written without any instruction's name."""
+
+
+@functools.cache
+def machine() -> Machine:
+    """Return the best that this process may use.
+
+    >>> machine() in MACHINES
+    True
+    """
+    return next(m for m in MACHINES if m.needs <= has())
+
+
+def dot(m: Machine, total: Num, codes: Num, y: Num, *, signed: bool) -> Num:
+    """Return ``total`` and, lane by lane, four products of bytes; those of y lie within ±127.
+
+    ``codes`` are unsigned, or signed ones that a machine without dots takes.
+    """
+    code, n = total.code, int(total.type[1:].split()[0])
+    if m.has_dots:
+        assert not signed
+        of_ints = f"<{n} x i32>"
+        given = [x.to("bitcast", of_ints) for x in (codes, y)]
+        return code.call(of_ints, f"llvm.x86.avx512.vpdpbusd.{32 * n}", total, *given)
+    if not m.level:
+        return total + _plain(codes, y, n, "sext" if signed else "zext")
+    if signed:  # |a|·(b with a's sign)
+        y = (codes < 0).where(-y, y)
+        codes = (codes < 0).where(-codes, codes)
+    bytes_, words = PAIRS[n]
+    pairs = code.call(f"<{2 * n} x i16>", bytes_, codes, y)
+    return total + code.call(f"<{n} x i32>", words, pairs, code.const(pairs.type, 1))
+
+
+def _plain(codes: Num, y: Num, n: int, widen: str) -> Num:
+    """Return sums of four products without an instruction's name."""
+    wide = f"<{4 * n} x i32>"
+    products = codes.to(widen, wide) * y.to("sext", wide)
+    pairs = _evens(products, 0) + _evens(products, 1)
+    return _evens(pairs, 0) + _evens(pairs, 1)
+
+
+def _evens(x: Num, start: int) -> Num:
+    n = int(x.type[1:].split()[0])
+    return pick(x, range(start, n, 2))
+
+
+def table(m: Machine, numbers: Sequence[float], index: Num) -> Num:
+    """Return numbers of sixteen, by the low four bits of lanes."""
+    code = index.code
+    of = code.const("<16 x float>", numbers)
+    return code.call("<16 x float>", "llvm.x86.avx512.permvar.sf.512", of, index)
+
+
+# -- functions ------------------------------------------------------------------------------------
+
+
+def entries(code: Code, names: Sequence[str], pointers: int) -> dict[str, Num]:
+    """Read the block of a function, whose first entries are addresses."""
+    found = {}
+    for slot, name in enumerate(names):
+        kind = "ptr" if slot < pointers else "i64"
+        at = code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
+        found[name] = code.let(kind, f"load {kind}, ptr {at.name}, {code.constant}")
+    return found
+
+
+def module(code: Code, m: Machine) -> str:
+    """Return what has been written, as a function ``k`` for a machine."""
+    head = f"define void @k(ptr noalias readonly %block) nounwind {m.attributes} {{"
+    nodes = (f"!{number} = {node}" for number, node in enumerate(code.nodes))
+    end = ["  ret void", "}", *code.declarations.values(), *nodes]
+    return "\n".join([head, "entry:", *code.lines, *end])

@@ -1,0 +1,133 @@
+"""Packed rows side by side: lane r of a vector is what row r has at one place.
+
+Four bytes of as many rows as a vector has lanes are one vector, turned within registers; so the
+same instructions take apart what a block holds, for all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..text import Num, lanes
+from .lanes import floats, gathered, halves, joined, load, pick
+from .layouts import PART, Layout, six_bits
+
+ONES = 0x01010101
+
+
+@dataclass(frozen=True)
+class Part:
+    """32 numbers of each row: eight vectors of four codes each, and scales, one per unit."""
+
+    codes: Sequence[Num]
+    scales: Sequence[Num]
+    minimum: Num | None = None
+
+
+def parts(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
+    """Read a block of each row, part by part; codes are unsigned bytes but those of q8_0."""
+    if form.per < PART:
+        return _sixths(form, rows)
+    return _of_256(form, rows) if form.size > PART else _of_32(form, rows)
+
+
+def sixteen(rows: Sequence[Num], offset: int) -> list[Num]:
+    """Return 16 bytes of each row as four vectors."""
+    n = len(rows)
+    groups = range(0, n, 4)
+    given = [joined([load("<4 x i32>", rows[g + i], offset) for g in groups]) for i in range(4)]
+
+    def woven(a: Num, b: Num, *places: int) -> Num:
+        return pick(a, [g + place % 4 + n * (place > 3) for g in groups for place in places], b)
+
+    (a, b), (c, d) = ((woven(x, y, 0, 4, 1, 5), woven(x, y, 2, 6, 3, 7))
+                      for x, y in (given[:2], given[2:]))  # fmt: skip
+    return [
+        woven(a, c, 0, 1, 4, 5), woven(a, c, 2, 3, 6, 7),
+        woven(b, d, 0, 1, 4, 5), woven(b, d, 2, 3, 6, 7),
+    ]  # fmt: skip
+
+
+def byte(x: Num, at: int, *, signed: bool = False) -> Num:
+    """Return one of four bytes."""
+    if signed:
+        top = x << (24 - 8 * at) if at < 3 else x
+        return top.op("ashr", 24)
+    if at == 3:
+        return x.op("lshr", 24)
+    return (x.op("lshr", 8 * at) if at else x) & 255
+
+
+def _low(codes: Sequence[Num]) -> list[Num]:
+    return [x & 15 * ONES for x in codes]
+
+
+def _high(codes: Sequence[Num]) -> list[Num]:
+    return [x.op("lshr", 4) & 15 * ONES for x in codes]
+
+
+def _of_32(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
+    codes = sixteen(rows, form.codes)
+    if form.signed:
+        codes += sixteen(rows, form.codes + 16)
+    else:
+        codes = [*_low(codes), *_high(codes)]
+    if form.fifth is not None:
+        bits = gathered([load("i32", row, form.fifth) for row in rows])
+        codes = [x | _spread_bits(bits, 4 * j) for j, x in enumerate(codes)]
+    minimum = None if form.minimum is None else halves(rows, form.minimum)
+    yield Part(codes, [halves(rows, form.scale)], minimum)
+
+
+def _spread_bits(x: Num, start: int) -> Num:
+    """Return four bits of each lane as bit 4 of its bytes."""
+    four = (x.op("lshr", start) if start else x) & 15
+    return four * 0x02040810 & 16 * ONES
+
+
+def _of_256(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
+    head, *packed = sixteen(rows, 0)
+    n, _ = lanes(head.type)
+    d, least = (
+        floats(x.to("trunc", f"<{n} x i16>").to("bitcast", f"<{n} x half>"))
+        for x in (head, head.op("lshr", 16))
+    )
+    scales, minima = six_bits(packed)
+    fifth = []
+    if form.fifth is not None:
+        fifth = [*sixteen(rows, form.fifth), *sixteen(rows, form.fifth + 16)]
+    for number in range(8):
+        if number % 2 == 0:
+            at = form.codes + 16 * number
+            raw = [*sixteen(rows, at), *sixteen(rows, at + 16)]
+        codes = _high(raw) if number % 2 else _low(raw)
+        if fifth:
+            codes = [
+                x | (f.op("lshr", number) if number else f) << 4 & 16 * ONES
+                for x, f in zip(codes, fifth, strict=True)
+            ]
+        scale, minimum = (
+            floats(byte(of[number // 4], number % 4)) * by
+            for of, by in ((scales, d), (minima, least))
+        )
+        yield Part(codes, [scale], -minimum)
+
+
+def _sixths(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
+    of, d = sixteen(rows, 192), halves(rows, form.scale)
+    for half in (0, 1):
+        low = [x for t in range(4) for x in sixteen(rows, 64 * half + 16 * t)]
+        upper = [x for t in range(2) for x in sixteen(rows, 128 + 32 * half + 16 * t)]
+        for quarter in range(4):
+            own = low[8 * (quarter % 2) :][:8]
+            codes = [
+                x | (u.op("lshr", 2 * quarter) if quarter else u) << 4 & 48 * ONES
+                for x, u in zip(_high(own) if quarter > 1 else _low(own), upper, strict=True)
+            ]
+            first = 8 * half + 2 * quarter
+            scales = [
+                floats(byte(of[unit // 4], unit % 4, signed=True)) * d
+                for unit in (first, first + 1)
+            ]
+            yield Part(codes, scales)

@@ -1,0 +1,40 @@
+"""Products with rows in blocks of ggml formats, and rows of such tables, as machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...program.lowering import lowering
+from ...spec import TensorSpec
+from ..call import Call, Native
+from ..llvm.packed import bind_product, bind_rows, is_known
+from .common import Specs
+
+
+@lowering("ggml_matmul")
+def _product(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Read blocks as they lie in a file; kinds without kernels become floats block by block."""
+    x = ins[0]
+    if x is None or x.dtype != np.dtype("float32") or not is_known(op.format):
+        return None
+    as_bytes = op.activations == "int8"
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        return bind_product(op.format, xs[0], xs[1], ys[0], as_bytes=as_bytes)
+
+    return Native(bind)
+
+
+@lowering("ggml_embedding")
+def _rows(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Read the rows that are asked for."""
+    if not is_known(op.format):
+        return None
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        return bind_rows(op.format, xs[0], xs[1], ys[0])
+
+    return Native(bind)

@@ -1,0 +1,83 @@
+"""Rows of tokens as a graph has read them: their keys and values, and how many tokens are known.
+
+The graph reads the keys and values of the past from an array that is kept here, and returns those
+of new positions, which are written behind them. What a row has read can be given up from any token
+on: the next ones are written over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+FEW = 2
+"""How many tokens are read as they are; more are filled up to a length that has a plan."""
+Run = Callable[..., Sequence[Array]]
+"""From ids, position, last and past to logits, of the last position or of all, and present."""
+
+
+class Reader:
+    """What rows have been read, and how they are read on.
+
+    Args:
+        past: dtype and shape of keys and values of a row, ``(layers, 2, heads, features)``.
+        rows: how many rows there are.
+        room: how many tokens each may have.
+        chunk: how many tokens of a row are read at once, at most; None is any number.
+    """
+
+    def __init__(
+        self, past: tuple[Any, Sequence[Any]], rows: int, room: int, chunk: int | None = None
+    ) -> None:
+        dtype, (layers, two, heads, features) = past
+        self._past = np.zeros((layers, two, rows, heads, room, features), dtype)
+        self._chunk = chunk
+        self.known = np.zeros(rows, np.int64)
+        """How many tokens of each row have been read."""
+
+    def read(self, run: Run, wanted: Mapping[int, Sequence[int]], width: int = 0) -> list[Array]:
+        """Read what rows have beyond what is known of them, one token or more each.
+
+        Returns the logits that come at the end of each, in the order of ``wanted``: f32[V], or
+        f32[n, V] for ``width`` positions at once, of which a row has the n that are new to it.
+        """
+        new = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
+        longest = max(map(len, new.values()))
+        n_rows, found = len(self.known), dict[int, Array]()
+        if self._chunk is not None and longest > self._chunk and not width:
+            step = self._chunk
+        else:
+            few = longest <= FEW and self.known.any()
+            step = width or (longest if few else room_for(longest))
+        for start in range(0, longest, step):
+            ids, last = np.zeros((n_rows, step), np.int64), np.zeros(n_rows, np.int64)
+            position = np.zeros_like(last)
+            parts = {b: row[start : start + step] for b, row in new.items() if len(row) > start}
+            for b, part in parts.items():
+                ids[b, : len(part)] = part
+                last[b], position[b] = len(part) - 1, self.known[b]
+            past = self._past if self.known.any() else self._past[:, :, :, :, :0]
+            logits, present = run(ids, position, last, past)
+            for b, part in parts.items():
+                at, n = int(position[b]), len(part)
+                self._past[:, :, b, :, at : at + n] = present[:, :, b, :, :n]
+                self.known[b] = at + n
+                found[b] = logits[b, :n] if width else logits[b]
+        return [found[b] for b in wanted]
+
+    def keep(self, row: int, n: int) -> None:
+        """Know no more than the first ``n`` tokens of a row."""
+        self.known[row] = min(self.known[row], n)
+
+
+def room_for(n: int) -> int:
+    """Return the least 2ᵏ or 3·2ᵏ that n positions fit into: few sizes, so few plans.
+
+    >>> [room_for(n) for n in (1, 17, 30, 33, 300)]
+    [16, 24, 32, 48, 384]
+    """
+    power = max(16, 1 << (n - 1).bit_length())
+    return power * 3 // 4 if n <= power * 3 // 4 and power > 16 else power
