@@ -40,6 +40,7 @@ from .sampling import (
 from .sequential import Conv, Dense, Embedding, Sequential
 from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
+from .whisper import Whisper, WhisperConfig
 
 __all__ = [
     "Adapter",
@@ -76,6 +77,8 @@ __all__ = [
     "TopP",
     "Vit",
     "VitConfig",
+    "Whisper",
+    "WhisperConfig",
     "adapter_from_gguf",
     "choose",
     "decode_stream",
