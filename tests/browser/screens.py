@@ -260,7 +260,7 @@ def take_document(page: Page) -> None:
     page.command("application:toggle-left-area")
     page.command("filebrowser:refresh")
     view.locator('.jp-DirListing-item[title^="Name: densenet121.onnx"]').dblclick()
-    view.locator(".jp-Document .gw-graph[data-ready]").wait_for()
+    view.locator(".gw-document .gw-graph[data-ready]").wait_for()
     for theme in ("Light", "Dark"):
         page.set_theme(f"JupyterLab {theme}")
         view.wait_for_timeout(1000)
