@@ -14,7 +14,7 @@ from ...formats.gguf.mapped import Gguf, Tensor
 from ...formats.source import naming
 from ...spec import is_floating
 from ..decoder import Decoder
-from .architectures import FACTORS, config_of
+from .architectures import FACTORS, FOLDED, config_of
 from .names import Place, places
 from .tokenizers import GgufTokenizer, ends, tokenizer_problem
 
@@ -72,6 +72,10 @@ def decoder_of(held: Gguf, path: Path) -> Decoder:
             values[place.name] = _rows(place, tensor.data)
         else:
             values[place.name] = _rows(place, _floats(place, tensor))
+    if architecture in FOLDED:
+        for name in values:
+            if name.endswith("norm"):
+                values[name] = values[name] - np.float32(1)
     tokenizer = None if tokenizer_problem(held.facts) else GgufTokenizer(held.facts)
     if tokenizer is not None and len(tokenizer) > config.vocabulary:
         raise ArchiveError(f"{len(tokenizer):,} tokens, {config.vocabulary:,} rows of token_embd")
