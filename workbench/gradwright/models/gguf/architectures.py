@@ -51,6 +51,8 @@ _BIASES = {"qkv_bias": "attn_q", "out_bias": "attn_output", "mlp_bias": "ffn_up"
 _SHORT, _LONG, _FREQS = "rope_factors_short.weight", "rope_factors_long.weight", "rope_freqs.weight"
 FACTORS = (_SHORT, _LONG, _FREQS)
 """Tensors that are no weights, but say how pairs turn."""
+MAX_LAYERS = 1000
+"""Layers of a model at most; the deepest have 130."""
 
 
 def known(name: str) -> Architecture:
@@ -71,8 +73,8 @@ def config_of(
     name = Facts(keys, "general").text("architecture")
     settings, facts = dict(known(name).settings), Facts(keys, name)
     layers = facts.size("block_count")
-    if layers > len(shapes):
-        raise facts.refused("block_count", layers, f"a layer of {len(shapes):,} tensors at most")
+    if layers > min(len(shapes), MAX_LAYERS):
+        raise facts.refused("block_count", layers, f"at most {min(len(shapes), MAX_LAYERS):,}")
     width, heads = facts.size("embedding_length"), facts.size("attention.head_count")
     size = facts.size("attention.key_length", width // heads)
     if facts.size("attention.value_length", size) != size:
