@@ -24,8 +24,8 @@ PER_NS = 25.0
 """Bytes of a weight that a core reads in a ns, about."""
 GRAIN = 32
 """Rows of a weight at which a product is cut: those of whole panels."""
-FEW = 1
-"""Rows of x up to which they are multiplied one by one."""
+FEW = {True: 1, False: 2}
+"""Rows of x, as bytes or floats, up to which they are multiplied one by one."""
 
 
 def is_known(name: str) -> bool:
@@ -66,7 +66,7 @@ def bind_product(
 
 def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     """Return the calls of a product for a machine: row by row of x, or panels for several."""
-    if len(x) > FEW and len(w) >= panels.panel(m, as_bytes=as_bytes):
+    if len(x) > FEW[as_bytes] and len(w) >= panels.panel(m, as_bytes=as_bytes):
         return _by_panel(name, m, x, w, y, as_bytes=as_bytes)
     return _one_by_one(name, m, x, w, y, as_bytes=as_bytes)
 

@@ -23,7 +23,6 @@ PRODUCT = (
 """Block of a product: addresses, counts, and steps in bytes; of bytes, x are records of tiles."""
 BYTES, FLOATS = 1024, 256
 """Numbers of a row that a scratch holds: 20 and 32 KB with vectors of 16 lanes."""
-AHEAD = 1024
 
 
 def panel(m: Machine, *, as_bytes: bool) -> int:
@@ -110,8 +109,8 @@ def _take_apart(form: Layout, m: Machine, w: Num, w_row: Num, into: Num, *, as_b
         rows = [near(w, side.index * w_row * m.lanes)]
         while len(rows) < m.lanes:
             rows.append(near(rows[-1], w_row))
-        for row in rows:
-            fetch(near(row, AHEAD), form.n_bytes)
+        for row in rows:  # what the next panel will need: by then it is near
+            fetch(near(row, w_row * panel(m, as_bytes=as_bytes)), form.n_bytes)
         here = into if as_bytes else near(into, side.index * vector)
         for number, part in enumerate(parts(form, rows)):
             if as_bytes:
