@@ -11,9 +11,18 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, GraphError
-from gradwright.models import Decoder, DecoderConfig, RopeScaling, from_pretrained, save_pretrained
+from gradwright.models import (
+    Decoder,
+    DecoderConfig,
+    RopeScaling,
+    from_pretrained,
+    load_state_dict,
+    save_pretrained,
+    state_dict,
+)
 from gradwright.models.huggingface.config import fitting, read_config, tells, written_config
 from gradwright.models.huggingface.families import FAMILIES
+from gradwright.ops.quantised.blocks import packed_ggml
 from tests.models.test_decoder_kinds import KINDS, SIZES
 
 LLAMA = {
@@ -197,7 +206,7 @@ def test_what_no_family_has_is_not_written(tmp_path) -> None:
         save_pretrained(plain, tmp_path / "odd", dtype="int8")
     packed = Decoder(DecoderConfig(**SIZES), packed={"embed": "q8_0"})
     with pytest.raises(GraphError, match="'embed' lies in blocks"):
-        save_pretrained(packed, tmp_path / "odd")
+        load_state_dict(packed, state_dict(plain))
     assert not (tmp_path / "odd").exists()
 
 
@@ -222,3 +231,31 @@ def test_a_folder_is_opened_and_inspected_by_its_headers(folder) -> None:
         (folder / name).stat().st_size
         for name in ("config.json", "generation_config.json", "model.safetensors.index.json")
     )
+
+
+def test_blocks_and_pairs_side_by_side_are_written_as_transformers_reads_them(tmp_path) -> None:
+    """What a GGUF file of a Llama is: unpacked, its rows of queries and keys put by halves."""
+    config = DecoderConfig(**SIZES, kv_heads=2, qkv_bias=True, out_bias=True)
+    beside = replace(config, interleaved=True)
+    halves = Decoder(config, seed=2)
+    rng = np.random.default_rng(0)
+    for v in halves.graph.variables:
+        halves.graph.values[v.name] = halves.graph.values[v.name] + rng.standard_normal(v.shape)
+    neighbours = Decoder(beside)
+    load_state_dict(neighbours, state_dict(halves))
+    q = halves.graph.values["layer0/q"]
+    assert not np.array_equal(neighbours.graph.values["layer0/q"], q)
+    ids = [[1, 2, 3, 4, 5]]
+    runs = []
+    for model in (halves, neighbours):
+        with gw.Session(model.graph) as session:
+            runs.append(session.run(model.logits, {"ids": ids}))
+    np.testing.assert_allclose(runs[0], runs[1], 1e-4, 1e-5)
+    blocks = packed_ggml(neighbours.graph.values["layer0/q"], "q8_0")
+    values = {v.name: neighbours.graph.values[v.name] for v in neighbours.graph.variables}
+    model = Decoder(beside, values=values | {"layer0/q": blocks}, packed={"layer0/q": "q8_0"})
+    save_pretrained(model, tmp_path)
+    back = from_pretrained(tmp_path)
+    assert back.config == config
+    assert np.abs(back.graph.values["layer0/q"] - q).max() <= np.abs(q).max() / 127
+    np.testing.assert_array_equal(back.graph.values["layer1/k"], halves.graph.values["layer1/k"])

@@ -158,3 +158,18 @@ def test_spectra_of_a_signal_of_unknown_length() -> None:
     for length in (64, 65, 200):
         found = g.output({"x": np.ones((2, length), np.float32)}, y)[y.name]
         assert found.shape == (2, 8, length // 16 + 1)
+
+
+def test_log_mel_is_what_whisper_of_transformers_hears() -> None:
+    """Half a minute of two tones in noise, by its path in float64 and by that in float32."""
+    whisper = pytest.importorskip("transformers", reason="pip install -e '.[oracle]'")
+    rng = np.random.default_rng(0)
+    sound = np.pad(tone(440.0, 1.5, 16000) + 0.3 * tone(3000.0, 1.5, 16000), (4000, 452_000))
+    sound = (sound + 1e-3 * rng.standard_normal(480_000)).astype(np.float32)
+    found = run(gw.audio.log_mel_spectrogram, sound)
+    extractor = whisper.WhisperFeatureExtractor()
+    exact = extractor._np_extract_fbank_features([sound], "cpu")[0]
+    usual = extractor(sound, sampling_rate=16000)["input_features"][0]
+    assert found.shape == exact.shape == (80, 3000)
+    np.testing.assert_allclose(found, exact, 0, 2e-5)
+    np.testing.assert_allclose(found, usual, 0, 1e-4)

@@ -209,6 +209,16 @@ def mfcc(t: Any, x: Any, n_mfcc: int = 13, top_db: float | None = 80.0, **rest: 
     return dct_matrix(t, n_mfcc, d.shape[-2], name) @ d
 
 
+def log_mel(t: Any, x: Any, n_fft: int, hop_length: int, sample_rate: int, **bank: Any) -> Any:
+    window = t.hann_window(n_fft, dtype=x.dtype)
+    z = t.stft(x, n_fft, hop_length, window=window, center=True, return_complex=True)
+    weights = filterbank(
+        t, n_fft=n_fft, sample_rate=sample_rate, dtype=str(x.dtype).removeprefix("torch."), **bank
+    )
+    d = (weights @ z[..., :-1].abs() ** 2).clamp_min(1e-10).log10()
+    return (t.maximum(d, d.amax((-2, -1), keepdim=True) - 8) + 4) / 4
+
+
 def frequencies(t: Any, x: Any, sample_rate: int, n_fft: int) -> Any:
     return t.fft.rfftfreq(n_fft, 1 / sample_rate, dtype=x.dtype)
 
@@ -454,6 +464,13 @@ ROWS: dict[str, Row] = {
             (TONES, {**SOUND, **MEL, "n_mfcc": 4}),
             (TONES[0], {**SOUND, **MEL, "n_mfcc": 6, "top_db": 9.0}),
             (TONES[0], {**SOUND, **MEL, "n_mfcc": 2, "top_db": None}),
+        ],
+    ),
+    "log_mel_spectrogram": Row(
+        log_mel,
+        [
+            (TONES, {**SOUND, **MEL}),
+            (TONES[0], {**SOUND, **MEL, "scale": "htk", "norm": None, "f_min": 500}),
         ],
     ),
     "griffin_lim": Row(

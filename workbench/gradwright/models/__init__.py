@@ -6,11 +6,21 @@
 
 from .cached import KvCache, generate
 from .completion import Completion, Piece
-from .decoder import Decoder, DecoderConfig, RopeScaling, generation_graph, windows
+from .decoder import (
+    Decoder,
+    DecoderConfig,
+    Quantized,
+    QuantizedTensor,
+    RopeScaling,
+    generation_graph,
+    windows,
+)
 from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
+from .gguf.adapters import Adapter, adapter_from_gguf
 from .gguf.reading import from_gguf
 from .gguf.writing import save_gguf
+from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -30,8 +40,10 @@ from .sampling import (
 from .sequential import Conv, Dense, Embedding, Sequential
 from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
+from .whisper import Whisper, WhisperConfig
 
 __all__ = [
+    "Adapter",
     "Bert",
     "BertConfig",
     "CharTokenizer",
@@ -50,6 +62,9 @@ __all__ = [
     "NoRepeatNgram",
     "Piece",
     "PresencePenalty",
+    "Quantized",
+    "QuantizedTensor",
+    "Regex",
     "RepetitionPenalty",
     "RopeScaling",
     "Sequential",
@@ -62,6 +77,9 @@ __all__ = [
     "TopP",
     "Vit",
     "VitConfig",
+    "Whisper",
+    "WhisperConfig",
+    "adapter_from_gguf",
     "choose",
     "decode_stream",
     "from_gguf",

@@ -3,6 +3,15 @@
 from .cached import generation_graph
 from .config import DecoderConfig, RopeScaling
 from .decoder import Decoder
+from .quantizing import Quantized, QuantizedTensor
 from .rows import windows
 
-__all__ = ["Decoder", "DecoderConfig", "RopeScaling", "generation_graph", "windows"]
+__all__ = [
+    "Decoder",
+    "DecoderConfig",
+    "Quantized",
+    "QuantizedTensor",
+    "RopeScaling",
+    "generation_graph",
+    "windows",
+]

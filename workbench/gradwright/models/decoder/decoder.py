@@ -36,6 +36,7 @@ from .attention import Within
 from .cached import generation_graph
 from .config import DecoderConfig
 from .layers import head, layers
+from .quantizing import Quantized, quantized_weights
 from .rows import IGNORED, packed_rows, padded_rows
 from .weights import Weights, count, fill
 
@@ -156,6 +157,22 @@ class Decoder:
         if self._generation is None:
             self._generation = self.generation()
         return self._generation.generate(prompts, max_new_tokens, **settings)
+
+    def quantized(self, format: str, formats: Mapping[str, str]) -> Quantized:
+        """Return a decoder with its matrices in blocks, as ``gw.quant.quantize`` says."""
+        values = {name: self.graph.values[name] for name, _ in self.config.weights()}
+        made, packed, rows = quantized_weights(self.config, values, self.packed, format, formats)
+        model = Decoder(
+            self.config,
+            name=self.graph.name,
+            position_ids=self.position_ids is not None,
+            values=made,
+            packed=packed,
+            tokenizer=self.tokenizer,
+            eos=self.eos,
+            source=self.source,
+        )
+        return Quantized(model, tuple(rows))
 
     def examples(
         self, rows: Sequence[Sequence[int]], n_prompt: int | Sequence[int] = 0

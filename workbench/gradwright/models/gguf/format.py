@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArchiveError, GradwrightError
-from ...formats.gguf.header import Header, Info, is_gguf, read_header
+from ...formats.gguf.header import Header, Info, is_gguf
 from ...formats.gguf.splits import whole
 from ...formats.language import LanguageShape
 from ...formats.registry import Format, Range, TensorRange
@@ -25,15 +25,9 @@ LONG = 200
 """Characters of a text among the metadata at most; a template of chats has thousands."""
 
 
-def recognise(source: Source) -> bool | None:
+def recognise(source: Source) -> bool:
     """Tell a file by its first four bytes."""
-    if not is_gguf(source):
-        return False
-    try:
-        read_header(source)
-    except ArchiveError:
-        return None  # it may be cut off
-    return True
+    return is_gguf(source)
 
 
 def tensors(source: Source) -> Mapping[str, TensorRange]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArchiveError
-from ...formats.gguf.mapped import Gguf
+from ...formats.gguf.mapped import Gguf, Tensor
 from ...formats.source import naming
+from ...spec import is_floating
 from ..decoder import Decoder
 from .architectures import FACTORS, config_of
 from .names import Place, places
@@ -70,7 +71,7 @@ def decoder_of(held: Gguf, path: Path) -> Decoder:
             packed[place.name] = tensor.kind
             values[place.name] = _rows(place, tensor.data)
         else:
-            values[place.name] = _rows(place, tensor.floats())
+            values[place.name] = _rows(place, _floats(place, tensor))
     tokenizer = None if tokenizer_problem(held.facts) else GgufTokenizer(held.facts)
     if tokenizer is not None and len(tokenizer) > config.vocabulary:
         raise ArchiveError(f"{len(tokenizer):,} tokens, {config.vocabulary:,} rows of token_embd")
@@ -83,6 +84,12 @@ def decoder_of(held: Gguf, path: Path) -> Decoder:
         eos=ends(held.facts, config.vocabulary),
         source=path,
     )
+
+
+def _floats(place: Place, tensor: Tensor) -> Array:
+    if not tensor.is_packed and not is_floating(tensor.data.dtype):
+        raise ArchiveError(f"the tensor {place.tensor!r} holds {tensor.kind}", need="floats")
+    return tensor.floats()
 
 
 def _rows(place: Place, data: Array) -> Array:

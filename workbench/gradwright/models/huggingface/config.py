@@ -145,6 +145,7 @@ def _bare(config: DecoderConfig) -> dict[str, Any]:
     found["attention_scale"] = round(config.features**-0.5 if scale is None else scale, 12)
     found["embedding_scale"] = round(config.embedding_scale, 9)
     found["rotary_size"] = config.turned
+    found.pop("interleaved")  # rows of queries and keys are brought into order
     if config.rope_scaling is not None and config.rope_scaling.kind == "linear":
         found["rope_scaling"] = config.rope_scaling.factor
     if config.positions == "learned":

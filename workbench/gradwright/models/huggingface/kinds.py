@@ -11,10 +11,12 @@ from ...errors import ArchiveError, GraphError
 from ...spec import TensorSpec
 from ..decoder import Decoder
 from ..encoders import Bert, Vit
+from ..whisper import Whisper
 from .config import fitting, read_config, tells, written_config
 from .encoders import BERT, VIT, read_bert, read_vit, written_bert, written_vit
 from .families import FAMILIES
 from .family import Family
+from .whisper import WHISPER, read_whisper, written_whisper
 
 Read = Callable[[Mapping[str, Any], Mapping[str, TensorSpec]], Any]
 
@@ -40,6 +42,7 @@ KINDS = {
     },
     "bert": Kind(BERT, read_bert, written_bert, Bert),
     "vit": Kind(VIT, read_vit, written_vit, Vit),
+    "whisper": Kind(WHISPER, read_whisper, written_whisper, Whisper),
 }
 """``model_type`` -> kind."""
 

@@ -16,10 +16,12 @@ from ...formats.safetensors import several
 from ...formats.safetensors.mapped import Tensors
 from ...formats.source import as_path
 from ..decoder import Decoder
-from ..encoders import Vit
+from ..encoders import Bert, Vit
 from ..tokenizers import TextCodec, Tokenizer
+from ..whisper import Whisper
 from .kinds import config_of, kind_of
 from .weights import found_weights
+from .whisper import read_tokens
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -31,11 +33,11 @@ def from_pretrained(path: str | os.PathLike[str], *, position_ids: bool = False)
     """Return the model of a folder that transformers has saved.
 
     ``config.json`` tells what it is: a `Decoder` of Llama, Mistral, Qwen2, Qwen3, Gemma2, Phi3,
-    Mixtral or GPT-2, with ``position_ids`` if these are asked for; a `Bert`; a `Vit`. Weights are
-    mapped from ``model.safetensors``, or from several files and their index: float32 ones are used
-    where they lie, others become float32 when they are first used. Its tokenizer is that of
-    ``tokenizer.json`` where the library ``tokenizers`` is installed. Code that a folder brings is
-    never run, nor a pickle opened.
+    Mixtral or GPT-2, with ``position_ids`` if these are asked for; a `Bert`, `Vit` or `Whisper`.
+    Weights are mapped from ``model.safetensors``, or from several files and their index: float32
+    ones are used where they lie, others become float32 when they are first used. Its tokenizer is
+    that of ``tokenizer.json`` where the library ``tokenizers`` is installed. Code that a folder
+    brings is never run, nor a pickle opened.
 
     Raises:
         ArchiveError: the folder is damaged, or its model is of a kind that is not known.
@@ -56,16 +58,28 @@ def from_pretrained(path: str | os.PathLike[str], *, position_ids: bool = False)
         tensors = _tensors(folder)
         config = config_of(kind, data, tensors.specs)
         values = found_weights(kind.family, config, tensors.specs, tensors.__getitem__)
+        more = _more(kind.model, folder, data)
     except ArchiveError as error:
         error.where = error.where or str(folder)
         raise
-    more: dict[str, Any] = {}
     if kind.model is Decoder:
-        more = {"position_ids": position_ids, "eos": _eos(folder, data)}
-    if kind.model is not Vit:
-        more["tokenizer"] = _tokenizer(folder)
+        more["position_ids"] = position_ids
     name = kind.family.name
     return kind.model(config, name=name, values=values, source=folder, **more)
+
+
+def _more(model: type[Any], folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what else a model of a class is told: its tokenizer, and tokens that end rows."""
+    if model is Vit:
+        return {}
+    found: dict[str, Any] = {"tokenizer": _tokenizer(folder)}
+    if model is Bert:
+        return found
+    told = dict(data)
+    if (folder / GENERATION).is_file():
+        told |= json_of(folder / GENERATION)
+    found["eos"] = _eos(told)
+    return found | (read_tokens(told) if model is Whisper else {})
 
 
 def _tensors(folder: Path) -> Tensors:
@@ -107,12 +121,10 @@ def _tokenizer(folder: Path) -> TextCodec | None:
     return Tokenizer.load(path) if path.is_file() and find_spec("tokenizers") else None
 
 
-def _eos(folder: Path, data: Mapping[str, Any]) -> list[int]:
+def _eos(data: Mapping[str, Any]) -> list[int]:
     """Return the tokens that end a row."""
     told = data.get("eos_token_id")
-    if (folder / GENERATION).is_file():
-        told = json_of(folder / GENERATION).get("eos_token_id", told)
     rows = told if isinstance(told, list) else [] if told is None else [told]
     if not all(type(token) is int and token >= 0 for token in rows):
-        raise ArchiveError(f"eos_token_id is {str(told)[:40]!r}", where=str(folder), need="tokens")
+        raise ArchiveError(f"eos_token_id is {str(told)[:40]!r}", need="tokens")
     return rows

@@ -19,15 +19,18 @@ from ...spec import dtype as as_dtype
 from ...spec import dtype_name
 from ..decoder import Decoder
 from ..tokenizers import Tokenizer
+from ..whisper import Whisper
 from .kinds import kind_for
 from .loading import state_dict
 from .reading import CONFIG, GENERATION, TOKENIZER, WEIGHTS, json_of
+from .whisper import written_tokens
 
 TEXTS = (
     *(TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja"),
+    *("preprocessor_config.json", "normalizer.json"),
 )
-"""Files of a tokenizer, which are copied as they are."""
+"""Files of a tokenizer and of what goes before a model, which are copied as they are."""
 DTYPES = ("float32", "float16", "bfloat16")
 SHARD = 5_000_000_000
 """Bytes of a file at most, as transformers has them."""
@@ -48,7 +51,7 @@ def save_pretrained(
     them. Other keys of that folder's ``config.json`` are kept.
 
     Args:
-        model: a decoder, a BERT or a ViT.
+        model: a decoder, a BERT, a ViT or a Whisper.
         path: the folder, which is made if it is not there.
         family: what kind of model it is written as, such as ``"mistral"``; by default the one that
             it was read as, or the first that has such decoders.
@@ -56,7 +59,7 @@ def save_pretrained(
         max_file_bytes: how large a file may be before there are several.
 
     Raises:
-        GraphError: no family has such a model, this family has none, or weights lie in blocks.
+        GraphError: no family has such a model, or this family has none.
         OSError: a file cannot be written.
 
     >>> import tempfile, pathlib
@@ -103,10 +106,11 @@ def _before(model: Any) -> dict[str, Any]:
 
 def _ends(model: Any) -> dict[str, Any]:
     """Return what tells which tokens end a row, of a model that generates."""
-    if not isinstance(model, Decoder):
+    if not isinstance(model, Decoder | Whisper):
         return {}
     eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
-    return {"eos_token_id": eos[0] if len(eos) == 1 else eos or None}
+    found: dict[str, Any] = {"eos_token_id": eos[0] if len(eos) == 1 else eos or None}
+    return found | (written_tokens(model) if isinstance(model, Whisper) else {})
 
 
 def _write_tokenizer(model: Any, folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -202,6 +202,8 @@ class MelSpectrogram(OfSpectrum):
     norm: str | None = attr(
         "slaney", doc="What is equal: areas, or heights.", choices=("slaney", None)
     )
+    mirrored: ClassVar[bool] = False
+    """Whether the signal is mirrored at its ends; else there is silence."""
 
     def bank(self, d: Any) -> MelFilterbank:
         """Return the op that makes the filters."""
@@ -214,7 +216,7 @@ class MelSpectrogram(OfSpectrum):
 
     def mel(self, x: Any) -> Any:
         """Return the mel spectrogram of a tensor of float32 or float64."""
-        z = spectrum(x, self.n_fft, self.hop_length)
+        z = spectrum(x, self.n_fft, self.hop_length, "reflect" if self.mirrored else "constant")
         size = energy(z) if self.power == 2 else Abs()(z)
         if self.power not in (1, 2):
             size = size ** float(self.power)
@@ -308,3 +310,38 @@ class Mfcc(MelSpectrogram):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
         yield ErrorSample((TensorSpec((9,)),), {"n_mfcc": 129}, "129 cosines of 128")
+
+
+class LogMelSpectrogram(MelSpectrogram):
+    """What Whisper hears: the logarithm of the mel spectrum, cut off below its largest value.
+
+    y = (max(d, max d − 8) + 4)/4,  d = log₁₀ max(mel, 10⁻¹⁰)
+
+    ``f32[..., T]`` becomes ``f32[..., n_mels, ⌊T/hop_length⌋]``: the signal is mirrored at its
+    ends, for which it needs n_fft/2 + 1 samples, and the last frame is left out; the largest value
+    is taken over bands and frames (Radford et al. 2023). Raises ShapeError for less.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> gw.audio.log_mel_spectrogram(g.placeholder("x", ("B", 480_000))).shape
+    (B, 80, 3000)
+    """
+
+    sample_rate: int = attr(16000, doc="Samples per second.")
+    n_fft: int = attr(400, doc="Number of samples of a frame.")
+    hop_length: int = attr(160, doc="Distance of two frames in samples.")
+    n_mels: int = attr(80, doc="Number of bands.")
+    mirrored: ClassVar[bool] = True
+
+    def computed(self, x: Any) -> Any:
+        mel = self.mel(x)
+        n = mel.shape[-1] - 1
+        d = Log10()(Maximum()(mel[..., :n], 1e-10))
+        d = Maximum()(d, Max(axis=(-2, -1), keepdims=True)(d) - 8.0)
+        return (d + 4.0) * 0.25
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        small = {"sample_rate": 16, "n_fft": 8, "hop_length": 3, "n_mels": 3, "f_max": 8.0}
+        yield Sample((rng.standard_normal((2, 7)),), small)
+        yield Sample((rng.standard_normal(11),), {**small, "power": 1.0, "scale": "htk"})

@@ -25,13 +25,13 @@ from .frames import Frame
 from .windows import HannWindow
 
 
-def spectrum(x: Any, n_fft: int, hop_length: int) -> Any:
+def spectrum(x: Any, n_fft: int, hop_length: int, mode: str = "constant") -> Any:
     """Return the spectra of Hann-windowed frames centred at every hop, c64[..., F, K].
 
-    The signal is extended by half a frame of zeros at both ends.
+    The signal is extended by half a frame at both ends: of zeros, or by another mode of ``pad``.
     """
     half = n_fft // 2
-    padded = Pad(pad_width=((0, 0),) * (x.rank - 1) + ((half, half),))(x)
+    padded = Pad(pad_width=((0, 0),) * (x.rank - 1) + ((half, half),), mode=mode)(x)
     frames = Frame(frame_length=n_fft, frame_step=hop_length)(padded)
     return Rfft()(frames * HannWindow(size=n_fft, dtype=x.dtype)())
 
