@@ -48,7 +48,7 @@ def weights(kind: str) -> dict[str, Array]:
     """Return random weights, whose matrices are packed: what costs time are their bytes."""
     rng, form = np.random.default_rng(0), FORMATS[kind]
     some = packed_ggml(0.02 * rng.standard_normal((64, 4096)), kind).reshape(-1, form.n_bytes)
-    found = {}
+    found: dict[str, Array] = {}
     for name, shape in CONFIG.weights():
         if len(shape) == 1:
             found[name] = np.ones(shape, "f4")
