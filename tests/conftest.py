@@ -14,6 +14,7 @@ for _pool in ("OPENBLAS", "MKL", "OMP", "VECLIB_MAXIMUM"):
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import atexit
+import gc
 import shutil
 import signal
 import sys
@@ -66,6 +67,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Keep ``--doctest-modules`` from importing the files here that only other tests start."""
     name = collection_path.name
     return True if name.endswith(".py") and not name.startswith("test_") else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep 30,000 tests, 1.3 million objects, out of sight of the collector: 0.7 s each time."""
+    gc.collect()
+    gc.freeze()
 
 
 GENERATED = {"test_ops.py", "test_rows.py", "test_archive.py", "test_blame.py"}

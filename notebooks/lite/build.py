@@ -26,7 +26,7 @@ EXTENSION = ROOT / "widgets/gradwright_widgets/labextension"
 ANSWERS = "gradwright-answers"
 """The folder of the site with what a server would say; the extension is told by this name, too."""
 MOST = 1000
-"""Tensors of a file, of which values are kept for the first ``VALUES``."""
+"""Tensors of a file, of which pictures are kept for the first ``VALUES``, and nodes."""
 VALUES = 64
 
 
@@ -40,8 +40,12 @@ class Answers:
         """Write down what is asked about a file when it is opened."""
         stamp = {"path": path, **stamp_of(file_of(path, str(self.root)))}
         self._write(path, "stamp", stamp)
-        for task in ("inspect", "drawing", "fits", "runs", "curves"):
+        for task in ("inspect", "fits", "runs", "curves"):
             self._ask(path, task, task)
+        drawn = self._ask(path, "drawing", "drawing")
+        names = drawn["state"]["graph_spec"]["names"] if drawn else []
+        for k, node in enumerate(names[:MOST]):
+            self._ask(path, "values", f"values-{k}", node=node)
         rows = self._ask(path, "tensors", "tensors", n=str(MOST))
         for k, row in enumerate(rows["tensors"][:VALUES] if rows else []):
             self._ask(path, "tensor", f"tensor-{k}", name=row["name"])
@@ -56,7 +60,8 @@ class Answers:
         if status != 200:
             return None
         told = json.loads(data)
-        self._write(path, place, told)
+        if task != "values" or told["messages"][0]["content"]["tensors"]:
+            self._write(path, place, told)
         return told
 
     def _asked(self, task: str, path: str | None, /, **arguments: str) -> Asked:

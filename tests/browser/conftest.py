@@ -36,12 +36,20 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
         lab.stop()
 
 
-@pytest.fixture
-def page(browser: Any, lab: Lab) -> Iterator[Page]:
-    """Return a fresh page of the size of a laptop screen."""
+@pytest.fixture(scope="package")
+def context(browser: Any) -> Iterator[Any]:
+    """Return what JupyterLab's pages share: its scripts, which each would load for 2 s."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield Page(context, lab)
+    yield context
     context.close()
+
+
+@pytest.fixture
+def page(context: Any, lab: Lab) -> Iterator[Page]:
+    """Return a fresh page of the size of a laptop screen."""
+    page = Page(context, lab)
+    yield page
+    page.close()
     lab.end_kernels()
 
 

@@ -239,15 +239,21 @@ class Watched:
         self.page.set_default_timeout(PATIENCE * 1000)
         self.errors: list[str] = []
         self.outside: list[str] = []
-        allowed = (*allowed, "data:", "blob:", "file:")
-        context.on(
-            "request",
-            lambda r: None if r.url.startswith(allowed) else self.outside.append(r.url),
-        )
+        self._context, self._allowed = context, (*allowed, "data:", "blob:", "file:")
+        context.on("request", self._look)
         self.page.on(
             "console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None
         )
         self.page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
+
+    def _look(self, request: Any) -> None:
+        if not request.url.startswith(self._allowed):
+            self.outside.append(request.url)
+
+    def close(self) -> None:
+        """Close the page; others of its context go on."""
+        self._context.remove_listener("request", self._look)
+        self.page.close()
 
     def assert_clean(self) -> None:
         """Assert that nothing went wrong, nothing was asked for, and no name was executed."""
@@ -267,8 +273,8 @@ class Page(Watched):
     """A page on which JupyterLab runs."""
 
     def __init__(self, context: Any, lab: Lab) -> None:
-        context.add_init_script(UNHURRIED)
         super().__init__(context, lab.base, lab.base.replace("http", "ws"))
+        self.page.add_init_script(UNHURRIED)
         self.lab = lab
 
     def open_notebook(self, name: str) -> None:
@@ -314,6 +320,21 @@ class Page(Watched):
             [name, args or {}],
         )
 
+    def choose(self, label: str) -> None:
+        """Choose a command from the palette, by keyboard alone."""
+        self.page.keyboard.press("Control+Shift+C")
+        self.page.locator(".lm-CommandPalette-input").fill(label)
+        expect(self.page.locator(".lm-CommandPalette-item.lm-mod-active")).to_contain_text(label)
+        self.page.keyboard.press("Enter")
+
+    def tab_to(self, target: Any, key: str = "Tab") -> None:
+        """Go to a control by the Tab key, within sixty of them."""
+        for _ in range(60):
+            if target.evaluate("(control) => control === document.activeElement"):
+                return
+            self.page.keyboard.press(key)
+        raise AssertionError(f"{target} cannot be reached by {key}")
+
     def run_cell(self, number: int) -> None:
         """Run a cell of the notebook to its end; raises what the cell raised."""
         outputs = self.page.evaluate(
@@ -351,4 +372,4 @@ class Page(Watched):
         self.page.wait_for_function(
             "(light) => document.body.dataset.jpThemeLight === light", arg=light
         )
-        self.page.wait_for_timeout(800)  # the sheet follows the attribute; widgets look again
+        self.page.wait_for_timeout(600)  # the sheet follows the attribute; widgets look again

@@ -12,27 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import gradwright as gw
-from tests.browser.lab import EVIL, Lab, Page, expect, missing, wait_for
+from tests.browser.hosts import MODEL
+from tests.browser.lab import EVIL, Lab, Page, expect, missing, points, wait_for
+from tests.browser.lab_scenes import network
+from tests.browser.test_accessible import assert_accessible
+from tests.browser.test_hosts import use
 
 pytestmark = pytest.mark.browser
 
-AXE = Path(__file__).parents[2] / "widgets/frontend/node_modules/axe-core/axe.min.js"
 GIGABYTES = 3
+KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
 EVIL_FILE = EVIL.replace("/", "") + ".gw"
-
-
-def network(width: int = 16, seed: int = 0, *, squash: bool = False) -> gw.Graph:
-    g = gw.Graph("digits")
-    x = g.placeholder("x", ("B", 64))
-    with g.scope("hidden"):
-        w = g.variable("w", (64, width), init=gw.init.he_normal(seed=seed))
-        h = gw.nn.relu(x @ w + g.variable("b", (width,)))
-    if squash:
-        h = gw.nn.tanh(h, name="squash")
-    h @ g.variable("w2", (width, 10), init=gw.init.xavier_uniform(seed=1))
-    return g
 
 
 def sparse(path: Path, size: int) -> None:
@@ -45,6 +38,18 @@ def sparse(path: Path, size: int) -> None:
         file.truncate(8 + len(header) + size // 4 * 4)
 
 
+def unknown(path: Path) -> None:
+    """Write a model with an operator that only its author knows."""
+    of = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", 4])  # noqa: E731
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="first"),
+        helper.make_node("Fancy", ["a"], ["y"], name="odd/one", domain="com.acme"),
+    ]
+    graph = helper.make_graph(nodes, "strange", [of("x")], [of("y")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
+
+
 @pytest.fixture
 def models(lab: Lab) -> Iterator[Path]:
     """Return a folder of models of every kind, below the server's root."""
@@ -55,10 +60,12 @@ def models(lab: Lab) -> Iterator[Path]:
     gw.onnx.save(network(seed=3, squash=True), folder / "other.onnx")
     hostile = gw.Graph(EVIL)
     gw.nn.relu(hostile.variable(EVIL, (3,)) * 2.0, name="x" + EVIL)
+    hostile.constant(np.array([EVIL, "b"], np.dtypes.StringDType()), "words")
     gw.save(hostile, folder / EVIL_FILE)
     sparse(folder / "large.safetensors", GIGABYTES << 30)
     (folder / "damaged.onnx").write_bytes((folder / "small.onnx").read_bytes()[:300])
     (folder / "renamed.bin").write_bytes((folder / "small.gw").read_bytes())
+    unknown(folder / "unknown.onnx")
     run = gw.Run(folder / "run", name="first", store=None)
     trainer, data = training(run)
     trainer.fit(data, epochs=2, progress=False)
@@ -122,19 +129,15 @@ def drawn(document: Any, nodes: int) -> None:
     expect(document.locator(".gw-graph .gw-subtitle").first).to_contain_text(f"{nodes} node")
 
 
-def assert_accessible(document: Any) -> None:
-    """Hold what is shown against axe-core's rules: nothing serious."""
-    page = document.page
-    if not AXE.is_file():
-        missing("no axe-core: npm ci in widgets/frontend")
-    if not page.evaluate("() => Boolean(window.axe)"):
-        page.evaluate(AXE.read_text("utf-8"))
-    serious = document.evaluate(
-        """async (root) => (await axe.run(root, {resultTypes: ['violations']})).violations
-          .filter((v) => ['serious', 'critical'].includes(v.impact))
-          .map((v) => [v.id, ...v.nodes.map((n) => n.html.slice(0, 200) + n.failureSummary)])"""
-    )
-    assert not serious, serious
+def inspected(page: Any, graph: Any, node: str) -> Any:
+    """Find a node in a drawing, and return the open sheet about it."""
+    stage = graph.locator(".gw-stage")
+    stage.press("/")
+    graph.get_by_role("combobox", name="Find nodes and scopes").fill(node)
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    stage.press("i")
+    return graph.get_by_role("complementary", name="Inspector")
 
 
 def test_every_kind_of_file_opens_by_double_click(
@@ -148,6 +151,11 @@ def test_every_kind_of_file_opens_by_double_click(
     drawn(small, 8)
     assert_accessible(small)
     page.page.screenshot(path=screens / "document_drawing_light.png")
+    sheet = inspected(page.page, small.locator(".gw-graph"), "hidden/w")
+    expect(sheet).to_contain_text("in the file")
+    expect(sheet.locator(".gw-sheet-bars")).to_be_visible()
+    assert_accessible(small)
+    page.page.screenshot(path=screens / "document_inspector_light.png")
 
     tensors = tab(small, "Tensors")
     expect(tensors.locator("[data-at]")).to_have_count(3)
@@ -189,6 +197,14 @@ def test_every_kind_of_file_opens_by_double_click(
     expect(onnx.locator("> .gw-toolbar")).to_contain_text("ONNX")
 
     large = documents.open("large.safetensors")
+    large.locator("[data-at] .gw-link").click()
+    values = large.locator(".gw-tensor-readout")
+    large.locator(".gw-tensor-stage").hover()
+    expect(values).to_contain_text("min 0.0 at [")  # of the elements under the pointer
+    for _ in range(12):
+        large.locator(".gw-tensor-stage").press("+")
+    expect(values).not_to_contain_text("cells of about")
+    page.page.screenshot(path=screens / "document_zoomed_light.png")
     expect(large.locator("[data-at]")).to_have_count(1)
     expect(large.locator("> .gw-toolbar")).to_contain_text(f"{GIGABYTES * 2**30 / 1e9:.2f} GB")
 
@@ -197,23 +213,38 @@ def test_every_kind_of_file_opens_by_double_click(
     expect(damaged.locator("> .gw-toolbar")).to_contain_text("300 B")
     assert_accessible(damaged)
 
+    strange = documents.open("unknown.onnx")
+    rows = tab(strange, "Not supported (1)").locator("tbody tr")
+    expect(rows).to_contain_text(["com.acme:Fancy"])
+    assert_accessible(strange)
+    rows.get_by_role("button", name="odd/one").click()
+    drawn(strange, 3)
+    expect(strange.locator(".gw-graph .gw-status strong")).to_have_text("odd/one")
+    notes = strange.locator(".gw-page:visible > .gw-message")
+    expect(notes).to_contain_text("com.acme Fancy")
+    assert notes.bounding_box()["height"] < 120, "what is left out leaves room for the drawing"
+
     documents.item("renamed.bin").click(button="right")
     documents.choose("Open with gradwright")
     drawn(documents.current(), 8)
 
     hostile = documents.open(EVIL_FILE[:12])
-    drawn(hostile, 4)
+    drawn(hostile, 5)
     expect(hostile.locator("> .gw-toolbar .gw-title")).to_have_text(EVIL_FILE)
-    expect(tab(hostile, "Tensors").locator("[data-at] .gw-link").first).to_have_text(EVIL)
+    names = tab(hostile, "Tensors").locator("[data-at] .gw-link")
+    expect(names.first).to_have_text(EVIL)
+    names.filter(has_text="words").click()
+    expect(hostile.locator(".gw-texts li")).to_have_text([EVIL, "b"])
 
     documents.item("run").click(button="right")
     documents.choose("Open as a Run")
     curves = documents.current().locator(".gw-plot")
-    wait_for(lambda: int(curves.get_attribute("data-points") or 0) > 0, "the curves of the run")
+    wait_for(lambda: points(curves) > 0, "the curves of the run")
     tensors = tab(documents.current(), "Tensors")
     expect(tensors.locator("[data-at] .gw-link").first).to_be_visible()
 
     assert before == written(models), "nothing is changed, and nothing copied as a checkpoint"
+    assert not list(models.rglob(".ipynb_checkpoints"))
     models_only = [what for what in documents.asked if "/models/" in what]
     fetched = [what for what in models_only if "/files/" in what or not what.startswith("GET")]
     assert not fetched, "documents are shown by reference"
@@ -223,14 +254,21 @@ def test_every_kind_of_file_opens_by_double_click(
 
 
 def test_documents_follow_their_files_and_outlive_the_server(
-    browser: Any, page: Page, lab: Lab, models: Path, screens: Path
+    page: Page, lab: Lab, models: Path, screens: Path
 ) -> None:
     documents = Documents(page)
     documents.start()
-    small = documents.open("small.gw")
+    # A part of the extension that is loaded now, and is not there any more.
+    page.page.route("**/gradwright/static/*", lambda route: route.abort())
+    documents.item("small.gw").dblclick()
+    stale = page.page.locator(".gw-document:visible")
+    expect(stale.get_by_role("alert")).to_contain_text("Reload the page")
+    page.page.screenshot(path=screens / "document_stale_light.png")
+    page.page.unroute("**/gradwright/static/*")
+    stale.get_by_role("button", name="Try again").click()
+    small = documents.current()
     drawn(small, 8)
-    context = browser.new_context(viewport={"width": 1366, "height": 768})
-    other = Documents(Page(context, lab))
+    other = Documents(Page(page.page.context, lab))
     other.start()
     drawn(other.open("small.gw"), 8)
 
@@ -238,7 +276,7 @@ def test_documents_follow_their_files_and_outlive_the_server(
     for either in (documents, other):
         either.page.page.bring_to_front()
         drawn(either.current(), 9)
-    context.close()
+    other.page.close()
 
     page.page.bring_to_front()
     for theme in ("JupyterLab Dark", "JupyterLab Dark High Contrast", "JupyterLab Light"):
@@ -251,7 +289,8 @@ def test_documents_follow_their_files_and_outlive_the_server(
     (models / "small.gw").unlink()
     expect(small.locator("> .gw-notice")).to_be_visible()
     drawn(small, 9)
-    (models / "small.gw").write_bytes(held)
+    with page.page.expect_response("**/gradwright/drawing?*"):  # it is read again
+        (models / "small.gw").write_bytes(held)
     expect(small.locator("> .gw-notice")).to_be_hidden()
 
     lab.stop()
@@ -281,6 +320,34 @@ def workspace(page: Page) -> str:
     )
 
 
+def test_a_run_is_opened_by_its_record_grows_and_has_checkpoints(
+    page: Page, lab: Lab, models: Path
+) -> None:
+    trainer, data = training(gw.Run(models / "live", name="live", store=None))
+    trainer.fit(data, epochs=2, progress=False)
+    documents = Documents(page)
+    documents.start()
+    documents.item("live").dblclick()
+    run = documents.open("events.jsonl")
+    curves = run.locator(".gw-plot")
+    wait_for(lambda: points(curves) > 0, "the curves of the run")
+    before = points(curves)
+    tab(run, "Drawing")
+    drawn(run, 8)
+    trainer.fit(data, epochs=3, progress=False)
+    tab(run, "Curves")
+    wait_for(lambda: points(curves) > before, "the curves to grow")
+
+    # JupyterLab itself cannot open a folder of this name.
+    documents.item("checkpoints").dblclick()
+    checkpoint = documents.open("step-000000005.gw")
+    drawn(checkpoint, 8)
+    expect(checkpoint.locator("> .gw-toolbar")).to_contain_text("checkpoint")
+    expect(tab(checkpoint, "Tensors").locator("[data-at]").first).to_be_visible()
+    assert not list(models.rglob(".ipynb_checkpoints"))
+    page.assert_clean()
+
+
 def test_two_files_are_compared_and_one_opens_in_a_notebook(
     page: Page, lab: Lab, models: Path, screens: Path
 ) -> None:
@@ -306,14 +373,20 @@ def test_two_files_are_compared_and_one_opens_in_a_notebook(
     cell = page.page.locator(".jp-Notebook:visible .jp-Cell").first
     expect(cell).to_contain_text("gw.onnx.load(path)")
     assert (models / "small.ipynb").is_file()
+    page.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+    page.run_cell(0)
+    drawn(page.page.locator(".jp-Notebook:visible"), 8)
     page.assert_clean()
 
 
-def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path) -> None:
+def test_notebook_7_has_documents_the_panel_and_the_workbench(
+    browser: Any, tmp_path: Path, screens: Path
+) -> None:
     if importlib.util.find_spec("notebook") is None:
         missing("no Notebook 7: pip install -e '.[test]'")
     server = Lab(tmp_path / "notebook", app="notebook")
     gw.save(network(), server.root / "small.gw")
+    server.write_notebook("app.ipynb", [MODEL, "made()"])
     server.start()
     try:
         context = browser.new_context(viewport={"width": 1366, "height": 768})
@@ -330,6 +403,25 @@ def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path
             document.get_by_role("button", name="Open in a notebook").click()
         expect(opened.value.locator(".jp-Cell").first).to_contain_text("gw.load(path)")
         assert (server.root / "small.ipynb").is_file()
+
+        # Its cell runs, and the panel at the side tells of what it has made.
+        view = opened.value
+        view.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+        command = "(name) => window.jupyterapp.commands.execute(name).then(() => null)"
+        view.evaluate(command, "notebook:run-all-cells")
+        drawn(view.locator(".jp-Notebook"), 8)
+        view.evaluate(command, "gradwright:show-panel")
+        panel = view.locator("#gradwright-panel")
+        expect(panel).to_contain_text("8 nodes")
+        panel.get_by_role("button", name="parameters").click()
+        expect(panel.locator("tr[data-name]")).to_have_count(3)
+        view.screenshot(path=screens / "side_panel_notebook_7.png")
+
+        # So does the Workbench: trained and checked.
+        tree.page.goto(f"{server.base}/notebooks/app.ipynb?token={server.token}")
+        tree.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+        tree.page.evaluate(command, "notebook:run-all-cells")
+        use(tree.page, "light")
         assert not tree.outside
         context.close()
     finally:

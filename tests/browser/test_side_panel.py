@@ -31,6 +31,16 @@ trainer.fit({{"x": np.ones((8, 4), "f4")}}, steps=3000, progress=False)
 note("end", outcome=trainer.progress.outcome)
 """
 
+WILD = """
+holes = {"x": np.ones((400, 4), "f4")}
+holes["x"][390] = np.nan
+how = {"optimizer": gw.optim.SGD(0.1), "callbacks": [Slow()]}
+lenient = gw.Trainer(g, loss, nonfinite="skip", **how)
+lenient.fit(holes, epochs=2, batch_size=8, shuffle=False, progress=False)
+strict = gw.Trainer(g, loss, **how)
+strict.fit(holes, batch_size=8, shuffle=False, progress=False)
+"""
+
 VIEW = """
 from gradwright_widgets import GraphView
 view = GraphView(g, height=300, selected="hidden/relu")
@@ -68,8 +78,19 @@ def status(page):
     return page.page.locator(".gw-status-item")
 
 
-def test_the_panel_follows_the_notebook_in_front(page, lab):
-    lab.write_notebook("one.ipynb", [GRAPH.format(name="one"), TRAIN, "1"])
+TOLD = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": False}
+
+
+def test_the_panel_follows_the_notebook_in_front(page, lab, screens):
+    with (
+        page.setting("@jupyterlab/apputils-extension:notification", **TOLD),
+        page.setting("gradwright:panel", seconds=0),
+    ):
+        follow_three_notebooks(page, lab, screens)
+
+
+def follow_three_notebooks(page, lab, screens):
+    lab.write_notebook("one.ipynb", [GRAPH.format(name="one"), TRAIN, WILD])
     lab.write_notebook("two.ipynb", [GRAPH.format(name=EVIL)])
     lab.write_notebook("three.ipynb", ["1 + 1"])
     open_lab(page, lab, "one.ipynb", "two.ipynb", "three.ipynb")
@@ -107,6 +128,19 @@ def test_the_panel_follows_the_notebook_in_front(page, lab):
     assert (lab.root / "one.ipynb").is_file(), "what stands on a tab renames no file"
     spark = row.locator(".gw-side-spark")
     wait_for(lambda: int(spark.get_attribute("data-points") or 0) > 3, "the curve of the loss")
+
+    # What ends, and what goes wrong, is told wherever one looks.
+    toasts = page.page.locator(".Toastify__toast")
+    expect(toasts).to_have_count(1)
+    expect(toasts).to_contain_text(
+        re.compile(r"one \(one\.ipynb\): stopped after \d+ steps, loss ")
+    )
+    page.command("docmanager:open", {"path": "one.ipynb"})
+    page.start_cell(2)
+    for what in ("not finite, step ", "finished after 100 steps", "failed after 48 steps"):
+        expect(toasts.filter(has_text=what)).to_have_count(1)
+    page.page.screenshot(path=screens / "side_panel_told.png")
+    expect(panel.locator(".gw-side-row", has_text="strict")).to_contain_text("is not finite")
     page.assert_clean()
 
 
@@ -123,10 +157,23 @@ def test_views_stay_and_what_was_told_outlives_the_kernel(page, lab, screens):
     open_lab(page, lab, "pins.ipynb")
     view, panel = page.page, page.page.locator(PANEL)
     page.run_cell(0)
-    panel.get_by_role("button", name="drawing").click()
+
+    # By keyboard alone: palette, panel, drawing, inspector, and back.
+    expect(panel).to_contain_text("6 nodes")
+    page.choose("Show Graphs and Trainings")
+    expect(panel).to_be_focused()
+    page.tab_to(panel.get_by_role("button", name="drawing"))
+    view.keyboard.press("Enter")
     pinned = panel.locator(".gw-side-pin")
     graph = pinned.locator(".gw-graph[data-ready]")
     expect(graph).to_have_count(1)
+    stage, sheet = graph.locator(".gw-stage"), graph.get_by_role("complementary", name="Inspector")
+    page.tab_to(stage)
+    view.keyboard.press("i")
+    expect(sheet).to_contain_text("6 nodes")
+    view.keyboard.press("i")
+    expect(sheet).to_be_hidden()
+    expect(stage).to_be_focused()
     model = pinned.get_attribute("data-model")
 
     # The cell runs again: the pinned view goes over to the new graph.
@@ -162,9 +209,14 @@ def test_views_stay_and_what_was_told_outlives_the_kernel(page, lab, screens):
     mark.first.click()
     expect(panel.locator(".gw-side-pin").first).to_contain_text("this cell")
 
-    # An error: drawn below the traceback, and in the panel.
+    # An error: drawn below the traceback, and in the panel when one asks for it.
+    page.command("application:toggle-right-area")
     page.start_cell(2)
     card = panel.locator(".gw-side-failure")
+    expect(card.locator("img")).to_have_count(1)
+    expect(panel).to_be_hidden()
+    page.choose("Explain This Error")
+    expect(card).to_be_focused()
     expect(card).to_contain_text("ShapeError")
     expect(card.locator("img")).to_have_count(1)
     expect(view.locator(".jp-Cell .jp-RenderedSVG")).to_have_count(1)
@@ -176,6 +228,12 @@ def test_views_stay_and_what_was_told_outlives_the_kernel(page, lab, screens):
     view.wait_for_function(
         "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex === 2"
     )
+
+    # It can be put away, and asked for again.
+    card.get_by_role("button", name="Dismiss this error").click()
+    expect(card).to_be_hidden()
+    page.command("gradwright:explain-error")
+    expect(card).to_contain_text("ShapeError")
 
     # The kernel ends: what it has told stays, and says so.
     view.evaluate(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.op import OPS
+from gradwright.op import OPS, Op
 
 
 def count(tensor, **sizes):
@@ -119,3 +119,49 @@ def test_every_op_that_numbers_can_be_given_has_a_count():
         found = gw.debug.flops([node])[node.name]
         assert isinstance(found, int) and found >= 0, node.op
     assert len(nodes) > 500
+
+
+def odd(x, flops):
+    """Return the result of an op of somebody's own, which is counted by this function."""
+
+    class Odd(Op):
+        name = "odd"
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            return x
+
+        def flops(self, ins, outs):
+            return flops(ins, outs)
+
+    return Odd()(x)
+
+
+def test_an_op_that_cannot_say_its_count_is_named(g):
+    x = g.placeholder("x", ("B", 4))
+    assert count(odd(x, lambda ins, outs: 2 * ins[0].size), B=3) == 24
+    assert count(odd(x, lambda ins, outs: 2.5)) == 2
+    for wrong in (lambda i, o: 1 / 0, lambda i, o: np.nan, lambda i, o: np.inf, lambda i, o: None):
+        with pytest.raises(gw.errors.GraphError, match="odd does not say how much") as raised:
+            count(odd(x, wrong))
+        assert "flops(ins, outs)" in str(raised.value)
+    inside = gw.scan(lambda c, v: (odd(c + v, lambda i, o: 1 / 0),) * 2, x[0], x)[1]
+    with pytest.raises(gw.errors.GraphError, match="odd does not say"):
+        count(inside)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sizes"),
+    [(3, None), ("x", None), (["x"], None), ([None], None), (None, None), ("graph", 8),
+     ("graph", {"B": "8"}), ("graph", {"B": -1}), ("graph", {"B": 1.5}), ("graph", {"B": True}),
+     ("graph", {8: 8})],
+)  # fmt: skip
+def test_what_is_no_graph_and_no_size_is_told_so(g, nodes, sizes):
+    y = gw.nn.relu(g.placeholder("x", ("B", 4)))
+    with pytest.raises(gw.errors.GraphError):
+        gw.debug.flops(g if nodes == "graph" else nodes, sizes)
+    with pytest.raises(gw.errors.GraphError, match=r"\[y\] for one alone"):
+        gw.debug.flops(y)
+    assert gw.debug.flops([y], {"B": np.int64(2)}) == gw.debug.flops((y.node,), {"B": 2})

@@ -145,6 +145,13 @@ def fan_out(readers: int = 10_000) -> gw.Graph:
     return g
 
 
+def fan_in(inputs: int = 10_000) -> gw.Graph:
+    """Return inputs that all meet in one op."""
+    g = gw.Graph("fan_in")
+    gw.mean(gw.stack([g.placeholder(f"x{k}", ("B", 8)) for k in range(inputs)]), name="loss")
+    return g
+
+
 def chain(length: int = 100_000) -> gw.Graph:
     """Return one op after the other, no scopes."""
     g = gw.Graph("chain")

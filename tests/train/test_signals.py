@@ -105,11 +105,34 @@ def test_it_acts_at_once_while_data_is_waited_for():
 
 
 @sent
-def test_it_ends_a_pause():
+def test_it_acts_while_a_thread_prefetches():
+    over = threading.Event()
+
+    def batches():
+        yield {name: rows[:8] for name, rows in DATA.items()}
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        over.wait()
+
+    trainer = trainer_of()
+    with pytest.raises(Terminated):
+        trainer.fit(gw.data.dataset(batches).prefetch(1), progress=False)
+    over.set()
+    assert trainer.steps_done == 1
+
+
+@sent
+@pytest.mark.parametrize("takes", ["main", "another"])
+def test_it_ends_a_pause(takes):
+    """A signal that another thread takes does not wake the main one."""
+
     def ends():
         while trainer.status != "paused":
             time.sleep(0.001)
-        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.3)  # until the main thread sleeps
+        if takes == "main":
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     trainer = trainer_of(gw.train.on_step(lambda trainer, record: trainer.pause()))
     threading.Thread(target=ends, daemon=True).start()

@@ -14,6 +14,7 @@ from ipywidgets import Widget
 
 import gradwright as gw
 import gradwright_widgets as gww
+from gradwright.train import living as trainers
 from gradwright_widgets.bridge import hook
 from gradwright_widgets.bridge.living import living
 from gradwright_widgets.bridge.places import nodes_of_cell, place_of
@@ -59,10 +60,10 @@ def parabola(name: str = "parabola", **settings: Any) -> tuple[gw.Graph, gw.Trai
 
 
 @pytest.fixture(autouse=True)
-def _alone() -> None:
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin without what other tests have left open."""
     Widget.close_all()
-    gc.collect()
+    monkeypatch.setattr(trainers, "_living", weakref.WeakValueDictionary())
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GradwrightError, GraphError
+from gradwright.op import Op
 from gradwright_widgets import GraphView, Workbench
 from gradwright_widgets.drawing.facts import node_facts
 from tests.support.panels import sent, wait_for
@@ -49,6 +50,33 @@ def test_counts_of_sizes_that_lie_are_bounded():
     facts = node_facts(graph)
     for name in ("flops", "bytes"):
         assert np.frombuffer(facts[name])[-1] == np.finfo(float).max
+
+
+class Uncounted(Op):
+    """An op of somebody's own, whose count fails."""
+
+    name = "uncounted"
+
+    def infer(self, x):
+        return x
+
+    def forward(self, x):
+        return x
+
+    def flops(self, ins, outs):
+        raise RuntimeError("no idea")
+
+
+def test_an_op_whose_count_fails_is_unknown_alone():
+    g = gw.Graph()
+    y = gw.exp(g.placeholder("x", (3,)))
+    gw.exp(Uncounted()(y))
+    facts = node_facts(g)
+    assert np.frombuffer(facts["flops"]).tolist() == pytest.approx([0, 3, np.nan, 3], nan_ok=True)
+    assert list(facts["uncounted"]) == ["2"] and "no idea" in facts["uncounted"]["2"]
+    view = GraphView(g, inspector=True)
+    (content, _), *_ = view.new_view_messages(whole=True)
+    assert content["uncounted"] == facts["uncounted"]
 
 
 def test_the_sheet_shows_what_is_stored_and_where_the_stepper_stands(bench, monkeypatch):

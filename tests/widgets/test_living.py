@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +11,8 @@ from unittest.mock import Mock
 import pytest
 
 import gradwright as gw
-from gradwright_widgets.bridge.living import living
+import gradwright_widgets as gww
+from gradwright_widgets.bridge.living import living, shown
 
 
 class NoWords:
@@ -89,3 +91,27 @@ def test_whatever_else_is_in_a_namespace_hides_nothing():
     found = living({**odd, "g": graph})
     assert next(iter(found.graphs)) == "g" and "mock" not in found.graphs
     assert "by_key[(16, 'relu')]" in found.trainers and "another_mock" not in found.trainers
+
+
+def test_what_is_alive_keeps_its_name_when_something_else_dies():
+    def trainer() -> gw.Trainer:
+        graph = gw.Graph("alone")
+        return gw.Trainer(graph, gw.square(graph.variable("w", ())))
+
+    def names(of: dict[str, Any], things: list[Any]) -> list[str]:
+        return [next(name for name, value in of.items() if value is thing) for thing in things]
+
+    kept = [trainer() for _ in range(3)]
+    first, *others = names(living({}).trainers, kept)
+    del kept[0]
+    gc.collect()
+    assert names(living({}).trainers, kept) == others and first not in living({}).trainers
+
+    views = [gww.GraphView(gw.Graph("shown")) for _ in range(3)]
+    before = names(shown(), views)
+    views.pop(0).close()
+    assert names(shown(), views) == before[1:] and before[0] not in shown()
+    views.append(gww.GraphView(gw.Graph("later")))
+    assert names(shown(), views) == [*before[1:], before[0]]
+    for view in views:
+        view.close()

@@ -15,13 +15,40 @@ const here = dirname(fileURLToPath(import.meta.url));
 const LIMIT = 180_000; // bytes; every widget instance carries its whole module in its state
 
 /**
- * A module that unpacks itself: it travels at 40 % of its size, and 300 kB are unpacked in 5 ms. It is loaded from a
+ * Bytes as text, five digits to the base of 85 for each four: a twentieth less than base64. The digits are the characters
+ * from "(" to "~" without "<" and the backslash, so that they stand in a script, an attribute and JSON as they are.
+ */
+function digits(bytes) {
+  const padded = Buffer.alloc(4 * Math.ceil(bytes.length / 4));
+  bytes.copy(padded);
+  let text = "";
+  for (let at = 0; at < padded.length; at += 4) {
+    const word = padded.readUInt32BE(at);
+    for (let power = 85 ** 4; power >= 1; power /= 85) {
+      const code = 40 + (Math.floor(word / power) % 85);
+      text += String.fromCharCode(code < 60 ? code : code < 91 ? code + 1 : code + 2);
+    }
+  }
+  return text;
+}
+
+/**
+ * A module that unpacks itself: it travels at 45 % of its size. It is loaded from a
  * Blob, as anywidget loads the module that holds it.
  */
 function packed(contents) {
-  const data = deflateRawSync(contents, { level: 9 }).toString("base64");
-  return `const bytes = Uint8Array.from(atob("${data}"), (c) => c.charCodeAt(0));
-const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  const data = deflateRawSync(contents, { level: 9 });
+  return `const text = "${digits(data)}";
+const words = new DataView(new ArrayBuffer(text.length * 4 / 5));
+for (let i = 0, at = 0; i < text.length; at += 4) {
+  let word = 0;
+  for (const end = i + 5; i < end; i++) {
+    const code = text.charCodeAt(i);
+    word = word * 85 + code - 40 - (code > 60) - (code > 92);
+  }
+  words.setUint32(at, word);
+}
+const stream = new Blob([new Uint8Array(words.buffer, 0, ${data.length})]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
 const url = URL.createObjectURL(new Blob([await new Response(stream).text()], { type: "text/javascript" }));
 const { default: widget, open } = await import(url);
 URL.revokeObjectURL(url);
@@ -62,7 +89,7 @@ const workerSource = {
   },
 };
 
-/** A widget with its style sheets before all code: side by side they pack to 146 kB in the Workbench, spread out to 150 kB. */
+/** A widget with its style sheets before all code: side by side the Workbench packs to 3 % less than spread out. */
 const entry = {
   name: "entry",
   setup(plugin) {
@@ -85,6 +112,8 @@ async function tests() {
     outdir: "build/tests",
     outExtension: { ".js": ".mjs" },
     platform: "node",
+    // Packages of JupyterLab that are written for CommonJS ask for modules of Node.
+    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
     plugins: [workerSource, styleSheet],
   });
 }

@@ -1,4 +1,4 @@
-"""What threads share: a lock that outlives a fork, and a bounded cache that several may use."""
+"""What threads share: a lock that outlives a fork, waiting, and a bounded cache for several."""
 
 from __future__ import annotations
 
@@ -33,6 +33,24 @@ Of two threads that import a package and a module inside it, each may hold what 
 Python then gives one of them a module that is half there. No module asks for another by its public
 name while it is imported, so whoever holds this waits for nobody who wants it.
 """
+
+
+LOOK = 0.2
+"""Seconds between two looks of a thread that waits."""
+
+
+def wait_for(condition: threading.Condition, question: Callable[[], Any]) -> None:
+    """Wait, holding the condition, until the answer is true; signals come through meanwhile.
+
+    One that arrives just before the main thread sleeps, or that another thread takes, does not
+    wake it, and its handler would not run: so it looks up by itself, too.
+
+    >>> changed = threading.Condition()
+    >>> with changed:
+    ...     wait_for(changed, lambda: True)
+    """
+    while not question():
+        condition.wait(LOOK)
 
 
 @functools.cache

@@ -24,8 +24,8 @@ from tests.widgets.server.serving import TOKEN, Server, resident
 SECONDS, GROWTH = 20.0, 64 << 20
 STATUSES = {200, 400, 403, 404, 405, 409, 413, 414, 415, 422, 503}
 TASKS = (
-    *("formats", "stamp", "inspect", "tensors", "tensor", "drawing", "inside", "fits", "runs"),
-    *("curves", "difference", "compare", "nothing", ""),
+    *("formats", "stamp", "inspect", "tensors", "tensor", "window", "element", "values", "drawing"),
+    *("inside", "fits", "runs", "curves", "difference", "compare", "nothing", ""),
 )
 SECRET = "gradwright must not tell this"
 TEXTS = (
@@ -79,8 +79,10 @@ def request(seed: int, paths: list[str]) -> str:
 
     task = draw.choice(TASKS)
     given = [(name, path()) for name in (("a", "b") if task == "compare" else ("path",))]
-    if task in ("tensor",) and draw.random() < 0.8:
+    if task in ("tensor", "window", "element") and draw.random() < 0.8:
         given.append(("name", draw.choice(["w", "big", "a/b.c", "words", "half", "text", "z"])))
+        bounds = [str(draw.choice([0, 0, 1, 2, 7, 10**9, 10**18])) for _ in range(8)]
+        given += [("window", ",".join(bounds)), ("at", ",".join(bounds[:5]))]
     for _ in range(draw.choice([0, 0, 1, 2, 4])):
         given.append((draw.choice(ARGUMENTS), draw.choice(TEXTS)))
     query = urllib.parse.urlencode(given)

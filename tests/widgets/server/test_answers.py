@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from pathlib import Path
@@ -10,16 +11,20 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.formats import registry
+from gradwright.formats import registry, stored
 from gradwright_widgets import GraphView, TensorView
 from gradwright_widgets.drawing.buffers import storable
 from gradwright_widgets.drawing.spec import graph_spec
+from gradwright_widgets.drawing.values import thumbnail
 from gradwright_widgets.host.base import ANYWIDGET
 from gradwright_widgets.server.answers import asked as asking
 from gradwright_widgets.server.answers import tensor as tensors
+from gradwright_widgets.server.answers import values as asking_values
+from gradwright_widgets.server.answers import window as windows
 from gradwright_widgets.server.answers.model import available_bytes
 from gradwright_widgets.server.paths import file_of, stamp_of
 from tests.formats import every_format
+from tests.support.panels import sent
 
 safetensors = pytest.importorskip("safetensors.numpy")
 
@@ -201,6 +206,143 @@ def test_planes_of_a_large_slice_are_left_out_by_its_index(tmp_path, monkeypatch
     (start, step, _), *_ = found["axes"]
     assert found["index"] == f"[0:640:{step}, :, :]" and found["tiles"] == len(array[::step])
     assert found["bad"][0]["at"] == [start, 0, 0]
+
+
+def answered(messages, kind):
+    """Return what a kernel answered last: content and buffers of a message of a kind."""
+    content, buffers = next((c, b) for c, b in reversed(messages) if c["kind"] == kind)
+    return content, [bytes(b) for b in buffers or ()]
+
+
+@pytest.mark.parametrize(
+    ("index", "plane"),
+    [("", []), ("[:, 1, ::2]", []), ("[:, :, ::-1]", [0, 2]), ("[3, 1]", []),
+     ("[1:, ::-1]", [2, 1]), ("[:, :, None, 4]", [])],
+)  # fmt: skip
+def test_a_closer_look_is_that_of_a_view(tmp_path, monkeypatch, index, plane):
+    array = np.random.default_rng(1).standard_normal((5, 300, 7)).astype("f8")
+    array[2, 50:, 3] = np.nan
+    safetensors.save_file({"w": array}, tmp_path / "w")
+    view = TensorView(array, index=index, name="w", tensor_plane=plane)
+    messages = sent(view, monkeypatch)
+    shown = {"name": "w", "index": view.tensor_index, "plane": ",".join(map(str, plane))}
+    ((whole, _),) = view.new_view_messages()
+    down, across = whole["grid"]
+    height, width = whole["height"], whole["width"]
+    for window in (
+        [0, down, 0, across, 0, height, 0, width],
+        [0, 1, 0, 1, 1, max(2, height // 2), 0, max(1, width - 1)],
+    ):
+        view._receive(view, {"kind": "tensor.window", "window": window}, [])
+        content, buffers = answered(messages, "tensor.window")
+        told = got(tmp_path, "window", "w", window=",".join(map(str, window)), **shown)
+        assert told["part"] == content["part"]
+        assert [base64.b64decode(b["$bytes"]) for b in told["buffers"]] == buffers
+    for at in (
+        [0, 0, whole["height"], 0, whole["width"]],
+        [0, 0, 1, 0, 1],
+        [99_999_999, 0, 1, 0, 1],
+    ):
+        at[0] = min(at[0], whole["shown"] - 1)
+        view._receive(view, {"kind": "tensor.value", "at": at}, [])
+        content, _ = answered(messages, "tensor.value")
+        told = got(tmp_path, "element", "w", at=",".join(map(str, at)), **shown)
+        assert (told["where"], told["text"]) == (content["where"], content["text"])
+
+
+def test_a_closer_look_at_a_large_tensor_reads_a_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(windows, "HELD", 80_000)
+    monkeypatch.setattr(windows, "PASSED", 400_000)
+    array = np.arange(4_000_000, dtype="f4").reshape(2000, 2000)
+    safetensors.save_file({"w": array}, tmp_path / "w")
+    read = []
+    held = stored.Files.read
+    monkeypatch.setattr(stored.Files, "read", lambda f, r: read.append(r.nbytes) or held(f, r))
+    told = got(tmp_path, "window", "w", name="w", window="0,1,0,1,0,1000,0,2000")
+    assert told["part"]["every"] > 100 and sum(read) < 500_000
+    block = got(tmp_path, "element", "w", name="w", at="0,0,1000,0,2000")
+    assert "2,000,000 values, 1 of" in block["where"] and "min 0.0 at [0, 0]" in block["text"]
+    assert float(block["text"].partition("max ")[2].split()[0]) < 2_000_000
+    read.clear()
+    near = got(tmp_path, "window", "w", name="w", window="0,1,0,1,1998,2000,1990,2000")
+    data = base64.b64decode(near["buffers"][0]["$bytes"])
+    assert np.frombuffer(data, "<f4").tolist() == array[1998:, 1990:].ravel().tolist()
+    assert near["part"]["fields"] == ["value"] and sum(read) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments"),
+    [("window", {"window": "1,2"}), ("window", {"window": "a" * 4000}),
+     ("window", {"window": "-1" * 8}), ("element", {"at": "0"}), ("element", {"at": "9,0,1,0,1"}),
+     ("window", {"window": "0,1,0,1,0,9,0,9", "index": "[0:0]"}),
+     ("element", {"at": "0,0,1,0,1", "index": "[x]"})],
+)  # fmt: skip
+def test_a_closer_look_that_fits_nothing_is_refused(made, task, arguments):
+    root, paths = made
+    status, told = ask(root, task, paths["safetensors"], name="w", **arguments)
+    assert status == 400 and told["message"]
+    good = {"window": "0,1,0,1,0,1,0,1", "at": "0,0,1,0,1"}
+    assert ask(root, task, paths["safetensors"], name="v", **good)[0] == 404
+    assert ask(root, task, paths["gw"], name="words", **good)[0] == 422
+
+
+# -- values of nodes -------------------------------------------------------------------------------
+
+
+def test_the_values_of_a_node_are_those_of_a_sheet(made, monkeypatch):
+    root, paths = made
+    for name, load in (("gw", gw.load), ("onnx", gw.onnx.load), ("checkpoint", gw.load)):
+        graph = load(root / paths[name])
+        view = GraphView(graph, inspector=True)
+        messages = sent(view, monkeypatch)
+        for node in graph.nodes:
+            view.selected = node.name
+            view._receive(view, {"kind": "inspector.look"}, [])
+            content, buffers = answered(messages, "inspector.values")
+            (message,) = got(root, "values", paths[name], node=node.name)["messages"]
+            theirs = [
+                {**t, "source": "file"} for t in content["tensors"] if t["source"] == "stored"
+            ]
+            assert message["content"]["tensors"] == json.loads(json.dumps(theirs))
+            assert [base64.b64decode(b["$bytes"]) for b in message["buffers"]] == buffers[
+                : len(theirs)
+            ]
+    none = got(root, "values", paths["gw"], node="nothing/")["messages"][0]["content"]
+    assert none["tensors"] == []
+
+
+def test_the_values_of_a_node_that_the_file_calls_otherwise(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    helper, ones = onnx.helper, np.full((4, 4), 3.0, "f4")
+    node = helper.make_node("MatMul", ["x", "onnx::MatMul_1"], ["y"])
+    value = helper.make_tensor_value_info
+    made = helper.make_graph(
+        [node], "g", [value("x", 1, ["B", 4])], [value("y", 1, ["B", 4])],
+        [onnx.numpy_helper.from_array(ones, "onnx::MatMul_1")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(made), tmp_path / "m.onnx")
+    (message,) = got(tmp_path, "values", "m.onnx", node="onnx__MatMul_1")["messages"]
+    (told,) = message["content"]["tensors"]
+    assert (told["low"], told["high"], told["bars"]) == (3.0, 3.0, [16])
+
+
+def test_the_values_of_a_large_node_are_read_in_part(tmp_path, monkeypatch):
+    for room in (tensors, asking_values):
+        monkeypatch.setattr(room, "HELD", 8000)
+    monkeypatch.setattr(tensors, "PASSED", 40_000)
+    monkeypatch.setattr("gradwright.formats.stored.PIECE", 800)
+    monkeypatch.setattr(asking_values, "ROW", 100)
+    g = gw.Graph("large")
+    array = np.linspace(-1, 1, 80_000, dtype="f4").reshape(200, 400)
+    array[150, 7] = np.nan
+    g.variable("w", init=array)
+    g.save(tmp_path / "w.gw")
+    (message,) = got(tmp_path, "values", "w.gw", node="w")["messages"]
+    (told,) = message["content"]["tensors"]
+    assert told["every"] == 8 and told["mean"] == pytest.approx(0, abs=0.1) and told["zeros"] == 0
+    assert told["low"] == -1.0 and told["std"] == pytest.approx(array[:149].std() * 4 / 3, rel=0.1)
+    picture = base64.b64decode(message["buffers"][0]["$bytes"])
+    assert picture == thumbnail(array)[0] and sum(told["bars"]) <= 10_000
 
 
 def test_text_is_text_and_complex_numbers_have_parts(made):

@@ -84,6 +84,20 @@ def test_every_handler_is_one_that_asks_who_is_asking():
         shared["pool"].close()
 
 
+def test_folders_called_checkpoints_are_listed_and_copies_still_kept(server):
+    at = "/base/api/contents/run/run/checkpoints"
+    listed = server.get(f"{at}?content=1&hash=0").json
+    assert listed["path"] == "run/run/checkpoints" and listed["type"] == "directory"
+    assert {item["name"][-3:] for item in listed["content"]} == {".gw"}
+    assert server.get(f"{at}?content=1", token=None).status == 403
+    assert server.get("/base/api/contents/gw/checkpoints?content=1").status == 404
+    assert server.get("/base/api/contents/../checkpoints?content=1").status in (400, 404)
+    for method in ("PUT", "PATCH", "DELETE"):
+        assert server.get(f"{at}?content=1", method=method).status in (403, 405)
+    assert (server.root / "run/run/checkpoints").is_dir()
+    assert server.get("/base/api/contents/gw/net.gw/checkpoints").json == []
+
+
 def test_what_is_asked_for_is_told(server):
     told = server.ask("drawing", path="gw/net.gw")
     assert told.status == 200 and told.headers["Content-Type"].startswith("application/json")
@@ -145,6 +159,12 @@ def test_files_of_any_size_are_read_alike(server):
         told = server.ask("tensor", path=path, name="w", index="[-1, :5]").json
         assert told["messages"][0]["content"]["slice"] == [5]
         assert told["statistics"]["high"] == 0.0 and (told["every"] > 1) is (name != "small")
+        rows, columns = shape
+        for window in (f"0,{rows},0,{columns}", f"{rows // 4},{rows // 2},0,{columns}"):
+            near = server.ask("window", path=path, name="w", window=f"0,1,0,1,{window}").json
+            assert near["part"]["cells"][1] == min(256, columns)
+            told = server.ask("element", path=path, name="w", at=f"0,{window}").json
+            assert told["text"].startswith("min 0.0 at [")
         held.append(max(map(resident, server.readers())))
     assert held[-1] < 400 << 20 and resident(server.pid) < 300 << 20, held
 
@@ -169,6 +189,7 @@ def _header(row: dict) -> bytes:
 
 
 def test_one_who_leaves_ends_the_work(server):
+    server.ask("compare", a="gw/net.gw", b="onnx/net.onnx")  # begins the process that will do it
     first = set(server.readers())
     url = f"http://127.0.0.1:{server.port}/base/gradwright/"
     url += "tensor?path=100%20GB.safetensors&name=w&exact=1"

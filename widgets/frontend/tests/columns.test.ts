@@ -5,7 +5,8 @@ import { LayoutEngine } from "../src/panels/graph/layout/engine";
 import { openAtFirst } from "../src/panels/graph/layout/first";
 import { Labels } from "../src/panels/graph/picture/labels";
 import { GraphModel } from "../src/panels/graph/model/model";
-import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/layout/scene";
+import { outputsOf, sourcesOf } from "../src/panels/graph/model/trace";
+import { linesOf, PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/layout/scene";
 import { Painter } from "../src/panels/graph/picture/paint";
 import { SvgPen } from "../src/panels/graph/picture/pen";
 import { Viewport } from "../src/panels/graph/picture/viewport";
@@ -109,7 +110,7 @@ for (const [name, nodes] of corpus) {
 }
 
 test("the reader of many inputs stands under the middle one, that of few under the first", () => {
-  for (const [count, above] of [[3, 0], [41, 20]]) {
+  for (const [count, above] of [[3, 0], [21, 10]]) {
     const inputs: Plain[] = Array.from({ length: count }, (_, k) => ({ name: `x${k}`, kind: "placeholder" }));
     const model = build([...inputs, { name: "join", inputs: inputs.map(({ name }) => name) }, { name: "y", inputs: ["join"] }]);
     const scene = new LayoutEngine(model).layout([]);
@@ -164,21 +165,17 @@ function skips(lines: number, length: number, scope = ""): Plain[] {
   return [{ name: "x", kind: "placeholder" }, ...nodes];
 }
 
-test("a level is cut where few lines cross, and the more of them, the taller it has to be", () => {
+test("a level is cut where few lines cross, in a scope or not", () => {
   const columns = (nodes: Plain[]): number => {
     const model = build(nodes);
     const scene = new LayoutEngine(model).layout(allScopes(model));
     const middles = boxes(scene).slice(1).map((box) => Math.round((box[0] + box[2]) / 2));
     return new Set(middles).size; // the chain is straight
   };
-  assert(columns(skips(1, 20)) > 1, "a chain");
-  assert.equal(columns(skips(2, 20)), 1, "two lines, not two screens");
-  assert(columns(skips(2, 60)) > 1, "two lines");
-  assert.equal(columns(skips(3, 60)), 1, "three lines");
-  assert(columns(skips(3, 160)) > 1, "three lines of a very tall level");
-  for (const lines of [4, 6]) assert.equal(columns(skips(lines, 160)), 1, `${lines} lines`);
-  assert.equal(columns(skips(2, 40, "s/")), 1, "a scope takes no bundles");
-  assert(columns(skips(1, 40, "s/")) > 1, "a chain in a scope");
+  for (const scope of ["", "s/"]) {
+    for (const lines of [1, 2, 5]) assert(columns(skips(lines, 60, scope)) > 1, `${lines} lines ${scope}`);
+    for (const lines of [6, 9]) assert.equal(columns(skips(lines, 160, scope)), 1, `${lines} lines ${scope}`);
+  }
 });
 
 test("a column begins with the main line, and holds more than a box or two", () => {
@@ -218,25 +215,52 @@ test("many lines from one place, and to one, run together", () => {
   }
 });
 
-test("thousands of readers of one input stand in a block", () => {
-  const model = build([{ name: "x", kind: "placeholder" }, ...Array.from({ length: 2500 }, (_, k) => ({ name: `r${k}`, inputs: ["x"] }))]);
-  const { width, height, pieceFlags } = new LayoutEngine(model).layout([]);
-  assert(width / height > 0.5 && width / height < 3, `${width} × ${height}`);
-  assert(pieceFlags.length < 2700, `${pieceFlags.length} pieces`);
-});
+const thousand = Array.from({ length: 1000 }, (_, k) => `${k}`);
+const wide: [string, Plain[]][] = [
+  ["readers of one input", [{ name: "x", kind: "placeholder" }, ...thousand.map((k) => ({ name: `n${k}`, inputs: ["x"] }))]],
+  ["readers of two", [{ name: "x", kind: "placeholder" }, { name: "y", kind: "placeholder" }, ...thousand.map((k) => ({ name: `n${k}`, inputs: ["x", "y"] }))]],
+  ["inputs of one reader", [...thousand.map((k): Plain => ({ name: `n${k}`, kind: "placeholder" })), { name: "all", inputs: thousand.map((k) => `n${k}`) }]],
+  ["ways from one to one", [{ name: "x", kind: "placeholder" }, ...thousand.map((k) => ({ name: `n${k}`, inputs: ["x"] })), { name: "all", inputs: thousand.map((k) => `n${k}`) }]],
+  ["ways with a weight each", [
+    { name: "x", kind: "placeholder" },
+    ...thousand.flatMap((k): Plain[] => [{ name: `w${k}`, kind: "variable" }, { name: `n${k}`, inputs: ["x", `w${k}`] }]),
+    { name: "all", inputs: thousand.map((k) => `n${k}`) },
+  ]],
+];
+for (const [name, nodes] of wide) {
+  for (const inside of [false, true]) {
+    test(`a thousand ${name}${inside ? ", in a scope," : ""} stand in a block whose columns are straight, and every line arrives`, () => {
+      const within = (text: string): string => (inside && /^[nw]/.test(text) ? `s/${text}` : text);
+      const model = build(nodes.map((node) => ({ ...node, name: within(node.name), inputs: node.inputs?.map(within) })));
+      const scene = new LayoutEngine(model).layout(allScopes(model));
+      assert(scene.width / scene.height > 0.5 && scene.width / scene.height < 3, `${scene.width} × ${scene.height}`);
+      assert(scene.pieceFlags.length < 3400, `${scene.pieceFlags.length} pieces`);
+      assert(!overlapping(boxes(scene)), "boxes overlap");
+      const members = thousand.map((k) => model.node(within(`n${k}`)));
+      const places = new Set(members.map((node) => Math.round(middle(scene, node))));
+      assert(places.size <= 50, `${places.size} columns`);
+      for (const node of members.filter((_, k) => k % 97 === 0)) {
+        const joined = new Set([...linesOf(scene, node)].flatMap((p) => [scene.pieceFrom[p], scene.pieceTo[p]]).filter((item) => item >= 0));
+        const around = [...sourcesOf(model, node), ...outputsOf(model, node)];
+        assert(around.length && around.every((other) => joined.has(other)), `${model.spec.names[node]} is joined to ${[...joined].join()}`);
+      }
+    });
+  }
+}
 
-test("of scopes that are alike the first opens, or all of them", () => {
+test("of scopes that are alike the first opens, or both of them", () => {
   const opened = (blocks: number): string[] => {
     const model = build(transformer(17 * blocks));
     return openAtFirst(model).map((s) => model.scopes[s].path);
   };
-  assert.deepEqual(opened(2), ["layer0", "layer1", "layer0/attention", "layer0/mlp", "layer1/mlp"]);
+  assert.deepEqual(opened(2), ["layer0", "layer1", "layer0/attention", "layer0/mlp"]);
   const many = opened(20);
   assert(many.includes("layer0") && !many.includes("layer1"), many.join());
+  assert.deepEqual(opened(3).filter((path) => !path.includes("/")), ["layer0"], "of three the first");
 });
 
 test("a scope in a scope in a scope is opened until there is enough to see", () => {
-  const model = build([{ name: `${"s/".repeat(1500)}x` }]);
+  const model = build(Array.from({ length: 1500 }, (_, k) => ({ name: `${"s/".repeat(k + 1)}x` })));
   const open = openAtFirst(model);
   assert(open.length > 5 && open.length < 40);
   const scene = new LayoutEngine(model).layout(allScopes(model));
@@ -251,4 +275,14 @@ test("a scope in a scope in a scope is opened until there is enough to see", () 
     assert(titles.length > 8 && titles.every((at) => at >= x - 350 && at < x + 350), `${titles.length} titles`);
     assert((svg.match(/<rect/g) ?? []).length < 100, "what is hidden is not painted");
   }
+});
+
+test("scopes that hold one scope and nothing else are one frame with it", () => {
+  const model = build([
+    { name: "x", kind: "placeholder" }, { name: "a/b/c/one", inputs: ["x"] }, { name: "a/b/c/two", inputs: ["a/b/c/one"] },
+    { name: "d/e/f/g/three", inputs: ["a/b/c/two"] }, { name: "h/i/four", inputs: ["d/e/f/g/three"] }, { name: "h/five", inputs: ["h/i/four"] },
+  ]);
+  assert.deepEqual(model.scopes.slice(1).map((scope) => [scope.path, scope.label, scope.parent]), [["a/b/c", "a / b / c", 0], ["d/e/f/g", "d / … / g", 0], ["h", "h", 0], ["h/i", "i", 3]]);
+  for (const path of ["a", "a/b", "a/b/c"]) assert.equal(model.scope(path), 1, path);
+  assert.equal(new LayoutEngine(model).layout([1]).frameCount, 1);
 });

@@ -25,7 +25,7 @@ function about(answer: (what: string, query: Query) => unknown): { about: About;
 }
 
 const picture = (index: string): TensorTold => ({
-  ...stamped, name: "w", bytes: 8, every: 1, state: { tensor_index: index, tensor_plane: [0, 1], tensor_part: "real", tensor_scope: "tensor", tensor_exact: false },
+  ...stamped, name: "w", bytes: 8, every: 1, shape: [1, 2], state: { tensor_index: index, tensor_plane: [0, 1], tensor_part: "real", tensor_scope: "tensor", tensor_exact: false },
   messages: [{ content: { kind: "tensor.picture", index }, buffers: [{ $bytes: btoa("\u0001\u0002") }] }],
 });
 
@@ -76,6 +76,53 @@ test("a slice that does not fit is a problem of the slice; all else is a message
   assert.equal(model.get("message"), "the file changed while it was read");
 });
 
+test("a closer look and a value are asked for one after the other, the latest of each; what is of a slice before is left", async () => {
+  const free: (() => void)[] = [];
+  const asked: [string, Query][] = [];
+  const served = {
+    get: <T>(what: string, query: Query): Promise<T> => {
+      asked.push([what, query]);
+      if (what === "tensor") return Promise.resolve(picture("[1]") as T);
+      return new Promise((done) => free.push(() => done((what === "window" ? { part: { window: query.window }, buffers: [] } : { where: "[0]", text: query.at }) as T)));
+    },
+  };
+  const model = new TensorModel({ served, path: "m.gw", words: (text) => text }, "w", picture("[0]"));
+  const messages = heard(model);
+  for (const at of [1, 2, 3]) model.send({ kind: "tensor.value", view: "v", at: [0, at, at + 1, 0, 1] });
+  model.send({ kind: "tensor.window", view: "v", serial: 4, window: [0, 1, 0, 1, 0, 8, 0, 8] });
+  await soon();
+  assert.deepEqual(asked.map(([what, { index, at, window, plane }]) => [what, index, at ?? window, plane]), [["element", "[0]", "0,1,2,0,1", "0,1"], ["window", "[0]", "0,1,0,1,0,8,0,8", "0,1"]]);
+  for (const done of free.splice(0)) done();
+  await soon();
+  assert.deepEqual(messages, [
+    { kind: "tensor.value", view: "v", at: [0, 1, 2, 0, 1], where: "[0]", text: "0,1,2,0,1" },
+    { kind: "tensor.window", view: "v", serial: 4, part: { window: "0,1,0,1,0,8,0,8" } },
+  ]);
+  assert.equal(asked[2][1].at, "0,3,4,0,1");
+  model.send({ kind: "tensor.index", id: 1, text: "[1]" });
+  await soon();
+  const before = messages.length;
+  for (const done of free.splice(0)) done();
+  await soon();
+  assert.equal(messages.length, before, "the value was of the slice before");
+});
+
+test("the values of what is selected are read while its sheet is open, if they stand in the file", async () => {
+  const kind = { $bytes: btoa("\u0000\u0002\u0003") };
+  const drawn: Drawn = { ...stamped, nodes: 3, notes: [], state: { inspector: false, selected: "", graph_spec: { names: ["relu", "w", "c"], kind } }, messages: [] };
+  const { about: given, asked } = about((_, { node }) => ({ ...stamped, messages: [{ content: { kind: "inspector.values", name: node, tensors: [] }, buffers: [] }] }));
+  const model = new DrawingModel(given, drawn, new AbortController().signal);
+  const names: unknown[] = [];
+  model.on("msg:custom", ({ name }: { name: string }) => void names.push(name));
+  model.set("selected", "w");
+  await soon();
+  assert.equal(asked.length, 0);
+  model.set("inspector", true);
+  for (const node of ["relu", "layer/", "c"]) model.set("selected", node);
+  await soon();
+  assert.deepEqual(names, ["w", "c"]);
+});
+
 test("what a node encloses is read once, when it is opened", async () => {
   const drawn: Drawn = { ...stamped, nodes: 2, notes: [], state: { insides: { "known": {} }, expanded: [], graph_spec: { names: ["known", "scan"] } }, messages: [] };
   const { about: given, asked } = about(() => ({ ...stamped, insides: { scan: { entries: { $bytes: btoa("ab") } } } }));
@@ -90,12 +137,13 @@ test("what a node encloses is read once, when it is opened", async () => {
   assert.equal(insides.scan.entries.getUint8(1), "b".charCodeAt(0));
 });
 
-test("nodes that differ are coloured by a number each, others not at all", () => {
+test("nodes that differ are coloured by kind, others not at all", () => {
   const drawn: Drawn = { ...stamped, nodes: 3, notes: [], state: { graph_spec: { names: ["a", "b", "c"] } }, messages: [] };
   const model = new DrawingModel(about(() => undefined).about, drawn, new AbortController().signal);
-  model.light("difference", new Map([["a", 1], ["c", -1]]));
-  const { values } = model.get("overlay") as { values: DataView };
-  assert.deepEqual([...new Float64Array(values.buffer)], [1, NaN, -1]);
+  model.light("difference", new Map([["changed", ["c"]], ["only here", ["a"]]]));
+  const { values, kinds } = model.get("overlay") as { values: DataView; kinds: string[] };
+  assert.deepEqual([...new Float64Array(values.buffer)], [1, NaN, 0]);
+  assert.deepEqual(kinds, ["changed", "only here"]);
   assert.equal(model.get("color_by"), "overlay");
 });
 

@@ -43,6 +43,24 @@ test("letters that a PDF's fonts do not have are marked, and symbols are drawn",
   assert(file.includes("/MediaBox [0 0 14400 5.76]"), "a page is no larger than readers take");
 });
 
+test("Greek is drawn, and what no font of a PDF has is a stencil, one for each text", () => {
+  const cuts: string[] = [];
+  const pen = new PdfPen((value) => {
+    cuts.push(value);
+    return { width: 16, height: 2, dots: "0f0ff0f0" };
+  });
+  pen.text("λΩς?", 0, 0, { size: 10, color: "#000000" });
+  for (const x of [12, 60]) pen.text("модель", x, 6, { size: 12, color: "#000000", align: "center" });
+  pen.text("漢", 0, 0, { size: 12, color: "#000000" });
+  const file = pen.finish(0, 0, 100, 20, "#ffffff");
+  assert.deepEqual(cuts, ["модель", "漢"]);
+  assert(file.includes("/S 10 Tf <6c5756> Tj /F 10 Tf <3f> Tj"));
+  assert.equal(file.match(/\/T0 Do Q/g)!.length, 2);
+  assert.match(file, /q 0 0 0 rg 2\.67 0 0 -0\.33 10\.67 6\.17 cm \/T0 Do Q/);
+  assert.match(file, /\/XObject << \/T0 8 0 R \/T1 9 0 R >>/);
+  assert.match(file, /\/ImageMask true \/Width 16 \/Height 2 .*\/Length 9 >>\nstream\n0f0ff0f0>\nendstream/);
+});
+
 test("Mermaid has a subgraph for each open scope, and names stay names", () => {
   const { model, drawing } = drawn(classifier(), ["hidden"]);
   const text = mermaidOf(model, drawing.scene);

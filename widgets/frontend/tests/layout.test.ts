@@ -188,7 +188,7 @@ test("empty, single and very long graphs are drawn", () => {
   assert.equal(new LayoutEngine(build([{ name: "x" }])).layout([]).items.length, 1);
   const long = Array.from({ length: 100_000 }, (_, i) => ({ name: `n${i}`, inputs: i ? [`n${i - 1}`] : [] }));
   assert.equal(new LayoutEngine(build(long)).layout([]).items.length, 100_000);
-  const deep = build([{ name: `${"s/".repeat(2000)}x` }]);
+  const deep = build(Array.from({ length: 2000 }, (_, k) => ({ name: `${"s/".repeat(k + 1)}x` })));
   assert.equal(new LayoutEngine(deep).layout(scopesOf(deep)).frameCount, 2000);
 });
 

@@ -78,7 +78,7 @@ test("shapes and names are written for people", () => {
   assert.deepEqual([face.title, face.note], ["p", "softmax"]);
   assert.equal(describe(model, model.node("hidden/relu")).note, "", "a plain op says its name once");
   const cut = fitText(new SvgPen("serif"), "a_very_long_name_that_does_not_fit", 12, 400, 80);
-  assert(cut.text.endsWith("…") && cut.width <= 80 && cut.width > 60);
+  assert(/^a_v.*….*_fit$/.test(cut.text) && cut.width <= 80 && cut.width > 60);
 });
 
 const THEME = {

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Link } from "../src/lab/panel/link";
 import { servedPath } from "../src/lab/panel/paths";
 import { pathOf } from "../src/lab/panel/sparkline";
 import { BEFORE, extended, foremost, fraction, markOf, type Curve, type TrainingRow } from "../src/lab/panel/told";
@@ -72,4 +73,95 @@ test("a curve of a long run is drawn by ten thousand points, the last among them
   const step = Array.from({ length: 25_000 }, (_, k) => k + 1);
   const { x } = points(added(NEW, { next: 1, cut: null, steps: { step, loss: step }, epochs: {} }), "each step: loss", "step");
   assert(x.length <= 10_000 && x.at(-1) === 25_000);
+});
+
+// -- the link to a kernel --------------------------------------------------------------------------
+
+/** A signal that a test raises by hand. */
+function signal(): { connect(slot: (...args: unknown[]) => void, self: unknown): void; disconnect(): void; raise(...args: unknown[]): void } {
+  const slots: (() => void)[] = [];
+  return { connect: (slot, self) => void slots.push(slot.bind(self)), disconnect: () => void slots.splice(0), raise: (...args) => slots.forEach((slot) => (slot as (...all: unknown[]) => void)(...args)) };
+}
+
+interface Comm {
+  isDisposed: boolean;
+  onClose: () => void;
+  close(): void;
+  open(): void;
+  send(): void;
+}
+
+/** A kernel that notes each comm, and how often the hook was asked for. */
+function kernelOf(status: string, hooks = true): { comms: Comm[]; asked: () => number; kernel: Record<string, unknown> } {
+  const comms: Comm[] = [];
+  let asked = 0;
+  const createComm = (): Comm => {
+    const comm: Comm = {
+      isDisposed: false, onClose: () => undefined, open: () => undefined, send: () => undefined,
+      close: () => {
+        comm.isDisposed = true;
+        comm.onClose(); // as JupyterLab's comms do, whoever closes them
+      },
+    };
+    comms.push(comm);
+    return comm;
+  };
+  const requestExecute = (): object => ({ done: Promise.resolve({ content: { user_expressions: { hook: { data: { "text/plain": hooks ? (asked++, "True") : "False" } } } } }) });
+  return { comms, asked: () => asked, kernel: { status, info: Promise.resolve({ language_info: { name: "python" } }), createComm, requestExecute } };
+}
+
+function sessionOf(kernel: Record<string, unknown>): { session: Record<string, unknown>; kernelChanged: ReturnType<typeof signal>; statusChanged: ReturnType<typeof signal>; link: Link } {
+  const [kernelChanged, statusChanged] = [signal(), signal()];
+  const session = { kernelChanged, statusChanged, ready: Promise.resolve(), session: { kernel } };
+  return { session, kernelChanged, statusChanged, link: new Link(session as never) };
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+Object.assign(globalThis, { sessionStorage: { getItem: () => "page", setItem: () => undefined } });
+
+test("however often a kernel is announced, one comm is opened", async () => {
+  const { comms, asked, kernel } = kernelOf("idle");
+  const { kernelChanged } = sessionOf(kernel);
+  kernelChanged.raise(); // beside the session's being ready
+  kernelChanged.raise();
+  await settled();
+  kernelChanged.raise();
+  await settled();
+  assert.deepEqual([comms.length, asked()], [1, 1]);
+});
+
+test("a busy kernel is joined at once, and hooked only where it has refused that", async () => {
+  const busy = kernelOf("busy");
+  const { kernelChanged } = sessionOf(busy.kernel);
+  await settled();
+  kernelChanged.raise();
+  await settled();
+  assert.deepEqual([busy.comms.length, busy.asked()], [1, 0]);
+  busy.comms[0].close();
+  await settled();
+  assert.deepEqual([busy.comms.length, busy.asked()], [2, 1]);
+});
+
+test("a link that is given up opens nothing more, whatever it was about to do", async () => {
+  const busy = kernelOf("busy");
+  const joined = sessionOf(busy.kernel);
+  await settled();
+  joined.link.dispose();
+  await settled();
+  const idle = kernelOf("idle");
+  sessionOf(idle.kernel).link.dispose();
+  await settled();
+  assert.deepEqual([busy.comms.length, busy.asked(), idle.comms.length], [1, 0, 0]);
+});
+
+test("after a restart the same kernel is joined anew, once", async () => {
+  const { comms, kernel } = kernelOf("idle");
+  const { session, statusChanged, kernelChanged } = sessionOf(kernel);
+  await settled();
+  statusChanged.raise(session, "restarting");
+  statusChanged.raise(session, "starting");
+  kernelChanged.raise();
+  statusChanged.raise(session, "idle");
+  await settled();
+  assert.equal(comms.length, 2);
 });

@@ -7,11 +7,13 @@ those that live.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -34,6 +36,8 @@ _PLAIN = _KEYS | frozenset(
 )
 """Types of what leads nowhere, most of a namespace; by ``id``, for a type may refuse to be hashed.
 """
+_NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""What widgets that are open are called."""
 
 
 @dataclass
@@ -72,8 +76,8 @@ def living(namespace: Mapping[str, Any]) -> Living:
         if kind := kind_of[id(cls)]:
             found.add(kind, name, value)
     if "trainers" in kinds:
-        for number, trainer in enumerate(sys.modules["gradwright.train.living"].living()):
-            found.add("trainers", f"trainer {number + 1}", trainer)
+        for number, trainer in sys.modules["gradwright.train.living"].living().items():
+            found.add("trainers", f"trainer {number}", trainer)
     for name, trainer in found.trainers.items():
         found.add("graphs", f"{name}.graph", trainer.graph)
         for run in trainer.callbacks:
@@ -102,14 +106,19 @@ def hosts() -> list[Any]:
 
 
 def shown() -> dict[str, Any]:
-    """Return the widgets that are open, by what they are: ``of GraphView``, ``of GraphView 2``."""
-    found: dict[str, Any] = {}
-    for host in hosts():
-        name, count = f"of {type(host).__name__}", 2
-        while name in found:
-            name, count = f"of {type(host).__name__} {count}", count + 1
-        found[name] = host
-    return found
+    """Return the widgets that are open, by what they are: ``of GraphView``, ``of GraphView 2``.
+
+    Each keeps its name as long as it lives, whichever others are closed.
+    """
+    found = hosts()
+    taken = {_NAMES[host] for host in found if host in _NAMES}
+    for host in found:
+        if host not in _NAMES:
+            name = f"of {type(host).__name__}"
+            names = itertools.chain([name], (f"{name} {n}" for n in itertools.count(2)))
+            _NAMES[host] = next(free for free in names if free not in taken)
+            taken.add(_NAMES[host])
+    return {_NAMES[host]: host for host in found}
 
 
 def _class(module: str, name: str) -> type[Any] | None:

@@ -36,7 +36,8 @@ def node_facts(
       none;
     - ``places`` and ``place``: where in the user's code nodes were made, -1 where nobody knows;
     - ``flops`` and ``bytes``: arithmetic, and the size of the results, at ``sizes``; symbolic
-      dimensions that these do not know count as 1.
+      dimensions that these do not know count as 1;
+    - ``uncounted``: why the arithmetic of a node is not known, by its number; it is NaN there.
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph()
@@ -52,12 +53,18 @@ def node_facts(
     lines: dict[str, str] = {}
     places: dict[str, int] = {}
     place = []
-    counter = Counter(sizes)
+    counter, uncounted = Counter(sizes), dict[str, str]()
+    flops = []
     for node in nodes:
         if (call := repr(node.op)) not in lines:
             lines[call] = _line(node)
         where = node.where
         place.append(places.setdefault(where, len(places)) if where else -1)
+        try:
+            flops.append(_bounded(counter.of(node)))
+        except Exception as error:  # code of the user's, in an op of their own
+            uncounted[str(len(flops))] = " ".join(str(error).split())
+            flops.append(math.nan)
     return {
         "nodes": len(nodes),
         "sizes": sizes,
@@ -65,7 +72,8 @@ def node_facts(
         "lines": list(lines.values()),
         "places": list(places),
         "place": int32(place),
-        "flops": float64([_bounded(counter.of(node)) for node in nodes]),
+        "flops": float64(flops),
+        "uncounted": uncounted,
         "bytes": float64([nbytes(node, sizes) for node in nodes]),
     }
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,11 +14,11 @@ from gradwright import Graph, Node
 from .buffers import int32, uint8
 from .cards import Card, cards_of
 from .flow import Flow, beyond
-from .names import module_keys, name_cards
+from .names import Path, module_keys, modules, name_cards
 from .nodes import drawn_nodes, scopes
 from .structure import Structure
 from .summary import Summary
-from .tree import CARD, Group, nested, take_in, untangle
+from .tree import CARD, RUN, Group, nested, take_in, untangle
 from .words import Words
 
 FLAT = 40
@@ -119,7 +120,8 @@ def groups_of(graph: Graph) -> Groups | None:
     state = graph.revision, len(nodes), nodes[-1].serial if nodes else -1
     known = _FOUND.get(graph)
     if known is None or known[0] != state:
-        found = grouped(nodes) if graph.known_as or _is_flat(nodes) else None
+        is_grouped = bool(graph.known_as) or _is_flat(nodes)
+        found = grouped(nodes, graph.classes) if is_grouped else None
         known = _FOUND[graph] = state, found if found and found.names else None
     return known[1]
 
@@ -154,8 +156,10 @@ def _is_flat(nodes: Sequence[Node]) -> bool:
     return len({node.name.partition("/")[0] for node in nodes}) > FLAT
 
 
-def grouped(nodes: Sequence[Node]) -> Groups:
+def grouped(nodes: Sequence[Node], classes: Mapping[str, str] = MappingProxyType({})) -> Groups:
     """Return the groups of nodes, which may be given in any order.
+
+    ``classes`` say of which class the modules are that scopes stand for, as far as it is known.
 
     Python's collector rests meanwhile: each time that some thousand lists have been made it would
     walk the whole graph, a third of the time at 50,000 nodes, and there are no circles to be found.
@@ -163,13 +167,13 @@ def grouped(nodes: Sequence[Node]) -> Groups:
     collects = gc.isenabled()
     gc.disable()
     try:
-        return _grouped(nodes)
+        return _grouped(nodes, classes)
     finally:
         if collects:
             gc.enable()
 
 
-def _grouped(nodes: Sequence[Node]) -> Groups:
+def _grouped(nodes: Sequence[Node], classes: Mapping[str, str]) -> Groups:
     flow = Flow.of(nodes)
     cards, card_of = cards_of(flow, module_keys(flow))
     words = Words(flow)
@@ -184,7 +188,8 @@ def _grouped(nodes: Sequence[Node]) -> Groups:
     structure.find(root)
     structure.signs.of(root)  # of all: what is alike is so whatever it is fed with
     take_in(root, structure.is_input, cards)
-    return _Writer(flow, cards, card_of, words, summary, structure).write(root)
+    kinds = {modules(scope): name for scope, name in classes.items()}
+    return _Writer(flow, cards, card_of, words, summary, structure, kinds).write(root)
 
 
 class _Writer:
@@ -198,11 +203,14 @@ class _Writer:
         words: Words,
         summary: Summary,
         structure: Structure,
+        kinds: Mapping[Path, str],
     ) -> None:
+        self.kinds = kinds
         self.flow, self.cards, self.card_of, self.words = flow, cards, card_of, words
         self.summary, self.structure = summary, structure
-        self.out = Groups([], [], [], [], [], [], [], [], {}, {id(n): r for n, r in
-                          zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
+        self.ids = list(map(id, flow.nodes))
+        role = dict(zip(self.ids, flow.role, strict=True))
+        self.out = Groups([], [], [], [], [], [], [], [], {}, role)
         self.firsts: dict[int, int] = {}
         self.taken: dict[str, int] = {}
         """Paths, and how many groups would have each."""
@@ -225,20 +233,30 @@ class _Writer:
             card = self.cards[group.card]
             inside = [*card.nodes, *card.side]
             if len(inside) == 1 and flow.nodes[inside[0]].kind == "placeholder":
-                out.group[id(flow.nodes[inside[0]])] = parent
+                out.group[self.ids[inside[0]]] = parent
                 return -1
             name = group.name or flow.nodes[self._key_node(card)].name.rpartition("/")[2]
             title, note = group.title, self.words.note(card)
         else:
             title = group.title or self.summary.work(group.cards())
             name, note = group.name or title, self.summary.note(group, title)
+            note = " · ".join(filter(None, [self._kind(group), note]))
         number = self._append(group.kind, name, title, note, parent, card)
         self.modules[number] = f"{out.names[number]}/" if group.name else self.modules[parent]
         sign = self.structure.signs.of(group)
         out.like.append(self.firsts.setdefault(sign, number))
         if group.kind == CARD:
-            out.group.update((id(flow.nodes[i]), number) for i in inside)
+            for i in inside:
+                out.group[self.ids[i]] = number
         return number
+
+    def _kind(self, group: Group) -> str:
+        """Return of which class the module is that a block stands for, of a run each of them."""
+        one = group.children[0] if group.kind == RUN else group
+        own = one.name.rpartition("/")[2]
+        node = self.flow.nodes[self.cards[next(iter(one.cards()))].nodes[0]]
+        path = modules(node.scope)
+        return self.kinds.get(path[: path.index(own) + 1], "") if own in path else ""
 
     def _append(
         self, kind: int, name: str, title: str, note: str, parent: int, card: Card | None = None
@@ -260,14 +278,15 @@ class _Writer:
 
     def _key_node(self, card: Card) -> int:
         """Return the node that a card is called after: the one that reads most, else the first."""
-        return max(card.nodes, key=lambda i: (len(self.flow.sources[i]), -i))
+        sources = self.flow.sources
+        return max(card.nodes, key=lambda i: len(sources[i]))
 
     def _unread(self) -> None:
         """What is stored, or sizes, and read by nothing stands in a card of its own."""
-        flow, out = self.flow, self.out
+        out = self.out
         left = [i for i, k in enumerate(self.card_of) if k < 0]
         if not left:
             return
         number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", -1)
         out.like.append(number)
-        out.group.update((id(flow.nodes[i]), number) for i in left)
+        out.group.update((self.ids[i], number) for i in left)

@@ -10,11 +10,10 @@ import numpy as np
 
 from .cards import Card
 from .summary import Summary
-from .tree import BLOCK, CARD, RUN, Group, Signs, children_of
+from .tree import BLOCK, CARD, CROWDED, RUN, Group, Signs, children_of
 
-CROWDED = 12
-"""A level with more children than this is looked at for structure, and for repeats from FEW on."""
 FEW = 7
+"""A level with more children than this is looked at for repeats."""
 SHORT, LONGEST = 8, 96
 """Children that repeat together: up to so many anywhere, up to so many if they fill the level."""
 MOST = 0.6

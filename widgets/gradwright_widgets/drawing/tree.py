@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from .cards import Card
 
 BLOCK, CARD, RUN = 0, 1, 2
+CROWDED = 12
+"""A level with more children than this is looked at for structure."""
 MANY = 6
 """Inputs that a level shows, whoever reads them."""
 
@@ -117,27 +119,45 @@ def children_of(group: Group, cards: Sequence[Card]) -> tuple[dict[int, int], li
 
 
 def take_in(root: Group, is_input: Callable[[Group], bool], cards: Sequence[Card]) -> None:
-    """Let inputs that a single block reads stand in it, on levels that have many."""
+    """Let inputs that a single block reads stand in it, on levels that have many.
+
+    Of those that stay, many of the same readers make a block of inputs.
+    """
     pending = [root]
     while pending:
         top = pending.pop()
         inputs = [at for at, child in enumerate(top.children) if is_input(child)]
         if len(inputs) > MANY:
-            _, reads = children_of(top, cards)
-            readers: dict[int, list[int]] = {at: [] for at in inputs}
-            for at, found in enumerate(reads):
-                for other in found:
-                    if other in readers:
-                        readers[other].append(at)
-            moved = {
-                at: found[0]
-                for at, found in readers.items()
-                if len(found) == 1 and top.children[found[0]].kind != CARD
-            }
-            for at, to in reversed(moved.items()):
-                top.children[to].children.insert(0, top.children[at])
-            top.children = [child for at, child in enumerate(top.children) if at not in moved]
+            place: list[Group | None] = list(top.children)
+            for to, found in _by_readers(top, inputs, cards).items():
+                if len(to) == 1 and top.children[to[0]].kind != CARD:
+                    top.children[to[0]].children[:0] = [top.children[at] for at in found]
+                elif to and len(found) > CROWDED:
+                    names = (cards[top.children[at].card].rows[0] for at in (found[0], found[-1]))
+                    block = Group(BLOCK, " … ".join(names), [top.children[at] for at in found])
+                    place[found[0]] = block
+                    found = found[1:]
+                else:
+                    continue
+                for at in found:
+                    place[at] = None
+            top.children = [child for child in place if child is not None]
         pending += [child for child in top.children if child.kind != CARD]
+
+
+def _by_readers(
+    group: Group, inputs: Sequence[int], cards: Sequence[Card]
+) -> dict[tuple[int, ...], list[int]]:
+    """Return inputs among the children of a group by the children that read them."""
+    readers: dict[int, list[int]] = {at: [] for at in inputs}
+    for at, found in enumerate(children_of(group, cards)[1]):
+        for other in found:
+            if other in readers:
+                readers[other].append(at)
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for at, read_by in readers.items():
+        alike.setdefault(tuple(read_by), []).append(at)
+    return alike
 
 
 def untangle(group: Group, cards: Sequence[Card]) -> None:

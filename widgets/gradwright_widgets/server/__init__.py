@@ -15,6 +15,8 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
+    from .folders import folders
     from .handlers import handlers
 
-    app.web_app.add_handlers(".*$", handlers(app.web_app.settings["base_url"]))
+    base_url = app.web_app.settings["base_url"]
+    app.web_app.add_handlers(".*$", [*handlers(base_url), *folders(base_url)])

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from ..shared import wait_for
 from .columns import Columns
 from .dataset import Dataset
 from .stages import Stage
@@ -77,7 +78,7 @@ class _Worker:
         """Wait for an item; return False after the last, and raise what the source raised."""
         with self._changed:
             self._changed.notify_all()  # one was taken
-            self._changed.wait_for(lambda: self.ready or self._done)
+            wait_for(self._changed, lambda: self.ready or self._done)
         if not self.ready and self._error is not None:
             raise self._error
         return bool(self.ready)

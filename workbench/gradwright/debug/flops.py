@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
-from ..errors import GradwrightError
+from ..errors import GradwrightError, GraphError
 from ..graph import Graph, Node, Source, SubGraph, Tensor, expansion
 from ..op import Op
 from ..ops.control.branch import Cond
@@ -35,11 +36,37 @@ def flops(
     ({'x': 0, 'w': 0, 'matmul': 4096, 'relu': 32}, {'relu': 256})
 
     What an op takes it says itself (``Op.flops``); one of your own may say it, too.
+
+    Raises:
+        GraphError: these are no nodes, or no sizes, or an op cannot say what it takes.
     """
-    counter = Counter(sizes or {})
-    listed: Iterable[Any] = getattr(nodes, "nodes", nodes)
-    found = [n.node if isinstance(n, Tensor) else n for n in listed]
-    return {node.name: counter.of(node) for node in found}
+    counter = Counter(_checked(sizes or {}))
+    return {node.name: counter.of(node) for node in _listed(nodes)}
+
+
+def _listed(nodes: Any) -> list[Node]:
+    listed = nodes.nodes if isinstance(nodes, Graph) else nodes
+    if isinstance(listed, str | Tensor | Node) or not isinstance(listed, Iterable):
+        raise GraphError(
+            f"flops of {listed!r:.60}",
+            need="a graph, or some of its nodes or tensors",
+            hint="[y] for one alone" if isinstance(listed, Tensor | Node) else "",
+        )
+    found = list[Node]()
+    for each in listed:
+        if not isinstance(each, Tensor | Node):
+            raise GraphError(f"{each!r:.60} is no node", need="nodes or tensors of a graph")
+        found.append(each.node if isinstance(each, Tensor) else each)
+    return found
+
+
+def _checked(sizes: Any) -> Mapping[str, int]:
+    if not isinstance(sizes, Mapping):
+        raise GraphError(f"sizes={sizes!r:.60}", need='sizes by their symbols: {"B": 8}')
+    for name, n in sizes.items():
+        if not isinstance(name, str) or isinstance(n, bool) or not isinstance(n, Integral) or n < 0:
+            raise GraphError(f"the size {name!r:.60} is {n!r:.60}", need="an integer of 0 or more")
+    return {name: int(n) for name, n in sizes.items()}
 
 
 class Counter:
@@ -78,9 +105,20 @@ class Counter:
             try:
                 inside = expansion(op, ins)
             except GradwrightError:  # one of an open rank
-                return self._settled(op.flops(ins, outs))
+                return self._said(op, ins, outs)
             return self._inside(inside, [spec for spec in ins if spec is not None])
-        return self._settled(op.flops(ins, outs))
+        return self._said(op, ins, outs)
+
+    def _said(self, op: Op, ins: Sequence[Any], outs: Sequence[Any]) -> int:
+        """Return what an op says that it takes; code of the user's may fail, or say no number."""
+        try:
+            return self._settled(op.flops(ins, outs))
+        except Exception as error:
+            raise GraphError(
+                f"{op.name} does not say how much arithmetic it takes",
+                facts=[f"its flops(ins, outs): {type(error).__name__}: {error}"],
+                need="a number of 0 or more",
+            ) from error
 
     def _turns(self, op: LoopOp, items: Sequence[Any]) -> int:
         rows = [x.shape[0] for x in items if not isinstance(x, SequenceSpec | OneOf)]

@@ -31,6 +31,8 @@ class NodeTable:
         self._deriving = ""
         self.known_as: dict[str, Tensor] = {}
         """What a file that the graph was read from calls tensors; names of the graph go before."""
+        self.classes: dict[str, str] = {}
+        """Of which class the module was that a scope stands for, where such a file tells."""
 
     def settle(self) -> None:
         """Remove what a re-run cell did not build again, once that cell has ended."""

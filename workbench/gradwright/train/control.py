@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Terminated, TrainingError
+from ..shared import wait_for
 from .callbacks import Callback, Stopping
 from .stateful import beneath
 from .training import Training
@@ -130,7 +131,7 @@ class Control:
         """Return when ``resume`` or ``stop`` has been called; raises as ``pauses`` does."""
         self.interrupt()
         with self._changed:
-            self._changed.wait_for(lambda: self.status != "paused")
+            wait_for(self._changed, lambda: self.status != "paused")
 
     def interrupt(self) -> None:
         """Raise what a signal that has waited stands for; the next one waits again."""
@@ -152,7 +153,7 @@ class Control:
             if self.status == "running":
                 self._pausing = self.attention = True
             if wait:
-                self._changed.wait_for(lambda: self.status != "running")
+                wait_for(self._changed, lambda: self.status != "running")
 
     def resume(self, until: float = math.inf, wait: bool = False) -> None:
         """Let a paused loop go on, and pause again when ``until`` steps are done."""
@@ -163,7 +164,7 @@ class Control:
             self._pausing, self._until, self.attention = False, until, True
             self._go()
             if wait:
-                self._changed.wait_for(lambda: self.status != "running")
+                wait_for(self._changed, lambda: self.status != "running")
 
     def stop(self) -> None:
         """Ask the loop to end after the present step; nothing happens when none runs."""

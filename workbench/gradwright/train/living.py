@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 _living: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-_count = itertools.count()
+_count = itertools.count(1)
 
 
 def enter(trainer: Any) -> None:
@@ -15,13 +15,14 @@ def enter(trainer: Any) -> None:
     _living[next(_count)] = trainer
 
 
-def living() -> list[Any]:
-    """Return the trainers that live, in the order in which they were made; for any thread.
+def living() -> dict[int, Any]:
+    """Return the trainers that live, by which they were of all that were made; for any thread.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> trainer = gw.Trainer(g, g.variable("w", ()) * 1.0)
-    >>> living()[-1] is trainer
+    >>> list(living().values())[-1] is trainer
     True
     """
-    return [trainer for held in _living.valuerefs() if (trainer := held()) is not None]
+    refs = _living.valuerefs()
+    return {held.key: trainer for held in refs if (trainer := held()) is not None}

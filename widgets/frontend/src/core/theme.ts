@@ -48,6 +48,11 @@ function pageIsDark(root: HTMLElement): boolean | undefined {
   return schemes.length ? undefined : false; // a page that says nothing is white
 }
 
+/** Whether the page or the system has chosen high contrast. */
+function isStark({ ownerDocument: { body } }: HTMLElement): boolean {
+  return matchMedia("(prefers-contrast: more)").matches || /high.contrast/i.test(`${body.dataset.jpThemeName} ${body.dataset.vscodeThemeKind}`);
+}
+
 /**
  * Marks the widget as light or dark, so that the style sheet can choose its palette, and reads the colours, without
  * transparency. Nothing can be read before the widget is in the page: hosts build it outside.
@@ -66,6 +71,7 @@ function readTheme(node: HTMLElement): Theme | undefined {
   };
   const surface = (): Rgb => computed("var(--gw-surface)").slice(0, 3) as Rgb;
   const looksDark = (paper: Rgb): boolean => luminance(paper) < 0.25;
+  root.toggleAttribute("data-gw-contrast", isStark(root));
   delete root.dataset.gwOwn;
   let paper = surface();
   if (isDark !== undefined && isDark !== looksDark(paper)) { // ipywidgets brings JupyterLab's variables, light ones, to every page

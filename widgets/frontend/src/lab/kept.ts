@@ -2,7 +2,7 @@
 
 import { URLExt } from "@jupyterlab/coreutils";
 import { natural } from "../core/format";
-import { Refused, type Query, type Served, type TensorRow, type Tensors } from "./viewer/served";
+import { Refused, type Drawn, type Query, type Served, type TensorRow, type Tensors } from "./viewer/served";
 
 /** Asks below a folder of a static site. What was not written down is refused. */
 export function keptIn(folder: string): Served {
@@ -13,12 +13,17 @@ export function keptIn(folder: string): Served {
       "a JupyterLab with gradwright", "`make lab` in a clone of the repository opens one.", "absent");
   };
   return {
+    kept: true,
     async get<T>(what: string, query: Query, signal?: AbortSignal): Promise<T> {
-      const { path = "", name, ...others } = query;
+      const { path = "", name, node, ...others } = query;
       const told = <U>(file: string): Promise<U> => read<U>(String(path), file, signal);
       if (what === "tensors") return page(await told<Tensors>("tensors"), query) as T;
       if (Object.values(others).some((value) => value !== undefined)) return told<T>("not-kept");
-      if (what !== "tensor") return told<T>(what);
+      if (what === "values") {
+        const { names } = (await told<Drawn>("drawing")).state.graph_spec as { names: string[] };
+        return told<T>(`values-${names.indexOf(String(node))}`);
+      }
+      if (what !== "tensor") return told<T>(node === undefined ? what : "not-kept");
       const rows = (await told<Tensors>("tensors")).tensors;
       return told<T>(`tensor-${rows.findIndex((row) => row.name === name)}`);
     },

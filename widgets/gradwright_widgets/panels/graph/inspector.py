@@ -17,7 +17,7 @@ from ...drawing.code import program
 from ...drawing.facts import node_facts
 from ...drawing.grouping import groups_of
 from ...drawing.nodes import drawn_nodes
-from ...drawing.values import statistics, thumbnail
+from ...drawing.values import bars, statistics, thumbnail
 from ...host.desk import GraphDesk
 from ...host.insides import node_at
 from ...host.panel import Panel
@@ -129,7 +129,7 @@ class InspectorPanel(Panel):
         for label, array, source in self._arrays(name):
             data, height, width = thumbnail(array)
             facts = {"label": label, "source": source, "thumb": [height, width]}
-            tensors.append({**facts, **statistics(array)})
+            tensors.append({**facts, **statistics(array), "bars": bars(array)})
             buffers.append(memoryview(data))
         content = {"kind": "inspector.values", "name": name, "tensors": tensors}
         return {**content, "gradient": self._gradient_norm(name)}, buffers

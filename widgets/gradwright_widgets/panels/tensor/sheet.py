@@ -203,11 +203,13 @@ class Sheet:
         most = (1, STRIP) if self.height == self.tiles == 1 else (CELLS, CELLS)
         rows = height if complete else min(height, max(1, most[0] // (r1 - r0)))
         columns = width if complete else min(width, max(1, most[1] // (c1 - c0)))
-        planes = [self._plane(tile)[slice(*window.rows), slice(*window.columns)] for tile in tiles]
-        reduced, every = (rows, columns) != (height, width), 1
+        planes, (down, across) = self._planes(tiles, window)
+        rows, columns = (min(n, m) for n, m in zip((rows, columns), planes[0].shape, strict=True))
+        reduced, every = (rows, columns) != (height, width), down * across
         if reduced:
             limit = None if exact else READ
-            numbers, every = reduce_planes(planes, rows, columns, real, most=limit)
+            numbers, skipped = reduce_planes(planes, rows, columns, real, most=limit)
+            every *= skipped
             if not numbers[3:].any():
                 numbers = numbers[:3]
         else:
@@ -224,20 +226,21 @@ class Sheet:
     def describe(self, tile: int, window: Window, part: Real) -> tuple[str, str]:
         """Return the index and the exact value of an element, or what a block of them holds."""
         (top, bottom), (left, right) = window.rows, window.columns
-        plane = self._plane(tile)
+        (block,), (down, across) = self._planes([tile], window)
         if bottom - top == right - left == 1:
-            return index_text(self.position(tile, top, left)), number_text(plane[top, left])
-        block = plane[top:bottom, left:right]
+            return index_text(self.position(tile, top, left)), number_text(block[0, 0])
         values = part(block)
         good = np.isfinite(values)
         first = self.position(tile, top, left)
         last = self.position(tile, bottom - 1, right - 1)
         spans = (str(a) if a == b else f"{a}…{b}" for a, b in zip(first, last, strict=True))
 
-        def at(flat: int) -> str:
+        def spot(flat: int) -> str:
             row, column = divmod(flat, block.shape[1])
-            spot = index_text(self.position(tile, top + row, left + column))
-            return f"{number_text(block[row, column])} at {spot}"
+            return index_text(self.position(tile, top + row * down, left + column * across))
+
+        def at(flat: int) -> str:
+            return f"{number_text(block.flat[flat])} at {spot(flat)}"
 
         words = []
         if good.any():
@@ -247,15 +250,21 @@ class Sheet:
         masks = (np.isnan(values), np.isposinf(values), np.isneginf(values))
         for name, mask in zip(KINDS, masks, strict=True):
             if count := int(mask.sum()):
-                row, column = divmod(int(mask.argmax()), block.shape[1])
-                spot = self.position(tile, top + row, left + column)
-                words.append(f"{count} {name}, first at {index_text(spot)}")
-        return f"[{', '.join(spans)}], {block.size:,} values", " · ".join(words)
+                words.append(f"{count} {name}, first at {spot(int(mask.argmax()))}")
+        read = f", 1 of {down * across:,} read" if down * across > 1 else ""
+        size = (bottom - top) * (right - left)
+        return f"[{', '.join(spans)}], {size:,} values{read}", " · ".join(words)
 
-    def _plane(self, tile: int) -> Array:
+    def _planes(self, tiles: Sequence[int], window: Window) -> tuple[list[Array], tuple[int, int]]:
+        """Return the window of some planes, and of how many rows and columns one is read."""
+        part = slice(*window.rows), slice(*window.columns)
+        return [np.asarray(self._view[self._lead_of(tile)])[part] for tile in tiles], (1, 1)
+
+    def _lead_of(self, tile: int) -> tuple[int, ...]:
+        """Return where a plane is along the axes that are not in it."""
         if not 0 <= tile < self.shown:
             raise GraphError(f"this slice has no plane {tile}", need=f"0 to {self.shown - 1}")
-        return np.asarray(self._view[tuple(np.unravel_index(tile, self.lead))])
+        return tuple(map(int, np.unravel_index(tile, self.lead)))
 
 
 def index_text(position: Sequence[int]) -> str:

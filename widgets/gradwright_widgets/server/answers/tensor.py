@@ -17,7 +17,7 @@ from gradwright.shared import Bounded
 from gradwright.spec import dtype_name
 
 from ...panels.tensor.picture import Picture
-from ...panels.tensor.reduction import Summary, histogram, summarize
+from ...panels.tensor.reduction import Real, Summary, histogram, real_part, summarize
 from ...panels.tensor.sheet import spec_text
 from ...panels.tensor.slicing import Index, default_index, part_text, read_index
 from ...panels.tensor.still import statistics
@@ -45,12 +45,7 @@ def tensor(asked: Asked) -> dict[str, Any]:
     found = check_tensor(asked, name)
     with Files(asked.file, asked.open) as files:
         stored = Stored(found, files)
-        if stored.dtype.kind == "T":
-            shown = _texts(stored)
-        elif len(stored.shape) > 32 or stored.size >= 1 << 62:
-            raise RefusedError(422, "it has more axes or elements than can be shown")
-        else:
-            shown = _shown(asked, name, stored)
+        shown = _texts(stored) if stored.dtype.kind == "T" else _shown(asked, name, stored)
     return {
         "name": name,
         "dtype": dtype_name(found.dtype),
@@ -66,25 +61,23 @@ def _texts(stored: Stored) -> dict[str, Any]:
     return {"state": None, "messages": [], "texts": texts, "every": 1}
 
 
+def check_shown(stored: Stored) -> None:
+    """Raise RefusedError where a tensor is more than numpy's arrays can be."""
+    if len(stored.shape) > 32 or stored.size >= 1 << 62:
+        raise RefusedError(422, "it has more axes or elements than can be shown")
+
+
 def _shown(asked: Asked, name: str, stored: Stored) -> dict[str, Any]:
-    part = asked.choice("part", *PARTS)
+    check_shown(stored)
+    part, exact = part_of(asked)
     scope = asked.choice("scope", "tensor", "slice")
-    exact = asked.choice("exact", "0", "1") == "1"
     text = asked.text("index")
-    index = read_index(text, stored.shape) if text.strip() else default_index(stored.shape)
-    plane = _plane(asked.text("plane"))
+    index, plane = slice_of(asked, stored)
     if stored.size * stored.dtype.itemsize <= HELD:
         whole = stored.take((slice(None),) * len(stored.shape))
         picture: Picture = Picture(whole, index, plane, part=part, scope=scope, exact=exact)
     else:
-        key = (
-            asked.file,
-            asked.stamps[0],
-            name,
-            part,
-            exact,
-            scope == "tensor" or (str(index), plane),
-        )
+        key = _key(asked, name, part, exact, scope == "tensor" or (str(index), plane))
         picture = Glimpse(
             stored, index, plane, part=part, scope=scope, exact=exact, known=_MEASURED.find(key)
         )
@@ -120,6 +113,41 @@ def _shown(asked: Asked, name: str, stored: Stored) -> dict[str, Any]:
         "state": state,
         "messages": [{"content": about, "buffers": buffers}],
     }
+
+
+def _key(asked: Asked, name: str, *how: Any) -> tuple[Any, ...]:
+    return asked.file, asked.stamps[0], name, *how
+
+
+def measured(asked: Asked, name: str, stored: Stored) -> tuple[Summary, Array]:
+    """Return statistics and bars of a large tensor, of its real part, as its view has them."""
+    key = _key(asked, name, PARTS[0], False, True)
+    found = _MEASURED.find(key)
+    if found is None:
+        spread, real = Spread(stored, exact=False), real_part(stored.dtype, PARTS[0])
+        whole = stored.dtype.kind in "biu"
+        found = _measure(spread, real, stored.size, spread.every, whole=whole)
+        _MEASURED.keep(key, found)
+    return found
+
+
+def _measure(
+    read: Array | Spread, real: Real, size: int, every: int, *, whole: bool
+) -> tuple[Summary, Array]:
+    summary = summarize(read, real, every=every, size=size)
+    return summary, histogram(read, real, summary.low, summary.high, whole=whole)
+
+
+def part_of(asked: Asked) -> tuple[str, bool]:
+    """Return what is shown of complex numbers, and whether every number is to be read."""
+    return asked.choice("part", *PARTS), asked.choice("exact", "0", "1") == "1"
+
+
+def slice_of(asked: Asked, stored: Stored) -> tuple[Index, tuple[int, ...]]:
+    """Return the slice that is asked for, and the axes that are drawn down and across."""
+    text = asked.text("index")
+    index = read_index(text, stored.shape) if text.strip() else default_index(stored.shape)
+    return index, _plane(asked.text("plane"))
 
 
 def _plane(text: str) -> tuple[int, ...]:
@@ -172,10 +200,8 @@ class Glimpse(Picture):
                 size, every = math.prod(self._true.shape), math.prod(self._steps)
             else:
                 read, size, every = self._spread, self._stored.size, self._spread.every
-            summary = summarize(read, self.real, every=every, size=size)
             whole = self.array.dtype.kind in "biu"
-            bars = histogram(read, self.real, summary.low, summary.high, whole=whole)
-            self._measured = summary, bars
+            self._measured = _measure(read, self.real, size, every, whole=whole)
         return self._measured
 
     def message(self, *, complete: bool) -> Any:

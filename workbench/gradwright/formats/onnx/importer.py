@@ -34,7 +34,7 @@ from .model import (
 )
 from .node import CALLED, ONNX, READ, UNFIT, OnnxNode, unused
 from .schemas import check_node, present
-from .scopes import scoped
+from .scopes import classes, scoped
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
@@ -208,6 +208,7 @@ class Scope:
             scoped(proto, proto.name or next(filter(None, results), "")),
             self,
         )
+        self.graph.classes |= {clean_name(path): kind for path, kind in classes(proto)}
         reader = ONNX.find_added(node)  # what a user says goes before the model
         function = None if reader else self.model.function(proto)
         if reader is None and function is None:

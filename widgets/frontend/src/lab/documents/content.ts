@@ -1,33 +1,8 @@
 // What documents show: the viewer and the comparison, which are loaded when the first document opens.
 
-import { Widget } from "@lumino/widgets";
+import { Lazy } from "../lazy";
 import type { Deed, Habits, Viewer } from "../viewer/viewer";
 import type { About } from "../viewer/page";
-
-/** What is in a tab, loaded apart from the extension. */
-abstract class Lazy extends Widget {
-  private undo: (() => void) | undefined;
-
-  constructor() {
-    super();
-    this.addClass("gw-document");
-    this.node.tabIndex = -1;
-    this.node.style.height = "100%";
-    void this.fill().then((undo) => {
-      if (this.isDisposed) undo();
-      else this.undo = undo;
-    });
-  }
-
-  override dispose(): void {
-    this.undo?.();
-    this.undo = undefined;
-    super.dispose();
-  }
-
-  /** Fills the node, and returns what takes it down again. */
-  protected abstract fill(): Promise<() => void>;
-}
 
 /** What a view is made with; called when it is, for a widget's own constructor comes before its fields. */
 export interface Given {
@@ -40,7 +15,7 @@ export class FileView extends Lazy {
   private viewer: Viewer | undefined;
 
   constructor(private readonly given: Given) {
-    super();
+    super(given.about.words);
   }
 
   get path(): string {
@@ -62,21 +37,23 @@ export class FileView extends Lazy {
     this.viewer?.act(name);
   }
 
-  protected override async fill(): Promise<() => void> {
+  protected override async fill(): Promise<(node: HTMLElement) => () => void> {
     const { Viewer } = await import("../viewer/viewer");
-    const { about, deeds, habits } = this.given;
-    const viewer = (this.viewer = new Viewer(this.node, about, deeds, habits));
-    return () => viewer.dispose();
+    return (node) => {
+      const { about, deeds, habits } = this.given;
+      const viewer = (this.viewer = new Viewer(node, about, deeds, habits));
+      return () => viewer.dispose();
+    };
   }
 }
 
 export class ComparisonView extends Lazy {
   constructor(private readonly about: Omit<About, "path">, readonly a: string, readonly b: string) {
-    super();
+    super(about.words);
   }
 
-  protected override async fill(): Promise<() => void> {
+  protected override async fill(): Promise<(node: HTMLElement) => () => void> {
     const { mountComparison } = await import("../viewer/comparison");
-    return mountComparison(this.node, this.about, this.a, this.b);
+    return (node) => mountComparison(node, this.about, this.a, this.b);
   }
 }

@@ -144,7 +144,7 @@ function activate(
   async function ask(a: string): Promise<string | undefined> {
     if (!manager) return undefined;
     const label = trans.__("Compare %1 with", PathExt.basename(a));
-    const { button, value } = await FileDialog.getOpenFiles({ manager, title: label, translator: translator ?? undefined });
+    const { button, value } = await FileDialog.getOpenFiles({ manager, title: label, defaultPath: PathExt.dirname(a), translator: translator ?? undefined });
     const [found] = button.accept ? (value ?? []) : [];
     return found && found.type !== "directory" ? local(found.path) : undefined;
   }

@@ -1,13 +1,13 @@
 // An error of a graph in the side panel: what it says, the half-built graph, and the way to its line.
 
-import { element, textButton } from "../../core/dom";
+import { button, element, ICONS, textButton } from "../../core/dom";
 import type { Words } from "../viewer/served";
 import type { Failure, Place } from "./told";
 
 export class FailureCard {
   readonly root = element("section", { class: "gw-side-failure", role: "region", hidden: true, tabindex: -1 });
 
-  constructor(private readonly words: Words, private readonly go: (place: Place) => void) {
+  constructor(private readonly words: Words, private readonly go: (place: Place) => void, private readonly dismiss: () => void) {
     this.root.setAttribute("aria-label", words("The last error"));
   }
 
@@ -21,7 +21,7 @@ export class FailureCard {
     const facts = failure.facts.map((fact) => element("div", { class: "gw-code" }, fact));
     const rows = [[words("needed"), failure.need], [words("try"), failure.hint], [failure.op, failure.about]].filter(([, text]) => text);
     root.replaceChildren(
-      element("h3", {}, `${failure.kind} `, element("span", { class: "gw-side-quiet" }, `${words("at")} ${failure.node}`), ...line),
+      element("h3", {}, `${failure.kind} `, element("span", { class: "gw-side-quiet" }, `${words("at")} ${failure.node}`), ...line, button(ICONS.cross, words("Dismiss this error"), this.dismiss)),
       element("p", {}, failure.problem),
       ...facts,
       element("dl", {}, ...rows.flatMap(([head, text]) => [element("dt", {}, head), element("dd", { class: head === failure.op ? "" : "gw-code" }, text)])),

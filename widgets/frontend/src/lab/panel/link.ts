@@ -27,6 +27,8 @@ export class Link {
   readonly viewed = new Signal<this, View>(this);
   private comm: Kernel.IComm | undefined;
   private kernel: Kernel.IKernelConnection | null = null;
+  private joining: object | undefined; // the attempt under way: only the latest one may open a comm
+  private isDisposed = false;
   private fresh = false; // a new kernel, of which nothing is known yet
   private readonly waiting = new Map<number, (answer: Record<string, unknown> & { error?: string }) => void>();
   private asked = 0;
@@ -40,7 +42,10 @@ export class Link {
   dispose(): void {
     this.session.kernelChanged.disconnect(this.connect, this);
     this.session.statusChanged.disconnect(this.look, this);
-    if (this.comm && !this.comm.isDisposed) this.comm.close();
+    this.isDisposed = true;
+    const { comm } = this;
+    this.comm = this.joining = undefined;
+    if (comm && !comm.isDisposed) comm.close();
     Signal.clearData(this);
   }
 
@@ -74,12 +79,17 @@ export class Link {
   }
 
   private connect(): void {
+    if (this.isDisposed) return; // before its session was ready
     const kernel = this.session.session?.kernel ?? null;
-    if (kernel === this.kernel && this.comm && !this.comm.isDisposed) return;
+    if (kernel === this.kernel && (this.joining || (this.comm && !this.comm.isDisposed))) return;
     if (this.kernel && kernel !== this.kernel) this.lose(kernel ? "restarted" : "ended");
     this.kernel = kernel;
     this.comm = undefined;
-    if (kernel) void this.open(kernel).catch(() => undefined);
+    const attempt = (this.joining = kernel ? {} : undefined);
+    if (!kernel || !attempt) return;
+    void this.open(kernel, attempt).catch(() => undefined).finally(() => {
+      if (this.joining === attempt) this.joining = undefined;
+    });
   }
 
   private look(_: ISessionContext, status: Kernel.Status): void {
@@ -93,34 +103,39 @@ export class Link {
   }
 
   private lose(how: "restarted" | "ended"): void {
-    this.comm = undefined;
+    this.comm = this.joining = undefined;
     if (this.gone === how) return;
     this.gone = how;
     this.changed.emit("gone");
   }
 
-  private async open(kernel: Kernel.IKernelConnection): Promise<void> {
+  private async open(kernel: Kernel.IKernelConnection, attempt: object): Promise<void> {
     const { language_info: language } = (await kernel.info) as { language_info?: { name?: string } };
-    if (language?.name !== "python") return;
+    if (language?.name !== "python" || this.joining !== attempt) return;
     // One that is busy would set the hook when its cell ends; it may have it already, as after a reload of the page.
-    if (kernel.status === "busy") this.join(kernel, () => void this.hook(kernel));
-    else await this.hook(kernel);
+    if (kernel.status !== "busy") await this.hook(kernel, attempt);
+    else {
+      await this.join(kernel);
+      if (this.joining === attempt) await this.hook(kernel, attempt);
+    }
   }
 
-  private async hook(kernel: Kernel.IKernelConnection): Promise<void> {
+  private async hook(kernel: Kernel.IKernelConnection, attempt: object): Promise<void> {
     const request = kernel.requestExecute({ code: "", silent: true, store_history: false, user_expressions: { hook: HOOK } }, true);
     const { content } = (await request.done) as { content: { user_expressions?: Record<string, { data?: Record<string, string> }> } };
-    if (this.kernel === kernel && content.user_expressions?.hook?.data?.["text/plain"] === "True") this.join(kernel);
+    if (this.joining === attempt && content.user_expressions?.hook?.data?.["text/plain"] === "True") void this.join(kernel);
   }
 
-  private join(kernel: Kernel.IKernelConnection, refused: () => void = () => undefined): void {
+  /** Opens a comm; it ends when the kernel has refused or closed it, and is of no more use. */
+  private join(kernel: Kernel.IKernelConnection): Promise<void> {
     const comm = kernel.createComm(TARGET);
     this.comm = comm;
     this.fresh = true;
     comm.onMsg = (message) => this.read(message.content.data as unknown as Message);
-    comm.onClose = refused;
+    const closed = new Promise<void>((done) => (comm.onClose = () => done()));
     comm.open({});
     comm.send({ kind: "hello", page: page() });
+    return closed;
   }
 
   private read(message: Message): void {

@@ -4,7 +4,7 @@ import { Notification } from "@jupyterlab/apputils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import { Signal } from "@lumino/signaling";
 import { Widget } from "@lumino/widgets";
-import { compact } from "../../core/format";
+import { compact, grouped } from "../../core/format";
 import type { Words } from "../viewer/served";
 import type { Link } from "./link";
 import { progressText, stateOf } from "./rows";
@@ -123,7 +123,7 @@ export class Notices {
     if (!(bad || more) || this.troubled.has(row.key) || !this.wishes().trouble) return;
     this.troubled.add(row.key);
     const what = bad ? `${this.words("the loss is")} ${compact(Number(row.loss))}` : this.words("an update was skipped, since it is not finite");
-    this.tell("warning", `${row.name} (${notebook}): ${what}, ${this.words("step")} ${row.step}`, false);
+    this.tell("warning", `${row.name} (${notebook}): ${what}, ${this.words("step")} ${grouped(row.step)}`, false);
   }
 
   private ends(notebook: string, row: TrainingRow, seconds: number): void {
@@ -133,7 +133,7 @@ export class Notices {
     const loss = row.step ? `, ${this.words("loss")} ${compact(Number(row.loss))}` : "";
     const why = failed || row.outcome === "stopped" ? `: ${row.reason.split("\n")[0] ?? ""}` : "";
     const kind = failed ? "error" : row.outcome === "finished" ? "success" : "info";
-    this.tell(kind, `${row.name} (${notebook}): ${this.words(row.outcome)} ${this.words("after")} ${row.step} ${this.words("steps")}${loss}${why}`, !failed && 8000);
+    this.tell(kind, `${row.name} (${notebook}): ${this.words(row.outcome)} ${this.words("after")} ${grouped(row.step)} ${this.words("steps")}${loss}${why}`, !failed && 8000);
   }
 
   private tell(kind: "warning" | "error" | "success" | "info", text: string, autoClose: number | false): void {

@@ -103,13 +103,13 @@ export function stateOf(row: TrainingRow, alive = true): string {
   return row.outcome === "running" || row.outcome === "" ? (row.step ? "idle" : "new") : row.outcome;
 }
 
-/** `step 120 of 500 · loss 0.1234 · 45 steps/s · 12 s left`. */
+/** `step 1,120 of 5,000 · loss 0.1234 · 45 steps/s · 12 s left`. */
 export function progressText(row: TrainingRow): string {
-  const parts = [row.total && row.status !== "idle" ? `step ${row.done} of ${row.total}` : `step ${row.step}`];
+  const parts = [row.total && row.status !== "idle" ? `step ${grouped(row.done)} of ${grouped(row.total)}` : `step ${grouped(row.step)}`];
   if (row.step) parts.push(`loss ${compact(Number(row.loss))}`);
   if (row.status === "running" && row.rate) parts.push(`${compact(row.rate, 3)} steps/s`);
   if (row.status === "running" && row.left !== null && row.left >= 5) parts.push(`${agoText(row.left)} left`);
-  if (row.skipped) parts.push(`${row.skipped} skipped`);
+  if (row.skipped) parts.push(`${grouped(row.skipped)} skipped`);
   return parts.join(" · ");
 }
 

@@ -56,6 +56,7 @@ export class SidePanel extends Panel {
     this.node.style.minWidth = "320px"; // set before a style sheet is there: JupyterLab measures when it adds it
     this.title.icon = markIcon;
     this.title.caption = words("gradwright: graphs, trainings, checks and runs of the notebook");
+    this.node.tabIndex = -1;
     this.node.setAttribute("aria-label", words("gradwright"));
     this.node.setAttribute("role", "region");
     const deeds: Deeds = {
@@ -64,7 +65,7 @@ export class SidePanel extends Panel {
       compare: (folder) => around.compare(folder),
       alive: () => !this.current?.link.gone,
     };
-    this.failure = new FailureCard(words, (place) => this.current && around.go(this.current.notebook, place));
+    this.failure = new FailureCard(words, (place) => this.current && around.go(this.current.notebook, place), () => this.current?.link.fail(null));
     this.lists = {
       graphs: new RowList(words("Graphs"), (row) => graphRow(row, words, deeds)),
       trainings: new RowList(words("Trainings"), (row) => trainingRow(row, words, deeds, (key) => this.current?.link.curves.get(key))),
@@ -76,7 +77,7 @@ export class SidePanel extends Panel {
     top.addClass("gw-side-top");
     const root = element(
       "div", { class: "gw gw-side-root", "data-lm-suppress-shortcuts": "true" }, element("style", {}, styleSheet()),
-      element("header", { class: "gw-toolbar" }, this.heading), this.notice, this.trouble, this.failure.root,
+      element("div", { class: "gw-toolbar" }, this.heading), this.notice, this.trouble, this.failure.root,
       ...Object.values(this.lists).map(({ root: section }) => section), this.empty,
     );
     top.node.append(root);
@@ -91,6 +92,11 @@ export class SidePanel extends Panel {
   override dispose(): void {
     this.cleanup.run();
     super.dispose();
+  }
+
+  /** Whoever opens it by key goes on inside; the palette gives the focus back to where it was, and that comes after this. */
+  protected override onActivateRequest(): void {
+    requestAnimationFrame(() => this.node.contains(document.activeElement) || this.node.focus());
   }
 
   /** Takes a notebook among those that may be shown. */
@@ -142,7 +148,7 @@ export class SidePanel extends Panel {
 
   showFailure(): void {
     this.failure.root.scrollIntoView({ block: "nearest" });
-    this.failure.root.focus();
+    requestAnimationFrame(() => this.failure.root.focus()); // after the panel itself
   }
 
   /** Waits for an answer: a view is shown, an error is told. */

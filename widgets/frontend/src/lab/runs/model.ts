@@ -137,7 +137,7 @@ export class RunsModel extends PlainModel {
     const words = (value: number | string | null): number | string | null => (typeof value === "string" ? value.replace("Infinity", "inf") : value);
     const rows = this.runs.runs.map((run) => ({ ...run, metrics: Object.fromEntries(Object.entries(run.metrics).map(([name, value]) => [name, words(value)])) }));
     this.emit("msg:custom", {
-      kind: "runs.table", rows, gone: [], whole: true, more: this.runs.total - rows.length - this.runs.problems.length, folder: this.folder || "/",
+      kind: "runs.table", rows, gone: [], whole: true, more: this.runs.total - rows.length - this.runs.problems.length, folder: this.folder || "all folders of this server",
       chosen: this.labels(), metrics: this.metrics(), metric: this.metric(), differences: this.differences.rows,
     }, []);
   }

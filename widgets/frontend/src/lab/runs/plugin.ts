@@ -6,31 +6,23 @@ import { PageConfig, PathExt } from "@jupyterlab/coreutils";
 import { IDefaultFileBrowser } from "@jupyterlab/filebrowser";
 import { ILauncher } from "@jupyterlab/launcher";
 import { ITranslator, nullTranslator } from "@jupyterlab/translation";
-import { Widget } from "@lumino/widgets";
 import { markIcon } from "../icons";
+import { Lazy } from "../lazy";
 import { servedPath } from "../panel/paths";
 import { servedBy } from "../served";
-import type { Served } from "../viewer/served";
+import type { Served, Words } from "../viewer/served";
 
 const OPEN = "gradwright:open-runs";
 
 /** The panel of runs in a tab, loaded when the first one opens. */
-class RunsView extends Widget {
-  private undo: () => void = () => undefined;
-
-  constructor(served: Served, readonly folder: string) {
-    super();
-    this.addClass("gw-document");
-    this.node.tabIndex = -1;
-    this.node.style.height = "100%";
-    void import("./view").then(({ mountRuns }) => {
-      if (!this.isDisposed) this.undo = mountRuns(this.node, served, folder);
-    });
+class RunsView extends Lazy {
+  constructor(private readonly served: Served, readonly folder: string, words: Words) {
+    super(words);
   }
 
-  override dispose(): void {
-    this.undo();
-    super.dispose();
+  protected override async fill(): Promise<(node: HTMLElement) => () => void> {
+    const { mountRuns } = await import("./view");
+    return (node) => mountRuns(node, this.served, this.folder);
   }
 }
 
@@ -49,7 +41,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
     const tabs = new WidgetTracker<MainAreaWidget<RunsView>>({ namespace: "gradwright-runs-tables" });
     const open = (folder: string): void => {
       const known = tabs.find(({ content }) => content.folder === folder);
-      const widget = known ?? new MainAreaWidget({ content: new RunsView(served, folder) });
+      const widget = known ?? new MainAreaWidget({ content: new RunsView(served, folder, trans.__.bind(trans)) });
       if (!known) {
         widget.id = `gradwright-runs-${folder}`;
         widget.title.label = folder ? trans.__("Runs in %1", PathExt.basename(folder)) : trans.__("Runs");

@@ -8,6 +8,7 @@ import type { INotebookContent } from "@jupyterlab/nbformat";
 import { ITranslator, nullTranslator } from "@jupyterlab/translation";
 import { codeCell, markdownCell, writeNotebook } from "../documents/notebook";
 import { markIcon } from "../icons";
+import { part, tellStale } from "../lazy";
 
 const NEW = "gradwright:new-notebook";
 const TOUR = "gradwright:tour";
@@ -37,6 +38,7 @@ export const start: JupyterFrontEndPlugin<void> = {
   optional: [ITranslator, ILauncher, ICommandPalette, IDefaultFileBrowser],
   activate(app: JupyterFrontEnd, translator: ITranslator | null, launcher: ILauncher | null, palette: ICommandPalette | null, browser: IDefaultFileBrowser | null) {
     const trans = (translator ?? nullTranslator).load("gradwright");
+    const words = trans.__.bind(trans);
     const { commands, serviceManager } = app;
     const category = trans.__("gradwright");
     const add = (id: string, label: string, caption: string, name: string, cells: () => Promise<INotebookContent["cells"]>): void => {
@@ -44,7 +46,8 @@ export const start: JupyterFrontEndPlugin<void> = {
         label, caption, icon: markIcon,
         execute: async ({ cwd }) => {
           const folder = (cwd as string | undefined) ?? browser?.model.path ?? "";
-          return commands.execute("docmanager:open", { path: await writeNotebook(serviceManager, folder, name, await cells()), factory: "Notebook" });
+          const written = await cells().catch((error: unknown) => tellStale(error, words));
+          return written && commands.execute("docmanager:open", { path: await writeNotebook(serviceManager, folder, name, written), factory: "Notebook" });
         },
         describedBy: { args: { type: "object", properties: { cwd: { type: "string", description: "The folder of the notebook" } } } },
       });
@@ -55,7 +58,7 @@ export const start: JupyterFrontEndPlugin<void> = {
       markdownCell(`# ${trans.__("A graph")}\n\n${trans.__("Run both cells; then draw, step, check and train below.")}`), codeCell(FIRST), codeCell(SECOND),
     ]);
     add(TOUR, trans.__("Tour of gradwright"), trans.__("A copy of the tour: declare, see, step, check and train a network"), "gradwright tour", async () => {
-      const { default: tour } = await import("../../../../../notebooks/00_tour.ipynb");
+      const { default: tour } = await part(() => import("../../../../../notebooks/00_tour.ipynb"), words);
       return tour.cells;
     });
   },

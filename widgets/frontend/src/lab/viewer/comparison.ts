@@ -1,7 +1,8 @@
 // Two files side by side: what differs in structure, lit in the drawings of both, and how far their weights lie apart.
 
 import { Cleanup } from "../../core/afm";
-import { element, field, checkbox, textButton } from "../../core/dom";
+import { cutInto, nameLink } from "../../core/cut";
+import { element, field, checkbox } from "../../core/dom";
 import { compact, errorText, grouped } from "../../core/format";
 import { rowTable, type Row } from "../../core/row_table";
 import { tabStrip } from "../../core/tabs";
@@ -113,7 +114,7 @@ function fillStructure(host: HTMLElement, about: Omit<About, "path">, a: string,
     new Page(title, words, (to, signal) =>
       fillDrawing(to, { ...about, path }, signal, (made) => {
         model = made;
-        made.light(words("−1 changed, +1 only here"), new Map([...others.map((name) => [name, -1] as const), ...own.map((name) => [name, 1] as const)]));
+        made.light(words("beside the other file"), new Map([[words("changed"), others], [words("only here"), own]]));
       })));
   const choose = (at: number): void => {
     strip.show(at);
@@ -126,7 +127,7 @@ function fillStructure(host: HTMLElement, about: Omit<About, "path">, a: string,
     model?.point(node);
   };
   const item = (side: number, node: string, why = ""): HTMLElement =>
-    element("li", {}, textButton("gw-link", node, () => goTo(side, node), { title: node }), ...(why ? [element("div", { class: "gw-subtitle", title: why }, why)] : []));
+    element("li", {}, nameLink(node, () => goTo(side, node), node), ...(why ? [element("div", { class: "gw-subtitle", title: why }, why)] : []));
   const list = (title: string, items: HTMLElement[], total: number): HTMLElement[] => !total ? [] : [
     element("h3", {}, `${title} (${grouped(total)})`), element("ul", {}, ...items),
     ...(total > MOST ? [element("div", { class: "gw-table-note" }, words("and %1 more", grouped(total - MOST)))] : []),
@@ -150,7 +151,7 @@ function weightTable(words: About["words"]): { root: HTMLElement; show(tensors: 
     equal: words("equal"), differs: words("differs"), "only a": words("only before"), "only b": words("only after"), shape: words("another shape"),
   };
   const table = rowTable<WeightRow>(words("Weights"), [
-    { title: words("tensor"), style: "gw-cell-name", cell: ({ name, tensor }) => element("span", { title: tensor.other && tensor.other !== name ? `${name} ⇄ ${tensor.other}` : name }, name), order: ({ name }) => name },
+    { title: words("tensor"), style: "gw-cell-name", cell: ({ name, tensor }) => cutInto(element("div", { title: tensor.other && tensor.other !== name ? `${name} ⇄ ${tensor.other}` : name }), name), order: ({ name }) => name },
     { title: words("verdict"), style: "", cell: ({ tensor, verdict }) => element("span", { class: "gw-chip", "data-status": verdict }, status[tensor.status]), order: ({ verdict }) => verdict },
     { title: words("largest difference"), style: "gw-cell-number", cell: ({ tensor }) => measured(tensor.max, tensor), order: ({ tensor }) => number(tensor.max) },
     { title: words("relative"), style: "gw-cell-number", cell: ({ tensor }) => (comparable(tensor) ? errorText(finite(tensor.relative)) : ""), order: ({ tensor }) => number(tensor.relative) },

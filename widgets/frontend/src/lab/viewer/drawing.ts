@@ -11,7 +11,7 @@ import type { Drawn } from "./served";
 export async function fillDrawing(host: HTMLElement, about: About, end: AbortSignal, made: (model: DrawingModel) => void = () => undefined): Promise<() => void> {
   const drawn = await about.served.get<Drawn>("drawing", { path: about.path }, end);
   const model = new DrawingModel(about, drawn, end);
-  host.append(...drawn.notes.map((note) => element("div", { class: "gw-message gw-notice" }, note)));
+  if (drawn.notes.length) host.append(element("div", { class: "gw-message gw-notice" }, drawn.notes.join("\n")));
   made(model);
   return showPanel(graphPanel, host, model);
 }

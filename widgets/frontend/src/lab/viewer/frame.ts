@@ -15,7 +15,7 @@ export interface Frame {
 }
 
 export function frameOf(host: HTMLElement, cleanup: Cleanup): Frame {
-  const head = element("header", { class: "gw-toolbar" });
+  const head = element("div", { class: "gw-toolbar" });
   const body = element("div", { class: "gw-file-body" });
   const root = element("div", { class: "gw gw-file" }, element("style", {}, styleSheet()), head, body);
   host.append(root);

@@ -1,6 +1,7 @@
 // A table of any length: rows come in blocks as they are scrolled to, those out of sight are only room.
 
 import { Cleanup } from "../../core/afm";
+import { nameLink } from "../../core/cut";
 import { element, everyFrame, textButton } from "../../core/dom";
 
 const ROW = 30; // px, as core/style.css has it
@@ -94,7 +95,7 @@ export function longTable<R extends { name: string }>(
     const row = rows[at];
     const cells = columns.map(({ cell, style }, k) => {
       const text = row ? cell(row) : "…";
-      const content = k === 0 && row ? textButton("gw-link", text, () => go(at), { title: row.name }) : text;
+      const content = k === 0 && row ? nameLink(text, () => go(at), row.name) : text;
       return element("td", { class: style }, content);
     });
     const node = element("tr", { "aria-rowindex": at + 2, "data-at": at, class: row?.name === chosen ? "gw-selected" : undefined }, ...cells);

@@ -1,7 +1,7 @@
 // A page of a document: built when it is first looked at, built anew when its file has changed.
 
 import { element } from "../../core/dom";
-import { isAbort, problem } from "./problem";
+import { isAbort, isAway, problem } from "./problem";
 import type { Served, Words } from "./served";
 
 /** What a page is given: whom to ask, about which file, in which language. */
@@ -18,6 +18,7 @@ export class Page {
   readonly host = element("div", { class: "gw-page" });
   private ending: AbortController | undefined;
   private undo: () => void = () => undefined;
+  private lost = false; // the server went away while it was built
 
   constructor(readonly title: string, private readonly words: Words, private readonly fill: Fill) {}
 
@@ -26,10 +27,18 @@ export class Page {
     if (!this.ending) void this.build();
   }
 
+  /** The server is there: builds anew what it was not there for. */
+  recover(): void {
+    if (!this.lost) return;
+    this.clear();
+    this.show();
+  }
+
   /** Forgets what is shown; the next `show` builds it anew. */
   clear(): void {
     this.ending?.abort();
     this.ending = undefined;
+    this.lost = false;
     this.undo();
     this.undo = () => undefined;
     this.host.replaceChildren();
@@ -45,6 +54,7 @@ export class Page {
       else this.undo = undo;
     } catch (error) {
       if (ending.signal.aborted || isAbort(error)) return;
+      this.lost = isAway(error);
       this.host.replaceChildren(problem(error, this.words, () => {
         this.clear();
         this.show();

@@ -7,6 +7,8 @@ export type Query = Record<string, string | number | readonly string[] | undefin
 export interface Served {
   /** Returns what the server says; raises `Refused`. */
   get<T>(what: string, query: Query, signal?: AbortSignal): Promise<T>;
+  /** There is no server: what it said of files is kept in a site, and nothing else of them can be read. */
+  readonly kept?: true;
 }
 
 /** An error of the house: what is wrong and where, what came in, what was needed, what to try. */
@@ -102,6 +104,26 @@ export interface TensorTold extends Answer, Saved {
   bytes: number;
   /** Of how many values one was read. */
   every: number;
+  shape: number[];
+  /** The first elements of text, which has no picture. */
+  texts?: string[];
+}
+
+/** A part of a tensor's picture. */
+export interface WindowTold extends Answer {
+  part: object;
+  buffers: unknown[];
+}
+
+/** An element of a tensor, or what a block of them holds. */
+export interface ElementTold extends Answer {
+  where: string;
+  text: string;
+}
+
+/** The stored value of a node, as the message of an inspector. */
+export interface ValuesTold extends Answer {
+  messages: Saved["messages"];
 }
 
 export interface Fits extends Answer {

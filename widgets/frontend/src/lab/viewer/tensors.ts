@@ -2,12 +2,13 @@
 
 import { element } from "../../core/dom";
 import { bytesText, grouped, shapeText } from "../../core/format";
+import { SavedModel } from "../../core/saved";
 import { showPanel } from "../../core/shell";
 import { tensorPanel } from "../../panels/tensor/panel";
 import { longTable } from "./long_table";
 import type { About } from "./page";
 import { isAbort, problem } from "./problem";
-import type { TensorRow, Tensors, TensorTold } from "./served";
+import type { TensorRow, Tensors, TensorTold, Words } from "./served";
 import { TensorModel } from "./tensor_model";
 
 const PAUSE = 200; // ms without a key before the filter is asked for
@@ -17,7 +18,10 @@ export function fillTensors(host: HTMLElement, about: About, sort: string, end: 
   const { served, path, words } = about;
   const count = element("span", { class: "gw-subtitle", role: "status" });
   const filter = element("input", { class: "gw-input", type: "search", placeholder: words("Filter by name, dtype or shape"), "aria-label": words("Filter") });
-  const detail = element("div", { class: "gw-file-detail" }, element("p", { class: "gw-table-note" }, words("Choose a tensor to see it; only what is shown is read.")));
+  const advice = served.kept
+    ? words("Choose a tensor to see it. This site has no server that reads files: it shows the values that were kept, and other slices and closer looks only of small tensors.")
+    : words("Choose a tensor to see it; only what is shown is read.");
+  const detail = element("div", { class: "gw-file-detail" }, element("p", { class: "gw-table-note" }, advice));
   let undo = (): void => undefined;
   let reading: AbortController | undefined;
 
@@ -35,12 +39,7 @@ export function fillTensors(host: HTMLElement, about: About, sort: string, end: 
       const told = await served.get<TensorTold>("tensor", { path, name }, signal);
       undo();
       detail.replaceChildren();
-      const model = new TensorModel(about, name, told);
-      const down = showPanel(tensorPanel, detail, model);
-      undo = () => {
-        model.dispose();
-        down();
-      };
+      undo = told.texts ? fillTexts(detail, told, words) : fillPicture(detail, about, told);
     } catch (error) {
       if (isAbort(error)) return;
       undo();
@@ -75,4 +74,25 @@ export function fillTensors(host: HTMLElement, about: About, sort: string, end: 
     table.dispose();
     undo();
   };
+}
+
+/** The picture of a tensor. Without a server it is what is in a saved page, which has all of small tensors. */
+function fillPicture(host: HTMLElement, about: About, told: TensorTold): () => void {
+  const { served, words } = about;
+  if (served.kept) return showPanel(tensorPanel, host, new SavedModel(told, words("This site has no server that reads files.")));
+  const model = new TensorModel(about, told.name, told);
+  const down = showPanel(tensorPanel, host, model);
+  return () => {
+    model.dispose();
+    down();
+  };
+}
+
+/** A tensor of text as a list. */
+function fillTexts(host: HTMLElement, { name, shape, texts = [] }: TensorTold, words: Words): () => void {
+  const total = shape.reduce((product, n) => product * n, 1);
+  const more = total > texts.length ? [element("p", { class: "gw-table-note" }, words("and %1 more", grouped(total - texts.length)))] : [];
+  host.append(element("div", { class: "gw-about", tabindex: 0, role: "region", "aria-label": name },
+    element("h3", { class: "gw-title", title: name }, name), element("ol", { class: "gw-texts", start: 0 }, ...texts.map((text) => element("li", {}, text))), ...more));
+  return () => undefined;
 }

@@ -196,6 +196,7 @@ export class Viewer {
     try {
       const now = await this.about.served.get<Stamp>("stamp", { path: this.about.path }, signal);
       this.notice.hidden = true;
+      for (const { page } of this.pages) page.recover();
       if (now.stamp !== this.stamp) await this.load();
     } catch (error) {
       if (!isAbort(error) && this.told) this.say(error);

@@ -1,6 +1,7 @@
 // The gradient check: what to check, how far it is, what it found in words, and every parameter and op with its error.
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../../core/afm";
+import { nameLink } from "../../core/cut";
 import { action, checkbox, element, everyFrame, field, select, textButton } from "../../core/dom";
 import { errorText, grouped, shapeText } from "../../core/format";
 import { outputChoice } from "../../core/outputs";
@@ -64,7 +65,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
     ...(model.get("graph_spec") === undefined ? [] : [field("In the drawing", overlay)]),
   );
 
-  const link = (name: string, title: string, onClick: () => void): HTMLElement => textButton("gw-link", name, onClick, { title });
+  const link = (name: string, title: string, onClick: () => void): HTMLElement => nameLink(name, onClick, title);
   const toSelect = (name: string): void => commit(model, "selected", model.get("selected") === name ? "" : name);
   const parameters = rowTable<ParameterRow>("Parameters", [
     { title: "Parameter", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, `${row.name} ${row.where}`, () => open(row)) },

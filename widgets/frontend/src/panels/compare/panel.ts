@@ -1,6 +1,7 @@
 // The graph beside ONNX Runtime: which node is the first that differs, and by how much each does.
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../../core/afm";
+import { nameLink } from "../../core/cut";
 import { action, checkbox, element, everyFrame, field, select, textButton } from "../../core/dom";
 import { errorText, grouped } from "../../core/format";
 import type { Panel } from "../../core/panel";
@@ -40,7 +41,7 @@ function mountComparePanel(host: HTMLElement, model: Model, store: CompareStore)
   const finding = element("div", { class: "gw-compare-finding", role: "status" });
 
   const toSelect = (lit: string): void => commit(model, "selected", model.get("selected") === lit ? "" : lit);
-  const link = (row: NodeRow): HTMLElement => textButton("gw-link", row.name, () => toSelect(row.lit), { title: [row.name, row.where, row.reason, row.second].filter(Boolean).join("\n") });
+  const link = (row: NodeRow): HTMLElement => nameLink(row.name, () => toSelect(row.lit), [row.name, row.where, row.reason, row.second].filter(Boolean).join("\n"));
   const table = rowTable<NodeRow>("Nodes", [
     { title: "Node", style: "gw-cell-name", order: ({ name }) => name, cell: link },
     { title: "In the model", style: "gw-cell-extra gw-compare-onnx", order: ({ onnx }) => onnx, cell: ({ onnx }) => element("span", { title: onnx }, onnx) },

@@ -30,7 +30,7 @@ export function mountInspector(graph: GraphModel, model: Model, cleanup: Cleanup
     commit(model, "inspector", false);
     focus();
   };
-  const sheet = new Inspector(graph, store, { visit, close, copy: live ? copy : undefined, source: canShowSource() ? source : undefined });
+  const sheet = new Inspector(graph, store, { visit, close, copy: live ? copy : undefined, source: canShowSource(model) ? source : undefined });
   const update = (): void => {
     const open = Boolean(model.get("inspector"));
     sheet.root.hidden = !open;

@@ -9,6 +9,7 @@ import { attributesOf } from "./model/query";
 import { elements, sizesOf } from "./model/sizes";
 import { argumentsOf, membersOf, outputsOf, resultsOf } from "./model/trace";
 import { valueText } from "./status";
+import { cutInto } from "../../core/cut";
 import { button, element, ICONS, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";
 import type { Theme } from "../../core/theme";
@@ -48,7 +49,7 @@ export class Inspector {
     const title = item < 0 ? model.spec.name : describe(model, item).title;
     const dot = element("span", { class: "gw-dot" });
     if (item >= 0) dot.style.setProperty("--gw-dot", `var(--gw-c-${describe(model, item).category}, var(--gw-c-math))`);
-    const head = element("div", { class: "gw-sheet-head" }, ...(item < 0 ? [] : [dot]), element("strong", { title }, title));
+    const head = element("div", { class: "gw-sheet-head" }, ...(item < 0 ? [] : [dot]), cutInto(element("strong", { title }), title));
     if (item >= 0 && this.calls.copy) head.append(button(ICONS.copy, "Copy as code", () => this.calls.copy!(item)));
     head.append(button(ICONS.cross, "Close the inspector", this.calls.close));
     const node = item < 0 ? -1 : model.nodeAt(item);
@@ -101,14 +102,16 @@ export class Inspector {
 
   private costs(nodes: readonly number[], item: number, overlay: Overlay | undefined): Row[] {
     const { facts } = this.store;
-    const total = (column: Float64Array): number => nodes.reduce((sum, node) => sum + (column[this.model.sent[node]] ?? 0), 0);
+    const total = (column: Float64Array): number => nodes.reduce((sum, node) => sum + (column[this.model.sent[node]] || 0), 0); // what is not known is NaN
     const shown = item < 0 ? "" : valueText(overlay, item);
     const own: Row[] = shown ? [[overlay!.title, shown.slice(overlay!.title.length + 1)]] : [];
     if (!facts) return own;
     const [flops, bytes] = [total(facts.flops), total(facts.bytes)];
     const free = this.model.spec.specs.some((spec) => sizesOf(spec).some((size) => !/^\d+$/.test(size)));
     const sizes = !free ? "" : facts.sized || ", free sizes as 1";
-    return [["arithmetic", flops ? `${compact(flops)} FLOP${sizes}` : ""], ["results", bytes ? bytesText(bytes) + sizes : ""], ...own.filter(([title]) => !/^(arithmetic|bytes)/.test(title))];
+    const [unknown, ...others] = nodes.flatMap((node) => facts.uncounted[this.model.sent[node]] ?? []);
+    const arithmetic = [flops ? `${compact(flops)} FLOP${sizes}` : "", unknown ? `unknown${nodes.length > 1 ? ` of ${counted(1 + others.length, "node")}` : ""}: ${unknown}` : ""];
+    return [["arithmetic", arithmetic.filter(Boolean).join("; ")], ["results", bytes ? bytesText(bytes) + sizes : ""], ...own.filter(([title]) => !/^(arithmetic|bytes)/.test(title))];
   }
 
   private results(node: number): HTMLElement[] {
@@ -134,7 +137,7 @@ export class Inspector {
     if (store.name !== this.model.spec.names[node]) return [];
     const gradient = store.gradient === undefined ? [] : [rows(["gradient", `norm ${compact(store.gradient)} in the last sampled step`])];
     return [...gradient, ...store.values.map((tensor) =>
-      element("div", { class: "gw-sheet-value" }, thumb(tensor.picture, ...tensor.thumb, theme, "gw-sheet-thumb"), rows(...statistics(tensor))))];
+      element("div", { class: "gw-sheet-value" }, element("div", {}, thumb(tensor.picture, ...tensor.thumb, theme, "gw-sheet-thumb"), ...histogram(tensor)), rows(...statistics(tensor))))];
   }
 }
 
@@ -157,11 +160,23 @@ function more(count: number, shown = LINKS): string {
   return count > shown ? `${grouped(count - shown)} more` : "";
 }
 
-function statistics({ label, source, low, high, nan, inf, mean, std, zeros }: TensorValues): Row[] {
+const AS = { stored: "stored now", stepper: "in the stepper's run", file: "in the file" };
+
+/** How often which values occur, from the least to the greatest. */
+function histogram({ bars = [], low, high }: TensorValues): HTMLElement[] {
+  if (bars.length < 2) return [];
+  const most = Math.max(...bars);
+  const corners = bars.flatMap((count, k) => [k, k + 1].map((x) => `${(100 * x) / bars.length}% ${100 - (100 * count) / most}%`));
+  const bins = element("div", { class: "gw-sheet-bars", title: `How often values occur, ${compact(low!)} to ${compact(high!)}` });
+  bins.style.clipPath = `polygon(0 100%,${corners.join()},100% 100%)`;
+  return [bins];
+}
+
+function statistics({ label, source, low, high, nan, inf, mean, std, zeros, every = 1 }: TensorValues): Row[] {
   const flaws = [nan ? `${grouped(nan)} NaN` : "", inf ? `${grouped(inf)} Inf` : ""].filter(Boolean).join(", ");
   return [
     ["result", label], ["range", low === null || high === null ? "" : `${compact(low)} to ${compact(high)}`], ["mean", mean === undefined ? "" : compact(mean)],
-    ["std", std === undefined ? "" : compact(std)], ["zeros", zeros ? `${compact(zeros, 3)} %` : ""], ["not finite", flaws], ["as", source === "stored" ? "stored now" : "in the stepper's run"],
+    ["std", std === undefined ? "" : compact(std)], ["zeros", zeros ? `${compact(zeros, 3)} %` : ""], ["not finite", flaws], ["as", AS[source] + (every > 1 ? `, 1 of ${grouped(every)} read` : "")],
   ];
 }
 

@@ -4,6 +4,7 @@
 import { describe } from "./model/describe";
 import type { Marks } from "./picture/marks";
 import type { GraphModel } from "./model/model";
+import { cutInto } from "../../core/cut";
 import { element, everyFrame } from "../../core/dom";
 
 const ROW = 26;
@@ -101,10 +102,10 @@ export class Outline {
         "aria-selected": item === this.selected ? "true" : "false",
         "aria-expanded": this.model.opens(item) ? (this.open.has(scope) ? "true" : "false") : undefined,
         "aria-current": this.marks?.current === item ? "step" : undefined,
-        title: this.titleOf(item),
+        title: this.titleOf(item), "aria-label": [face.title, state, face.note].filter(Boolean).join(" "),
       },
       element("span", { class: this.model.opens(item) ? "gw-caret" : "gw-dot" }),
-      element("span", { class: "gw-row-title" }, face.title),
+      cutInto(element("span", { class: "gw-row-title" }), face.title),
       ...(state ? [element("span", { class: "gw-row-state" }, state)] : []),
       element("span", { class: "gw-row-note" }, face.note),
     );

@@ -5,6 +5,7 @@ import { ask, Cleanup, commit, isSaved, type Model, type Named } from "../../cor
 import type { Traits } from "../../core/contract";
 import { element, everyFrame, example, Surface } from "../../core/dom";
 import type { Panel } from "../../core/panel";
+import { canShowSource } from "../../core/source";
 import { themeOf, type Theme } from "../../core/theme";
 import { addStyle } from "../../core/style";
 import css from "./graph.css";
@@ -95,7 +96,7 @@ class GraphPanel {
     this.walker = new Walk(graph);
     this.scopes = this.layouts.scopes;
     const explain = model.get("why") === undefined || isSaved(model) ? undefined : (node: number) => ask(model, "why.ask", { name: graph.spec.names[node] });
-    this.status = new StatusLine(graph, (item) => this.visit(item), explain);
+    this.status = new StatusLine(graph, (item) => this.visit(item), () => canShowSource(model), explain);
     this.card = new WhyCard(model, (name) => commit(model, "selected", name));
     this.outline = new Outline(graph, {
       select: (item) => this.select(item),
@@ -155,7 +156,7 @@ class GraphPanel {
     this.sight = new Sight(graph, this.view, this.surface, this.frame.request);
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
     this.stage.root.append(this.minimap.root, this.search.root);
-    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
+    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, ...(isSaved(model) ? ["This graph has no nodes."] : ["This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')])));
     this.bind();
     this.onColors();
     this.card.update();

@@ -5,6 +5,7 @@ import { find, prepare } from "./model/finder";
 import type { GraphModel } from "./model/model";
 import { leaf, pathOf } from "./model/names";
 import { EXAMPLES } from "./model/query";
+import { cutInto } from "../../core/cut";
 import { button, element, ICONS } from "../../core/dom";
 import { grouped } from "../../core/format";
 
@@ -117,11 +118,12 @@ export class SearchBox {
     const dot = element("span", { class: "gw-dot" });
     dot.style.setProperty("--gw-dot", `var(--gw-c-${category}, var(--gw-c-math))`);
     const path = this.paths?.[k] ?? [];
-    const text = path.length > 1 ? path.map((node) => leaf(this.model.itemName(node))).join(" → ") : this.model.itemName(item);
-    const name = element("span", { class: "gw-hit-name" }, text);
+    const text = path.length > 1 ? path.map((step) => leaf(this.model.itemName(step))).join(" → ") : this.model.itemName(item);
+    const node = this.model.nodeAt(item);
+    const [beside, whole] = path.length > 1 ? [pathOf(this.model.itemName(item)), path.map((step) => this.model.itemName(step)).join(" → ")] : [node < 0 ? note : this.model.op(node), text];
     return element(
-      "div", { id: `${this.prefix}${k}`, class: "gw-hit", role: "option", "data-hit": k, title: path.length > 1 ? path.map((node) => this.model.itemName(node)).join(" → ") : text },
-      dot, name, element("span", { class: "gw-row-note" }, path.length > 1 ? pathOf(this.model.itemName(item)) : this.model.nodeAt(item) < 0 ? note : this.model.op(this.model.nodeAt(item))),
+      "div", { id: `${this.prefix}${k}`, class: "gw-hit", role: "option", "data-hit": k, title: whole, "aria-label": `${text} ${beside}` },
+      dot, cutInto(element("span", { class: "gw-hit-name" }), text), element("span", { class: "gw-row-note" }, beside),
     );
   }
 

@@ -8,9 +8,10 @@ import type { Overlay } from "./picture/overlay";
 import type { Look } from "./picture/look";
 import { kindShade } from "./picture/palette";
 import { between, outputsOf, sourcesOf } from "./model/trace";
+import { cutInto } from "../../core/cut";
 import { element, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";
-import { canShowSource, showSource } from "../../core/source";
+import { showSource } from "../../core/source";
 
 const CATEGORIES: [string, string][] = [
   ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
@@ -34,8 +35,11 @@ export class StatusLine {
   private readonly scale = element("div", { class: "gw-status-scale" });
   readonly root = element("div", { class: "gw-status" }, this.text, this.scale);
 
-  /** `explain` answers why the gradient of a node is what it is, where somebody can. */
-  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void, private readonly explain?: (node: number) => void) {}
+  /** `hasSource` says whether lines can be gone to; `explain` answers why a gradient is what it is, where somebody can. */
+  constructor(
+    private readonly model: GraphModel, private readonly visit: (item: number) => void, private readonly hasSource: () => boolean,
+    private readonly explain?: (node: number) => void,
+  ) {}
 
   show(shown: Shown): void {
     const { model, visit } = this;
@@ -56,7 +60,7 @@ export class StatusLine {
   private offerSource(item: number): void {
     const { model } = this;
     const node = model.nodeAt(item);
-    if (node < 0 || !canShowSource()) return;
+    if (node < 0 || !this.hasSource()) return;
     const go = (): void => void showSource(this.root, model.spec.name, model.spec.names[node]);
     this.text.append(textButton("gw-hop", "line", go, { title: "Go to the line that made this node" }));
   }
@@ -210,7 +214,7 @@ function aboutItem(model: GraphModel, item: number, notes: readonly string[], vi
     ...(beside < 0 ? [] : links(model, model.isTwin(item) ? "Node" : "Gradient", model.isTwin(item) ? "beside" : "gradient", [beside], visit)),
   ];
   return [
-    element("strong", {}, nameOf(model, item)),
+    cutInto(element("strong", { title: nameOf(model, item) }), nameOf(model, item)),
     ...notes.map((note) => element("span", { class: "gw-chip" }, note)),
     element("span", { class: "gw-detail" }, details(model, item)),
     ...ends,

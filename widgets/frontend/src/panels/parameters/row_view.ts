@@ -1,5 +1,6 @@
 // One row on the page: built once for its parameter or scope, then brought up to date cell by cell.
 
+import { cutInto } from "../../core/cut";
 import { checkbox, element, textButton } from "../../core/dom";
 import { icon, ICONS } from "../../core/icons";
 import type { Column } from "./columns";
@@ -92,7 +93,7 @@ export class RowView {
     node.setAttribute("aria-rowindex", String(index + 2));
     node.setAttribute("aria-level", String(row.depth + 1));
     if (group) node.setAttribute("aria-expanded", String(row.open));
-    setText(link, row.label);
+    cutInto(link, row.label);
     link.title = row.key;
     link.setAttribute("aria-label", row.key);
     this.why?.setAttribute("aria-label", `Why is the gradient of ${row.key} as it is?`);

@@ -3,6 +3,7 @@
 import { mountPlotPanel } from "../plot/panel";
 import { Cleanup, commit, isSaved, type Model, type ModelEvent } from "../../core/afm";
 import type { Traits } from "../../core/contract";
+import { cutInto } from "../../core/cut";
 import { element, example, select } from "../../core/dom";
 import { counted, grouped } from "../../core/format";
 import type { Panel } from "../../core/panel";
@@ -77,7 +78,7 @@ function mountRunsPanel(host: HTMLElement, model: Model, store: RunsStore): () =
     if (!total) {
       empty.replaceChildren(
         element("div", {}, isSaved(model) && !store.known ? "The runs had not been looked at when this page was saved." : store.known ? "No training is recorded yet. One that has a run among its callbacks appears here, also from other notebooks." : "Reading the runs …"),
-        ...(store.known ? [example(RECORD), element("div", {}, store.folder)] : []),
+        ...(store.known ? [example(RECORD), element("div", {}, `Looked for in ${store.folder}`)] : []),
       );
     }
     updateMetrics();
@@ -111,7 +112,7 @@ function mountRunsPanel(host: HTMLElement, model: Model, store: RunsStore): () =
       settings.replaceChildren(...problems, element("p", { class: "gw-runs-words" }, "The settings of these runs are the same."));
       return;
     }
-    const heads = chosen.map((run) => element("th", { title: run.label }, element("span", { class: "gw-run" }, swatch(run), element("span", { class: "gw-run-label" }, run.label))));
+    const heads = chosen.map((run) => element("th", { title: run.label }, element("span", { class: "gw-run" }, swatch(run), cutInto(element("span", { class: "gw-run-label" }), run.label))));
     const rows = differences.map(([name, ...values]) => {
       const [path, last] = [name.slice(0, name.lastIndexOf(".") + 1), name.slice(name.lastIndexOf(".") + 1)];
       return element("tr", {}, element("th", { scope: "row", title: name }, element("span", { class: "gw-path" }, path), last), ...values.map((value) => element("td", { class: "gw-code", title: value }, value || "—")));

@@ -2,6 +2,7 @@
 
 import { DASHES } from "../plot/picture";
 import { commit, isSaved, type Model } from "../../core/afm";
+import { nameLink } from "../../core/cut";
 import { checkbox, element, svg, textButton } from "../../core/dom";
 import { agoText, compact, grouped } from "../../core/format";
 import { columnsOf, nextSort, numberOf, shownRows } from "./rows";
@@ -86,8 +87,7 @@ export function runTable(model: Model, store: RunsStore): RunTable {
     const held = built.get(row.key);
     if (held?.text === text) return held.node;
     const box = checkbox((now) => choose(row.key, now), { "aria-label": `Compare ${row.name}`, checked: on, disabled: full, title: full && !isSaved(model) ? `${MOST_CHOSEN} runs can be compared at a time` : undefined });
-    const name = element("button", { type: "button", class: "gw-link", title: about(row) }, row.name || "unnamed");
-    name.addEventListener("click", () => !full && choose(row.key, !on));
+    const name = nameLink(row.name || "unnamed", () => !full && choose(row.key, !on), about(row));
     const node = element(
       "tr",
       { class: on ? "gw-chosen" : undefined, "data-run": row.key },

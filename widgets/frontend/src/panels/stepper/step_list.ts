@@ -1,6 +1,7 @@
 // The nodes of a level in order of execution, drawn only where they can be seen: 10,000 are as quick as ten.
 
 import type { Cleanup } from "../../core/afm";
+import { cutInto } from "../../core/cut";
 import { element, everyFrame } from "../../core/dom";
 import { grouped, shapeText } from "../../core/format";
 import { dimsText, flawText, spanText, type Row, type Stepping, type Steps } from "./steps";
@@ -134,7 +135,7 @@ export class StepList {
       },
       element("span", { class: broken ? "gw-step-gutter gw-step-break" : "gw-step-gutter", title: broken ? "Remove the breakpoint" : "Break here" }),
       element("span", { class: "gw-step-mark" }),
-      element("span", { class: "gw-step-name" }, element("bdi", {}, steps.names[index])),
+      cutInto(element("span", { class: "gw-step-name" }), steps.names[index]),
       element("span", { class: "gw-step-op" }, steps.op(index)),
       element("span", { class: "gw-step-shape" }, shape ? shapeText(shape) : dimsText(steps.spec(index))),
       element("span", { class: "gw-step-value" }),

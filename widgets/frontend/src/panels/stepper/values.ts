@@ -1,6 +1,7 @@
 // The node that is looked at: its op, the user's line, and what is at its inputs and outputs, each to be edited.
 
-import { action, button, element, select, textButton, ICONS } from "../../core/dom";
+import { nameLink } from "../../core/cut";
+import { action, button, element, select, ICONS } from "../../core/dom";
 import { compact } from "../../core/format";
 import type { Theme } from "../../core/theme";
 import { thumb } from "../../core/thumb";
@@ -60,14 +61,14 @@ export class Values {
   }
 
   private heading(focus: Focus): HTMLElement {
-    const link = textButton("gw-link", focus.path, () => this.calls.selectNode(focus.name), { title: `Select ${focus.path} in the drawing` });
+    const link = nameLink(focus.path, () => this.calls.selectNode(focus.name), `Select ${focus.path} in the drawing`);
     const note = [focus.of ? `gradient of ${focus.of}` : "", focus.where].filter(Boolean).join(" · ");
     return element("div", { class: "gw-step-node" }, link, element("div", { class: "gw-code gw-step-call", title: focus.op }, focus.op), element("div", { class: "gw-step-note" }, note));
   }
 
   private tensor(facts: TensorFacts): HTMLElement[] {
     const known = facts.range !== undefined;
-    const name = textButton("gw-link", facts.name, () => this.calls.showTensor(facts.path ?? facts.name), { title: `Show ${facts.name}` });
+    const name = nameLink(facts.name, () => this.calls.showTensor(facts.path ?? facts.name), `Show ${facts.name}`);
     const numbers = element("div", { class: "gw-step-numbers" });
     if (facts.range) {
       const [low, high, nan, inf] = facts.range;

@@ -3,6 +3,7 @@
 import { copyText } from "../../core/clipboard";
 import { ask, commit, isSaved, type Cleanup, type Model, type Named } from "../../core/afm";
 import type { Traits } from "../../core/contract";
+import { cutInto } from "../../core/cut";
 import { button, checkbox, element, field, ICONS, select } from "../../core/dom";
 import type { TensorFacts } from "./picture";
 
@@ -161,7 +162,7 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
   function update(now: TensorFacts | undefined, reduced: boolean): void {
     facts = now;
     const known = facts && facts.note === undefined ? facts : undefined;
-    title.textContent = title.title = facts?.name || "Tensor";
+    cutInto(title, (title.title = facts?.name || "Tensor"));
     subtitle.textContent = known ? `${known.spec}${known.origin === "stepper" ? " · in the stepper" : ""}` : "";
     const outputs = facts?.outputs ?? [];
     output.hidden = !outputs.length;

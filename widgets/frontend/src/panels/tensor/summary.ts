@@ -26,7 +26,7 @@ export function mountSummary(root: HTMLElement, model: Model, cleanup: Cleanup, 
   const bad = element("div", { class: "gw-tensor-bad" });
   const list = element("div", { class: "gw-tensor-list" }); // not a dl, which JupyterLab lays out its own way
   const head = element("div", { class: "gw-tensor-head" }, about, all, element("span", { class: "gw-space" }), log);
-  const below = element("div", { class: "gw-tensor-below" }, element("div", { class: "gw-tensor-side" }, head, plot, bad), list);
+  const below = element("div", { class: "gw-tensor-below", tabindex: 0, role: "region", "aria-label": "Statistics" }, element("div", { class: "gw-tensor-side" }, head, plot, bad), list);
   root.append(below);
   const surface = new Surface(plot, redraw);
   cleanup.add(() => surface.dispose());

@@ -5,6 +5,7 @@
 // are aligned and the mean of the two middle values is taken, which keeps order and spacing. Lines may start and
 // end off-centre: a block remembers how far each vertex is shifted against its root, so that ports line up.
 
+import { columnsOfBlocks } from "./blocks";
 import type { Ordering } from "./order";
 import type { Skeleton } from "./skeleton";
 
@@ -29,7 +30,8 @@ export function placeHorizontally(skeleton: Skeleton, ordering: Ordering, extent
   const conflicts = markConflicts(skeleton, ordering, up);
   const side = markSideLines(skeleton, up);
   if (skeleton.spine) clearSpine(skeleton, ordering, conflicts, side);
-  const toward = { top: without(up, side), bottom: without(down, side) };
+  const [above, below] = columnsOfBlocks(skeleton, ordering);
+  const toward = { top: without(up, side, above), bottom: without(down, side, below) };
   const candidates: Float64Array[] = [];
   for (const fromTop of [true, false]) {
     for (const leftwards of [true, false]) {
@@ -100,9 +102,9 @@ function markConflicts(skeleton: Skeleton, { rows, position }: Ordering, up: Lin
 
 /**
  * A parameter and a node that is computed from something else as well do not pull on each other: the main line stays
- * straight. Nor do a line that goes on to further rows and what it reaches on the way.
+ * straight. Nor do a line that goes on to further rows and what it reaches on the way, or leads it to a block of rows.
  */
-function markSideLines({ segments, floating, realCount, vertexCount, aside }: Skeleton, up: Links): Uint8Array {
+function markSideLines({ segments, floating, realCount, vertexCount, aside, block }: Skeleton, up: Links): Uint8Array {
   if (aside) return aside.slice();
   const isParameter = (v: number): boolean => v < realCount && floating[v] === 1;
   const side = new Uint8Array(segments.count);
@@ -110,7 +112,8 @@ function markSideLines({ segments, floating, realCount, vertexCount, aside }: Sk
   for (let s = 0; s < segments.count; s++) if (segments.upper[s] >= realCount && segments.lower[s] >= realCount) goesOn[segments.upper[s]] = 1;
   for (let s = 0; s < segments.count; s++) {
     const v = segments.lower[s];
-    if (goesOn[segments.upper[s]] && v < realCount) side[s] = 1;
+    const blocks = (segments.upper[s] >= realCount && block?.[v]) || (v >= realCount && block?.[segments.upper[s]]);
+    if ((goesOn[segments.upper[s]] && v < realCount) || blocks) side[s] = 1;
     if (!isParameter(segments.upper[s])) continue;
     for (let k = up.first[v]; k < up.first[v + 1]; k++) if (!isParameter(up.far[k])) side[s] = 1;
   }
@@ -134,14 +137,24 @@ function clearSpine({ spine, segments, rank, rankCount }: Skeleton, { position }
   }
 }
 
-function without(all: Links, dropped: Uint8Array): Links {
+/** Links that are not dropped; in a block of rows only that to the `next` one, which is no segment. */
+function without(all: Links, dropped: Uint8Array, next: Int32Array): Links {
   const first = new Int32Array(all.first.length);
-  const kept: number[] = [];
+  const far: number[] = [];
+  const segment: number[] = [];
   for (let v = 0; v + 1 < first.length; v++) {
-    for (let k = all.first[v]; k < all.first[v + 1]; k++) if (!dropped[all.segment[k]]) kept.push(k);
-    first[v + 1] = kept.length;
+    if (next[v] >= 0) {
+      far.push(next[v]);
+      segment.push(-1);
+    }
+    for (let k = all.first[v]; k < all.first[v + 1]; k++) {
+      if (next[v] >= 0 || dropped[all.segment[k]]) continue;
+      far.push(all.far[k]);
+      segment.push(all.segment[k]);
+    }
+    first[v + 1] = far.length;
   }
-  return { first, far: Int32Array.from(kept, (k) => all.far[k]), segment: Int32Array.from(kept, (k) => all.segment[k]) };
+  return { first, far: Int32Array.from(far), segment: Int32Array.from(segment) };
 }
 
 class Alignment {
@@ -192,7 +205,7 @@ class Alignment {
           align[u] = v;
           root[v] = root[u];
           align[v] = root[u];
-          const offset = this.fromTop ? upperOffset[s] - lowerOffset[s] : lowerOffset[s] - upperOffset[s];
+          const offset = s < 0 ? 0 : this.fromTop ? upperOffset[s] - lowerOffset[s] : lowerOffset[s] - upperOffset[s];
           shift[v] = shift[u] + sign * offset;
           reached = sign * position[u];
         }

@@ -6,11 +6,12 @@
 // up. The forward nodes never make room for them: they stand as if there were no gradients, unless one is opened
 // that is higher than its row. Updates have a block of their own, further right.
 
+import { settleBlocks } from "./blocks";
 import { columnStarts, followColumns, layInColumns } from "./columns";
 import { placeHorizontally } from "./coordinates";
 import { describe, itemSize, type Face } from "../model/describe";
 import { laneGuide, laneRows } from "./lane";
-import { buildLevel, signature } from "./level";
+import { buildLevel, signature, type Level } from "./level";
 import { UPDATE } from "../model/layers";
 import type { GraphModel } from "../model/model";
 import { orderAlong, orderRows } from "./order";
@@ -18,7 +19,7 @@ import { HEADER, type Block, type Drawn, type Part, type Port } from "./parts";
 import { Placement } from "./placement";
 import { routes } from "./routes";
 import type { Scene } from "./scene";
-import { buildLane, buildSkeleton, type Skeleton } from "./skeleton";
+import { buildLane, buildSkeleton } from "./skeleton";
 
 const GAP_X = 24;
 const GAP_BEND = 12;
@@ -87,10 +88,7 @@ export class LayoutEngine {
       const items = update ? members : members.filter((item) => !model.isUpdate(item));
       const layer = update ? UPDATE : model.scopes[scope].layer;
       const level = buildLevel(model, { scope, layer, items, ports: true }, (tensors) => this.arrival(scope, tensors));
-      return this.share(signature(level), level, () => {
-        const skeleton = buildSkeleton(level);
-        return { skeleton, ordering: orderRows(skeleton) };
-      });
+      return this.share(signature(level), level, () => drawn(level));
     });
   }
 
@@ -119,10 +117,7 @@ export class LayoutEngine {
     if (scope > 0 && model.isUpdate(model.n + scope)) return undefined;
     const items = model.members(scope).filter((item) => model.isUpdate(item));
     if (!items.length) return undefined;
-    return this.remember(`u${scope}`, () => {
-      const skeleton = buildSkeleton(buildLevel(model, { scope, layer: UPDATE, items, ports: false }));
-      return { skeleton, ordering: orderRows(skeleton) };
-    });
+    return this.remember(`u${scope}`, () => drawn(buildLevel(model, { scope, layer: UPDATE, items, ports: false })));
   }
 
   private remember(key: string, make: () => Drawn): Drawn {
@@ -132,7 +127,7 @@ export class LayoutEngine {
   }
 
   /** Levels of the same structure, such as the blocks of a transformer, are drawn alike and computed once. */
-  private share(key: string, level: Skeleton["level"], make: () => Drawn): Drawn {
+  private share(key: string, level: Level, make: () => Drawn): Drawn {
     const alike = this.structures.get(key);
     if (alike) return { skeleton: { ...alike.skeleton, level }, ordering: alike.ordering };
     const made = make();
@@ -178,7 +173,7 @@ export class LayoutEngine {
     const lane = drawn[1] && this.part(drawn[1], inner[1]!, !up);
     const updates = drawn[2] && this.part(drawn[2], inner[2]!, false);
     let height = this.stackRows(scope, main, undefined);
-    const starts = up ? [0] : columnStarts(main, height, this.aspect, scope > 0); // the same with and without gradients
+    const starts = up ? [0] : columnStarts(main, height, this.aspect); // the same with and without gradients
     if (lane) height = this.stackRows(scope, main, lane);
     if (starts.length > 1) height = layInColumns(main, starts, scope ? HEADER : 0);
     if (lane) alignRows(main, lane, this.partners(main, lane), height, scope ? HEADER + PADDING / 2 : 0);
@@ -306,6 +301,11 @@ export class LayoutEngine {
     }
     return block;
   }
+}
+
+function drawn(level: Level): Drawn {
+  const skeleton = buildSkeleton(level);
+  return { skeleton, ordering: settleBlocks(skeleton, orderRows(skeleton)) };
 }
 
 function bottomOf({ y, h }: Part): number {

@@ -8,6 +8,7 @@
 
 import type { GraphModel } from "../model/model";
 import { Role } from "../model/roles";
+import { WIDE } from "./wide";
 
 /** Tensors that run together: the same source and the same set of targets within this level. */
 export interface Net {
@@ -128,6 +129,13 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
     if (nets.length > before) entering.push(nets[nets.length - 1]);
   }
 
+  const readersOutside = (tensors: number[]): string => {
+    const found = new Set<number>();
+    for (const t of tensors) {
+      for (let c = firstConsumer[t]; c < firstConsumer[t + 1]; c++) if (!local.has(edgeTarget[consumers[c]])) found.add(edgeTarget[consumers[c]]);
+    }
+    return [...found].sort((a, b) => a - b).join();
+  };
   // Number the ports now that their count is known.
   const place = new Map(entering.map((net) => [net, arrival(net.tensors)]));
   entering.sort((a, b) => place.get(a)! - place.get(b)!);
@@ -136,12 +144,15 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
     stored.push(net.tensors.every((tensor) => model.role(nodeOf[tensor]) !== Role.Main));
     return net.tensors;
   });
+  const leaving = nets.filter((net) => net.targets.includes(EXIT));
   const outPorts: number[][] = [];
-  for (const net of nets) {
-    const at = net.targets.indexOf(EXIT);
-    if (at < 0) continue;
-    net.targets[at] = items.length + inPorts.length + outPorts.length;
-    outPorts.push(net.tensors);
+  const shared = new Map<string, number>(); // where more go to the same place than may stand side by side
+  for (const net of leaving) {
+    const key = leaving.length > WIDE ? readersOutside(net.tensors) : "";
+    const port = (key && shared.get(key)) || outPorts.push([]) - 1 + items.length + inPorts.length;
+    if (key) shared.set(key, port);
+    net.targets[net.targets.indexOf(EXIT)] = port;
+    outPorts[port - items.length - inPorts.length].push(...net.tensors);
   }
   return { scope, items, stored, sizes: items.map((item) => (item < model.n ? 1 : scopes[item - model.n].size)), inPorts, outPorts, nets };
 }

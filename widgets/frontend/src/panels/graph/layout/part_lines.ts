@@ -5,7 +5,7 @@ import type { GraphModel } from "../model/model";
 import { CLEAR, MOST_LINES, STEP, type Part } from "./parts";
 import { routes } from "./routes";
 import { PieceFlag } from "./scene";
-import { BUS } from "./spine";
+import { BUS } from "./wide";
 
 /** One piece, from the part's left edge and the block's top. */
 export interface Piece {

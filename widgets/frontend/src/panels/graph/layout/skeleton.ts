@@ -24,6 +24,8 @@ export interface Skeleton {
   rows: number[];
   /** What hangs on to its reader: weights, what is made of them, arithmetic on shapes. */
   floating: Uint8Array;
+  /** A flag for each that stands in a block of rows. */
+  block?: Uint8Array;
   /** The main line; lanes follow that of the level beside them. */
   spine?: Spine;
   /** Segments that leave the main line of a lane for a gradient from which nothing goes on, such as that of a bias. */
@@ -61,14 +63,15 @@ export function buildSkeleton(level: Level): Skeleton {
   }
   const floating = Uint8Array.from({ length: realCount }, (_, v) => Number(level.stored[v] ?? 0));
   const close = assignRows({ vertexCount: itemCount, tail, head, late: floating });
-  const rows = spreadWide(close, (v) => inn[v].length > 0 && out[v].every((w) => w >= itemCount));
+  const { rows, block } = spreadWide(close, inn, out, floating);
   const base = level.inPorts.length ? 1 : 0;
   const rank = new Int32Array(realCount);
   let deepest = 0;
   for (let v = 0; v < itemCount; v++) deepest = Math.max(deepest, (rank[v] = rows[v] + base));
   for (let v = inEnd; v < realCount; v++) rank[v] = deepest + 1;
-  const skeleton = addBends(level, realCount, rank, floating, against);
-  return { ...skeleton, spine: findSpine(level, topological, forward, floating, skeleton.vertexCount, skeleton.segments) };
+  const skeleton = addBends(level, realCount, rank, floating, against, block);
+  const beside = floating.map((flag, v) => Number(flag || block[v] === 1));
+  return { ...skeleton, block, spine: findSpine(level, topological, forward, beside, skeleton.vertexCount, skeleton.segments) };
 }
 
 /**
@@ -125,14 +128,16 @@ function orderVertices(out: number[][], inn: number[][]): { topological: number[
   }
 }
 
-function addBends(level: Level, realCount: number, realRank: Int32Array, floating: Uint8Array, against: Set<number>): Skeleton {
+type Join = (upper: number, lower: number, net: number, upperSlot: number, lowerSlot: number) => void;
+
+function addBends(level: Level, realCount: number, realRank: Int32Array, floating: Uint8Array, against: Set<number>, block?: Uint8Array): Skeleton {
   const feedback: [number, number][] = [];
   const express: [number, number][] = [];
   const rank: number[] = Array.from(realRank);
   const columns: Record<"upper" | "lower" | "net" | "upperSlot" | "lowerSlot", number[]> = {
     upper: [], lower: [], net: [], upperSlot: [], lowerSlot: [],
   };
-  const join = (upper: number, lower: number, net: number, upperSlot: number, lowerSlot: number): void => {
+  const join: Join = (upper, lower, net, upperSlot, lowerSlot) => {
     columns.upper.push(upper);
     columns.lower.push(lower);
     columns.net.push(net);
@@ -142,6 +147,7 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
   const slotOf = outputSlots(level);
 
   const spans = level.nets.map((net, k) => {
+    if (block?.[net.source]) return { net: k, bends: 0 };
     let deepest = 0;
     for (const target of net.targets) deepest = Math.max(deepest, realRank[target]);
     return { net: k, bends: Math.max(0, deepest - realRank[net.source] - 1) };
@@ -152,8 +158,16 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
     if (bends > budget) direct[net] = 1;
     else budget -= bends;
   }
+  const gathered = new Map<string, number[]>(); // nets out of a block to the same place share their way
 
   level.nets.forEach((net, k) => {
+    if (block?.[net.source] && net.targets.every((target) => !against.has(net.source * realCount + target))) {
+      const key = net.targets.join();
+      const alike = gathered.get(key);
+      if (alike) alike.push(k);
+      else gathered.set(key, [k]);
+      return;
+    }
     const trunk = [net.source]; // trunk[d]: the vertex that carries the net d rows below its source
     const byDepth = net.targets.map((target, i) => [realRank[target], i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     for (const [row, i] of byDepth) {
@@ -173,6 +187,7 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
       }
     }
   });
+  for (const nets of gathered.values()) gather(level, nets, rank, join);
   const used = [...new Set(rank)].sort((a, b) => a - b);
   const compact = new Map(used.map((row, k) => [row, k]));
   return {
@@ -194,6 +209,22 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
     feedback,
     express,
   };
+}
+
+/** Leads nets of the same targets, whose sources stand in a block of rows, down one way. */
+function gather(level: Level, nets: number[], rank: number[], join: Join): void {
+  const { targets, positions } = level.nets[nets[0]];
+  const sources = nets.map((k) => level.nets[k].source);
+  const last = Math.max(...targets.map((target) => rank[target]));
+  const first = Math.min(last, ...sources.map((source) => rank[source] + 1));
+  const bends = Array.from({ length: last - first }, (_, k) => rank.push(first + k) - 1);
+  nets.forEach((k, i) => {
+    const row = rank[sources[i]] + 1;
+    if (row < last) join(sources[i], bends[row - first], k, 0, 0);
+    targets.forEach((target, t) => rank[target] === row && join(sources[i], target, k, 0, level.nets[k].positions[t]));
+  });
+  for (let k = 1; k < bends.length; k++) join(bends[k - 1], bends[k], nets[0], 0, 0);
+  targets.forEach((target, t) => rank[target] > first && join(bends[rank[target] - 1 - first], target, nets[0], 0, positions[t]));
 }
 
 /** Nets of one source leave it side by side, in the order of its results. */

@@ -2,6 +2,7 @@
 // is drawn straight, through the middle of all it joins; everything else stands beside it.
 
 import type { Level } from "./level";
+import { BUS } from "./wide";
 
 /** The lines of a level, cut into pieces from one row to the next. */
 export interface Segments {
@@ -20,9 +21,6 @@ export interface Spine {
   /** A flag per segment. */
   segments: Uint8Array;
 }
-
-/** So many lines from one place, or to one, run together. */
-export const BUS = 5;
 
 /** Where a path begins at one of many inputs of a reader, it begins at the middle one, so that the reader stands under them all. */
 function beginInTheMiddle(end: number, level: Level, length: Int32Array, before: Int32Array, by: Int32Array): void {

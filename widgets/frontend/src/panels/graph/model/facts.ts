@@ -22,6 +22,8 @@ export interface NodeFacts {
   /** Index into `places`, or -1. */
   place: Int32Array;
   flops: Float64Array;
+  /** Why the arithmetic of a node is not known, by its number; it is NaN there. */
+  uncounted: Record<string, string>;
   bytes: Float64Array;
   /** At which sizes: ` at B = 8`. */
   sized: string;
@@ -30,7 +32,7 @@ export interface NodeFacts {
 /** A result of the selected node. */
 export interface TensorValues {
   label: string;
-  source: "stepper" | "stored";
+  source: "stepper" | "stored" | "file";
   thumb: [height: number, width: number];
   /** Elements from -127 to 127 around 127; 255 is not finite. */
   picture: DataView;
@@ -41,6 +43,10 @@ export interface TensorValues {
   mean?: number;
   std?: number;
   zeros?: number;
+  /** A histogram of the finite elements from `low` to `high`. */
+  bars?: number[];
+  /** Of how many elements one was read. */
+  every?: number;
 }
 
 type Sent = Omit<NodeFacts, "place" | "flops" | "bytes" | "sized"> & { kind: "inspector.facts"; nodes: number; sizes: Record<string, number> };

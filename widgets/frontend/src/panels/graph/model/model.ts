@@ -2,7 +2,7 @@
 
 import { mainRow } from "./card_face";
 import { layersOf, UPDATE } from "./layers";
-import { anywhere, leaf, pathOf } from "./names";
+import { anywhere, chainsOf, framesOf, leaf, pathOf } from "./names";
 import { judgeRoles, type Role } from "./roles";
 import { columnsOf, GROUPS, KINDS, type GraphSpec, type GroupColumns, type Kind } from "./wire";
 import { bytes, int32 } from "../../../core/buffers";
@@ -77,6 +77,7 @@ export class GraphModel {
   /** The frame of each opened node. */
   private readonly frames = new Map<number, number>();
   private readonly twins = new Map<number, number>();
+  private readonly chains: Map<string, string>;
   private readonly byName = new Map<string, number>();
   private readonly byPath = new Map<string, number>();
 
@@ -122,6 +123,7 @@ export class GraphModel {
     this.scopeOf = new Int32Array(n).fill(-1);
     spec.names.forEach((name, i) => this.byName.set(name, i));
     const opened = new Set(this.holder);
+    this.chains = chainsOf(spec.names.filter((_, i) => this.layer[i] <= 0 && this.holder[i] < 0 && !this.groupOf).map(pathOf));
     for (let i = 0; i < n; i++) if (this.layer[i] <= 0) this.put(i, this.home(i, opened));
     for (let order = 1, more = true; more; order++) {
       more = false;
@@ -131,6 +133,7 @@ export class GraphModel {
         more = true;
       }
     }
+    for (const [path, inner] of this.chains) this.byPath.set(path, this.byPath.get(inner)!);
   }
 
   private addGroups({ names, titles, rows, categories, parent, kind, like }: GroupColumns): void {
@@ -219,11 +222,8 @@ export class GraphModel {
     const known = this.byPath.get(path);
     if (known !== undefined) return known;
     let scope = at;
-    for (let start = from, end = path.indexOf("/", from || 1); ; start = end + 1, end = path.indexOf("/", start)) {
-      const prefix = end < 0 ? path : path.slice(0, end);
-      scope = this.child(prefix, prefix.slice(start) || "/", scope);
-      if (end < 0) return scope;
-    }
+    for (const [prefix, label] of framesOf(path, from, this.chains)) scope = this.child(prefix, label, scope);
+    return scope;
   }
 
   /** The scope of a path in the scope `at`; of an opened node it is the frame. */

@@ -28,3 +28,37 @@ export function enclosing(address: string): string[] {
   }
   return paths;
 }
+
+/** The scopes that hold one scope and nothing else, each with the first in it that does not; `paths` are of those that hold nodes. */
+export function chainsOf(paths: Iterable<string>): Map<string, string> {
+  const holding = new Set(paths);
+  const inner = new Map<string, string>(); // the only one, "" of several
+  const seen = new Set([""]);
+  for (const path of holding) {
+    for (let at = path; !seen.has(at); at = pathOf(at)) {
+      seen.add(at);
+      const around = pathOf(at);
+      if (around && !holding.has(around)) inner.set(around, inner.has(around) ? "" : at);
+    }
+  }
+  const chains = new Map<string, string>();
+  for (const path of [...inner.keys()].sort((a, b) => b.length - a.length)) {
+    const only = inner.get(path)!;
+    if (only) chains.set(path, chains.get(only) ?? only);
+  }
+  return chains;
+}
+
+/** Paths and labels of the frames around what is in a scope, without those of chains: `a / b / c`, of a longer one its ends. */
+export function framesOf(path: string, from: number, chains: ReadonlyMap<string, string>): [path: string, label: string][] {
+  const frames: [string, string][] = [];
+  let start = from;
+  for (let end = path.indexOf("/", from || 1); ; end = path.indexOf("/", end + 1)) {
+    const prefix = end < 0 ? path : path.slice(0, end);
+    if (end >= 0 && chains.has(prefix)) continue;
+    const parts = prefix.slice(start).split("/");
+    frames.push([prefix, (parts.length > 3 ? [parts[0], "…", parts[parts.length - 1]] : parts).join(" / ") || "/"]);
+    if (end < 0) return frames;
+    start = end + 1;
+  }
+}

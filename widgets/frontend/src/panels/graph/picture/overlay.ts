@@ -22,6 +22,8 @@ export interface OverlaySpec {
   scale: Scale;
   /** f64[nodes] */
   values: DataView;
+  /** Where values are kinds: their names, by number. */
+  kinds?: string[];
   /** What is inside of nodes, by address. */
   inside?: Record<string, number>;
 }
@@ -88,6 +90,7 @@ export class Overlay {
     const sent = float64(given.values);
     if (sent.length !== model.sent.reduce((sum, k) => sum + Number(k >= 0), 0)) return undefined; // it belongs to the graph before the last change
     const own = Float64Array.from(model.sent, (k, node) => (k >= 0 ? sent[k] : (given.inside?.[model.spec.names[node]] ?? NaN)));
+    if (given.kinds?.length) return Overlay.ofKinds(model, given.title, given.kinds, own);
     const farther = (a: number, b: number): number => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.abs(b) > Math.abs(a) ? b : a);
     return new Overlay(given.title, given.unit, given.scale, gather(model, own, own, given.scale === "diverging" ? farther : largest));
   }

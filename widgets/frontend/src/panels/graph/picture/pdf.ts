@@ -1,5 +1,5 @@
-// A pen that writes a page of PDF: vectors, and text in Helvetica, which every reader has. Letters that neither it nor the
-// Symbol font has, such as Chinese ones, become question marks.
+// A pen that writes a page of PDF: vectors, and text in Helvetica and Symbol, which every reader has. A text with letters that
+// neither of them has, such as Cyrillic or Chinese ones, becomes a stencil of what the page's own fonts draw.
 
 import type { Pen, TextStyle } from "./pen";
 import { rgb } from "../../../core/colors";
@@ -12,16 +12,31 @@ const WIDTHS = [
   333, 556, 556, 500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
 ];
 const WIDE = 556;
-const SYMBOLS: Record<string, number> = { "∂": 0xb6, "→": 0xae, "∞": 0xa5, "Σ": 0x53, "α": 0x61, "β": 0x62, "γ": 0x67, "ε": 0x65, "μ": 0x6d, "σ": 0x73, "≤": 0xa3, "≥": 0xb3, "−": 0x2d };
+const SYMBOLS: Record<string, number> = { "∂": 0xb6, "→": 0xae, "∞": 0xa5, "≤": 0xa3, "≥": 0xb3, "−": 0x2d };
+const GREEK = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩαβγδεζηθικλμνξοπρςστυφχψω"; // in Symbol at the places of these:
+[..."ABGDEZHQIKLMNXOPRSTUFCYWabgdezhqiklmnxoprVstufcyw"].forEach((letter, k) => (SYMBOLS[GREEK[k]] = letter.charCodeAt(0)));
+const MARK = 63; // a question mark
 const LATIN: Record<string, number> = { "…": 0x85, "–": 0x96, "—": 0x97, "’": 0x92, "“": 0x93, "”": 0x94 };
 const ROUND = 0.5523; // of a quarter circle as a curve
+const FINE = 6; // dots of a stencil along a unit of the page
 const LARGEST = 14_400; // units of a page that readers take
+
+/** A text as dots, in hexadecimal rows of whole bytes. */
+export interface Stencil {
+  width: number;
+  height: number;
+  dots: string;
+}
 
 export class PdfPen implements Pen {
   private readonly parts: string[] = [];
+  private readonly stencils = new Map<string, Stencil>();
   private readonly opacities = new Set<number>([1]);
   private path = "";
   private faint = 1;
+
+  /** `cut` makes stencils; where it cannot, as without a page, letters that are missing become question marks. */
+  constructor(private readonly cut: (value: string, size: number, weight: number) => Stencil | undefined = stencilOf) {}
 
   opacity(value: number): void {
     this.faint = value;
@@ -86,7 +101,18 @@ export class PdfPen implements Pen {
   }
 
   text(value: string, x: number, y: number, { size, weight = 400, color, align = "left" }: TextStyle): void {
-    const left = x - { left: 0, center: 0.5, right: 1 }[align] * this.measure(value, size);
+    const share = { left: 0, center: 0.5, right: 1 }[align];
+    if ([...value].some((letter) => codeOf(letter) === undefined)) {
+      const key = JSON.stringify([value, size, weight]);
+      const stencil = this.stencils.get(key) ?? this.cut(value, size, weight);
+      if (stencil) {
+        this.stencils.set(key, stencil);
+        const [w, h] = [stencil.width / FINE, stencil.height / FINE];
+        this.parts.push(`q ${ink(color)} rg ${coordinate(w)} 0 0 ${coordinate(-h)} ${coordinate(x - share * w)} ${coordinate(y + h / 2)} cm /T${[...this.stencils.keys()].indexOf(key)} Do Q`);
+        return;
+      }
+    }
+    const left = x - share * this.measure(value, size);
     const shown = runs(value).map(([font, text]) => `/${font === "S" ? "S" : weight >= 600 ? "B" : "F"} ${size} Tf <${text}> Tj`);
     // The page is upside down, so that y grows downwards as on a screen; letters are turned back.
     this.parts.push(`BT ${ink(color)} rg 1 0 0 -1 ${coordinate(left)} ${coordinate(y + 0.35 * size)} Tm ${shown.join(" ")} ET`);
@@ -94,7 +120,7 @@ export class PdfPen implements Pen {
 
   measure(value: string, size: number): number {
     let width = 0;
-    for (const letter of value) width += WIDTHS[letter.codePointAt(0)! - 32] ?? WIDE;
+    for (const letter of value) width += WIDTHS[letter.codePointAt(0)! - 32] ?? (letter < "\u1100" ? WIDE : 1000);
     return (width * size) / 1000;
   }
 
@@ -105,13 +131,16 @@ export class PdfPen implements Pen {
     const s = scale.toFixed(6);
     const page = [`${ink(background)} rg 0 0 ${w} ${h} re f`, `${s} 0 0 -${s} ${(-x * scale).toFixed(3)} ${((y + height) * scale).toFixed(3)} cm`, ...this.parts].join("\n");
     const states = [...this.opacities].map((value) => `/O${Math.round(100 * value)} << /ca ${value} /CA ${value} >>`).join(" ");
+    const stencils = [...this.stencils.values()];
     const font = (name: string, encoding = " /Encoding /WinAnsiEncoding"): string => `<< /Type /Font /Subtype /Type1 /BaseFont /${name}${encoding} >>`;
     const objects = [
       "<< /Type /Catalog /Pages 2 0 R >>",
       "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-      `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 ${w} ${h}] /Contents 4 0 R /Resources << /Font << /F 5 0 R /B 6 0 R /S 7 0 R >> /ExtGState << ${states} >> >> >>`,
+      `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 ${w} ${h}] /Contents 4 0 R /Resources << /Font << /F 5 0 R /B 6 0 R /S 7 0 R >> /ExtGState << ${states} >> /XObject << ${stencils.map((_, k) => `/T${k} ${8 + k} 0 R`).join(" ")} >> >> >>`,
       `<< /Length ${page.length} >>\nstream\n${page}\nendstream`,
       font("Helvetica"), font("Helvetica-Bold"), font("Symbol", ""),
+      ...stencils.map(({ width: across, height: down, dots }) =>
+        `<< /Type /XObject /Subtype /Image /ImageMask true /Width ${across} /Height ${down} /BitsPerComponent 1 /Decode [1 0] /Filter /ASCIIHexDecode /Length ${dots.length + 1} >>\nstream\n${dots}>\nendstream`),
     ];
     let file = "%PDF-1.4\n";
     const places = objects.map((object, k) => {
@@ -127,18 +156,41 @@ function ink(color: string): string {
   return rgb(color).map((part) => coordinate(part / 255)).join(" ");
 }
 
+/** The code of a letter in its font; none where neither font has it. */
+function codeOf(letter: string): number | undefined {
+  const code = letter.codePointAt(0)!;
+  return SYMBOLS[letter] ?? LATIN[letter] ?? ((code >= 32 && code < 127) || (code >= 160 && code < 256) ? code : undefined);
+}
+
 /** Text as hexadecimal codes, in runs of one font: the page's, or Symbol. All of the file is ASCII, so that bytes are letters. */
 function runs(value: string): [font: "F" | "S", text: string][] {
   const found: [font: "F" | "S", text: string][] = [];
   for (const letter of value) {
-    const code = letter.codePointAt(0)!;
-    const symbol = SYMBOLS[letter];
-    const byte = symbol ?? LATIN[letter] ?? ((code >= 32 && code < 127) || (code >= 160 && code < 256) ? code : 63);
-    const font = symbol === undefined ? "F" : "S";
-    const hex = byte.toString(16).padStart(2, "0");
+    const font = letter in SYMBOLS ? "S" : "F";
+    const hex = (codeOf(letter) ?? MARK).toString(16).padStart(2, "0");
     const last = found[found.length - 1];
     if (last?.[0] === font) last[1] += hex;
     else found.push([font, hex]);
   }
   return found;
+}
+
+/** What the fonts of the page draw, centred in height. */
+function stencilOf(value: string, size: number, weight: number): Stencil | undefined {
+  const context = typeof document === "undefined" ? undefined : document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  if (!context) return undefined;
+  const font = `${weight} ${size * FINE}px sans-serif`;
+  context.font = font;
+  const width = Math.max(8, Math.ceil(context.measureText(value).width / 8) * 8);
+  const height = Math.ceil(size * FINE * 1.5);
+  Object.assign(context.canvas, { width, height });
+  Object.assign(context, { font, textBaseline: "middle" });
+  context.fillText(value, 0, height / 2);
+  const { data } = context.getImageData(0, 0, width, height);
+  let dots = "";
+  for (let at = 0; at < width * height; at += 4) {
+    const nibble = [0, 1, 2, 3].reduce((sum, k) => 2 * sum + Number(data[4 * (at + k) + 3] > 127), 0);
+    dots += nibble.toString(16);
+  }
+  return { width, height, dots };
 }

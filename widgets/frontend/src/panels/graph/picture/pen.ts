@@ -1,6 +1,7 @@
 // One way of drawing for the screen and for export: a pen on a canvas, and a pen that writes SVG.
 
 import { textWidth } from "../model/text";
+import { shortened } from "../../../core/cut";
 import { coordinate, escapeXml } from "../../../core/files";
 
 export interface TextStyle {
@@ -33,10 +34,10 @@ export function fitText(pen: Pen, text: string, size: number, weight: number, wi
   let high = text.length;
   while (high - low > 1) {
     const middle = (low + high) >> 1;
-    if (pen.measure(`${text.slice(0, middle)}…`, size, weight) <= width) low = middle;
+    if (pen.measure(shortened(text, middle), size, weight) <= width) low = middle;
     else high = middle;
   }
-  const cut = `${text.slice(0, low)}…`;
+  const cut = shortened(text, low);
   return { text: cut, width: pen.measure(cut, size, weight) };
 }
 
