@@ -17,7 +17,7 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.call import Call
 from gradwright.cpu.llvm.compiler import available
-from gradwright.cpu.llvm.packed import bind, bind_product
+from gradwright.cpu.llvm.packed import activations, bind, bind_product, panels, vectors
 from gradwright.cpu.llvm.packed.layouts import LAYOUTS
 from gradwright.cpu.llvm.packed.machine import MACHINES, Machine
 from gradwright.cpu.llvm.target import V2, V3, V4, has
@@ -147,6 +147,22 @@ def test_a_machine_needs_what_its_functions_use() -> None:
         assert bool(m.level) == ("target-cpu" in m.attributes) == bool(m.needs)
 
 
+@pytest.mark.parametrize("name", ["q5_0", "q4_k"])
+def test_any_machine_is_aarch64_too(name: str) -> None:
+    from tests.cpu.aarch64 import tools
+    from tests.cpu.test_aarch64 import is_fine
+
+    form, m = LAYOUTS[name], MACHINES[-1]
+    for as_bytes in (False, True):
+        for text in (
+            activations.rows(form, m, as_bytes=as_bytes),
+            vectors.product(form, m, as_bytes=as_bytes),
+            panels.product(form, m, 4, as_bytes=as_bytes),
+        ):
+            assert "llvm.x86" not in text and "target-cpu" not in text
+            is_fine(tools().object_code(text), name)
+
+
 SHOW = """
 import numpy as np
 import gradwright as gw
@@ -257,8 +273,8 @@ def test_gradients_through_kernels_are_those_of_the_numbers(rng: Any) -> None:
     w = packed_ggml(normal(rng, 40, 64), "q5_0")
     g = gw.Graph()
     x = g.placeholder("x", (3, 64))
-    for activations in ("float32", "int8"):
-        y = gw.nn.ggml_matmul(x, g.constant(w), format="q5_0", activations=activations)
+    for way in ("float32", "int8"):
+        y = gw.nn.ggml_matmul(x, g.constant(w), format="q5_0", activations=way)
         (dx,) = gw.gradients((y * y).sum(), [x])
         feeds = {"x": normal(rng, 3, 64)}
         with gw.Session(g, kernels="wait") as session:

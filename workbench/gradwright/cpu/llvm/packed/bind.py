@@ -24,8 +24,8 @@ PER_NS = 25.0
 """Bytes of a weight that a core reads in a ns, about."""
 GRAIN = 32
 """Rows of a weight at which a product is cut: those of whole panels."""
-FEW = {True: 1, False: 2}
-"""Rows of x, as bytes or floats, up to which they are multiplied one by one."""
+FEW = 8
+"""Rows of x up to which, as floats, they meet the rows of a weight together; more take panels."""
 
 
 def is_known(name: str) -> bool:
@@ -65,10 +65,11 @@ def bind_product(
 
 
 def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
-    """Return the calls of a product for a machine: row by row of x, or panels for several."""
-    if len(x) > FEW[as_bytes] and len(w) >= panels.panel(m, as_bytes=as_bytes):
+    """Return the calls of a product for a machine: row by row of the weight, or by panels."""
+    few = 1 if as_bytes else FEW
+    if len(x) > few and len(w) >= panels.panel(m, as_bytes=as_bytes):
         return _by_panel(name, m, x, w, y, as_bytes=as_bytes)
-    return _one_by_one(name, m, x, w, y, as_bytes=as_bytes)
+    return _by_row(name, m, x, w, y, as_bytes=as_bytes)
 
 
 def bind_rows(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | None:
@@ -94,14 +95,12 @@ def bind_rows(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | Non
     return [Call(address, block, [(0, 1), (1, 0), (2, 2)], alarm=alarm)]
 
 
-def _one_by_one(
-    name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool
-) -> list[Call]:
+def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     form, calls, held = LAYOUTS[name], [], None
     n_x, k = x.shape
     row = activations.row_bytes(k) if as_bytes else k // 8
-    ready = x
-    if as_bytes or form.minimum is not None:
+    ready, tile = x, 0 if as_bytes or n_x == 1 or n_x > FEW else n_x
+    if as_bytes or (form.minimum is not None and not tile):
         ready = held = _scratch(n_x * row)
         block = numbers(
             activations.ROWS,
@@ -116,7 +115,7 @@ def _one_by_one(
         y_row=y.strides[0], blocks=k // form.size,
     )  # fmt: skip
     slots = [(0, 1), (1, 0), (2, 2), *([] if held is not None else [(3, 0)])]
-    address = _compiled("vectors", name, m, as_bytes)
+    address = _compiled("tile" if tile else "vectors", name, m, as_bytes, tile)
     return [*calls, _cut(Call(address, block, slots, held), name, x, w)]
 
 
@@ -170,6 +169,7 @@ def _compiled(kind: str, name: str, m: Machine, as_bytes: bool, tile: int = 0) -
         "rows": lambda: activations.rows(form, m, as_bytes=as_bytes),
         "tiles": lambda: activations.tiles(form, m, tile),
         "vectors": lambda: vectors.product(form, m, as_bytes=as_bytes),
+        "tile": lambda: vectors.tile(form, m, tile),
         "taken": lambda: vectors.taken(form, m),
         "panels": lambda: panels.product(form, m, tile, as_bytes=as_bytes),
     }
