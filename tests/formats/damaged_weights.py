@@ -3,11 +3,11 @@
     python -m tests.formats.damaged_weights [count] [--seed N]    files of the seeds N, N + 1, ...
     python -m tests.formats.damaged_weights --seed N --one        one of them, here
 
-A seed takes a small file: a language model in one GGUF file or in a split of them, an adapter, or
+A seed takes a small file: GGUF, a language model in one file or tensors in two, or
 safetensors in one or in several files with an index. It flips bits, changes bytes, cuts, splices,
 puts other numbers in the place of lengths, counts, sizes and offsets, and other names in the place
-of names, such as paths that leave the folder. The file is inspected, its tensors are listed, and it
-is opened and used; within a second and 200 MB for each, while no file is opened beside those of
+of names, such as paths that leave the folder. The file is inspected, its tensors are listed, it is
+drawn, opened and used; within a second and 200 MB for each, while no file is opened beside those of
 the folder, nothing is written, no process begins, and no code is compiled.
 """
 
@@ -196,7 +196,7 @@ def problem(seed: int) -> str:
         warnings.simplefilter("ignore")
         path = _put(Path(place), tree)
         before = sorted(Path(place).rglob("*"))
-        for use in (_inspected, _listed, _opened):
+        for use in (_inspected, _listed, _drawn, _opened):
             says = damaged_onnx.watched(functools.partial(use, path), str(path.parent))
             if says:
                 return f"{what}: {use.__name__[1:]} {says}"
@@ -226,6 +226,12 @@ def _listed(path: Path) -> None:
             Stored(tensor, files).flat(0, min(5, int(np.prod(tensor.shape, dtype=object))))
 
 
+def _drawn(path: Path) -> None:
+    format = registry.find(source.at(path))
+    if format.outline is not None:
+        len(format.outline(source.at(path)).graph.nodes)
+
+
 def _opened(path: Path) -> None:
     held = gw.open(path)
     if isinstance(held, gw.models.Decoder):
@@ -248,6 +254,7 @@ def warm() -> None:
             _inspected(path)
             _listed(path)
             if "of-00002" not in path.name:  # a split of two tensors is no model
+                _drawn(path)
                 _opened(path)
     damaged_onnx.listen()
 

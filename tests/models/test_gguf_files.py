@@ -10,11 +10,13 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, GradwrightError, GraphError
+from gradwright.formats import registry, source
 from gradwright.formats.gguf.mapped import Gguf
 from gradwright.formats.gguf.writing import write
 from gradwright.models import Decoder, DecoderConfig, RopeScaling, from_gguf, save_gguf
 from gradwright.models.decoder.pairs import by_neighbours
 from gradwright.models.gguf.architectures import ARCHITECTURES, architecture_of, keys_of
+from tests.formats.every_format import Counted
 
 SIZES = {"vocabulary": 64, "width": 256, "layers": 2, "heads": 4, "kv_heads": 2, "inner": 256}
 IDS = np.random.default_rng(0).integers(0, 64, (2, 12))
@@ -259,3 +261,20 @@ def test_inspecting_says_what_cannot_be_opened(tmp_path, good):
 def test_every_architecture_has_its_name_in_the_package():
     gguf = pytest.importorskip("gguf")
     assert set(ARCHITECTURES) <= set(gguf.MODEL_ARCH_NAMES.values())
+
+
+def test_a_file_is_drawn_from_its_header_alone(tmp_path):
+    model = gw.quant.quantize(decoder(vocabulary=4096, rotary_size=32), "q8_0").model
+    model.graph.name = "small model"
+    save_gguf(model, tmp_path / "m.gguf", name="small model")
+    counted = Counted(source.at(tmp_path / "m.gguf"))
+    graph = registry.named("gguf").outline(counted).graph
+    assert counted.total[0] < 20_000 < counted.size and graph.name == "small_model"
+    assert [n.name for n in graph.nodes] == [n.name for n in model.graph.nodes]
+    assert graph["layer0/o"].spec == model.graph["layer0/o"].spec
+    assert graph.known_as["blk.0.attn_output.weight"] is graph["layer0/o"]
+    assert set(graph.known_as) <= set(registry.named("gguf").tensors(counted))
+    with pytest.raises(ArchiveError, match="block_count is 1001"):
+        keys = dict(Gguf(tmp_path / "m.gguf").facts) | {"phi3.block_count": 1001}
+        write(tmp_path / "deep.gguf", keys, {f"t{i}": np.zeros(1, "f4") for i in range(1200)})
+        registry.named("gguf").outline(source.at(tmp_path / "deep.gguf"))
