@@ -16,6 +16,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.cpu.call import Call
+from gradwright.cpu.llvm.blas import blas
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.llvm.packed import activations, bind, bind_product, panels, vectors
 from gradwright.cpu.llvm.packed.layouts import LAYOUTS
@@ -282,7 +283,8 @@ def test_gradients_are_those_of_the_numbers(held: int, rng: Any, monkeypatch: An
         feeds = {"x": normal(rng, 2, 3, 64), "c": normal(rng, 2, 3, 40)}
         with gw.Session(g, kernels="wait") as session:
             found = session.run(dx, feeds)
-            assert "numpy" not in str(session.plan(dx, {n: v.shape for n, v in feeds.items()}))
+            told = str(session.plan(dx, {n: v.shape for n, v in feeds.items()}))
+        assert blas() is None or "numpy" not in told
         np.testing.assert_allclose(found, feeds["c"] @ unpacked(w, "q5_0"), rtol=0, atol=1e-4)
 
 
