@@ -8,7 +8,7 @@
 #   make clean  remove all of this but .venv         make machines  engine tests as on other machines
 #   make matrix     the wheel on Pythons 3.11 to 3.13, with the oldest and the newest dependencies
 #   make binder     Binder's steps, and what each cell of a tutorial takes
-#   make fuzz-formats   20,000 damaged ONNX files
+#   make fuzz-formats   20,000 damaged ONNX files, 20,000 of GGUF and safetensors
 #   make fuzz-server    20,000 requests to the Jupyter Server extension
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 
@@ -43,6 +43,7 @@ fuzz: .venv/.test
 
 fuzz-formats: .venv/.test
 	$(BIN)/python -m tests.formats.damaged_onnx
+	$(BIN)/python -m tests.formats.damaged_weights
 
 fuzz-server: .venv/.test
 	$(BIN)/python -m tests.widgets.server.fuzz

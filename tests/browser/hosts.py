@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.browser.lab import wait_for
+from tests.browser.lab import EXTENSION, wait_for
 
 MODEL = """
 import numpy as np
@@ -72,6 +73,8 @@ def served(folder: Path, *command: str) -> Iterator[str]:
     env |= {name: str(folder / name.lower()) for name in ("IPYTHONDIR", "XDG_CONFIG_HOME")}
     for name in ("CONFIG", "DATA", "RUNTIME"):
         env[f"JUPYTER_{name}_DIR"] = str(folder / name.lower())
+    extensions = folder / "data/labextensions"
+    shutil.copytree(EXTENSION, extensions / "gradwright")  # hosts without its tokens live with it
     log = folder / "host.log"
     with log.open("w") as out:
         process = subprocess.Popen(

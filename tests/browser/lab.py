@@ -372,4 +372,4 @@ class Page(Watched):
         self.page.wait_for_function(
             "(light) => document.body.dataset.jpThemeLight === light", arg=light
         )
-        self.page.wait_for_timeout(800)  # the sheet follows the attribute; widgets look again
+        self.page.wait_for_timeout(600)  # the sheet follows the attribute; widgets look again

@@ -41,9 +41,9 @@ bench
 with g.scope("head"):
     logits = h @ g.variable("w3", (10, 3))
 """,
-    "mend": "gw.nn.relu(h, name='mended')",
 }
 
+THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
 SCENES = ("document", "tensors", "comparison", "panel", "runs", "failure", "workbench")
 
 
@@ -155,7 +155,7 @@ class Extension:
         expect(rows).to_have_count(3)
         for row in (rows.nth(0), rows.nth(1)):
             row.locator("input[type=checkbox]").check()
-        wait_for(lambda: points(runs.locator(".gw-plot")) > 0, "the curves")
+        wait_for(lambda: points(runs.locator(".gw-plot")) > 50, "both curves")
         return runs
 
     def failure(self) -> Any:

@@ -21,6 +21,8 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
 from tests.browser.lab import FLAGS, Lab, Page, chromium
+from tests.browser.lab_scenes import SCENES as EXTENSION
+from tests.browser.lab_scenes import THEMES, Extension
 from tests.browser.scenes import BENCH, PANEL, SCENES
 
 ROOT = Path(__file__).parents[2]
@@ -220,6 +222,8 @@ def take_notebook(browser: Any, wanted: Callable[[str], bool], folder: Path, rea
             notebook.snap(widget, "blame", (1000,))
         if wanted("lab_document"):
             take_document(page)
+        if wanted("lab_extension"):
+            take_extension(page)
         if readme:
             for name, kept in KEPT.items():
                 (README / kept).write_bytes((SCREENS / f"{name}.png").read_bytes())
@@ -229,17 +233,34 @@ def take_notebook(browser: Any, wanted: Callable[[str], bool], folder: Path, rea
         lab.stop()
 
 
+LARGE = Path(str(files("onnx") / "backend/test/data/light/light_densenet121.onnx"))
+WINDOWS = ((1366, 768), (1920, 1080))
+
+
+def take_extension(page: Page) -> None:
+    """Take what the extension shows, in every theme, on a small and on a large screen."""
+    extension = Extension(page, LARGE)
+    for theme in THEMES:
+        page.set_theme(theme)
+        for width, height in WINDOWS:
+            page.page.set_viewport_size({"width": width, "height": height})
+            for scene in EXTENSION:
+                extension.show(scene)
+                page.page.mouse.move(3, 3)
+                page.page.wait_for_timeout(500)
+                name = "_".join(theme.lower().split()[1:])
+                snap(page.page, f"lab_extension_{scene}_{width}_{name}")
+
+
 def take_document(page: Page) -> None:
     """Open a large model by double click, and take pictures of JupyterLab around it."""
-    model = "light_densenet121.onnx"
-    found = files("onnx") / "backend/test/data/light" / model
-    (page.lab.root / "densenet121.onnx").write_bytes(found.read_bytes())
+    (page.lab.root / "densenet121.onnx").write_bytes(LARGE.read_bytes())
     view = page.page
     view.set_viewport_size({"width": 1366, "height": 768})
     page.command("application:toggle-left-area")
     page.command("filebrowser:refresh")
     view.locator('.jp-DirListing-item[title^="Name: densenet121.onnx"]').dblclick()
-    view.locator(".jp-Document .gw-graph[data-ready]").wait_for()
+    view.locator(".gw-document .gw-graph[data-ready]").wait_for()
     for theme in ("Light", "Dark"):
         page.set_theme(f"JupyterLab {theme}")
         view.wait_for_timeout(1000)

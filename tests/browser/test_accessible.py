@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from tests.browser.lab import Page, missing
-from tests.browser.lab_scenes import SCENES, Extension
+from tests.browser.lab_scenes import SCENES, THEMES, Extension
 
 pytestmark = pytest.mark.browser
 
 AXE = Path(__file__).parents[2] / "widgets/frontend/node_modules/axe-core/axe.min.js"
-THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
 
 
 def assert_accessible(shown: Any) -> None:

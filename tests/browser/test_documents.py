@@ -15,9 +15,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import gradwright as gw
+from tests.browser.hosts import MODEL
 from tests.browser.lab import EVIL, Lab, Page, expect, missing, points, wait_for
 from tests.browser.lab_scenes import network
 from tests.browser.test_accessible import assert_accessible
+from tests.browser.test_hosts import use
 
 pytestmark = pytest.mark.browser
 
@@ -58,6 +60,7 @@ def models(lab: Lab) -> Iterator[Path]:
     gw.onnx.save(network(seed=3, squash=True), folder / "other.onnx")
     hostile = gw.Graph(EVIL)
     gw.nn.relu(hostile.variable(EVIL, (3,)) * 2.0, name="x" + EVIL)
+    hostile.constant(np.array([EVIL, "b"], np.dtypes.StringDType()), "words")
     gw.save(hostile, folder / EVIL_FILE)
     sparse(folder / "large.safetensors", GIGABYTES << 30)
     (folder / "damaged.onnx").write_bytes((folder / "small.onnx").read_bytes()[:300])
@@ -226,9 +229,12 @@ def test_every_kind_of_file_opens_by_double_click(
     drawn(documents.current(), 8)
 
     hostile = documents.open(EVIL_FILE[:12])
-    drawn(hostile, 4)
+    drawn(hostile, 5)
     expect(hostile.locator("> .gw-toolbar .gw-title")).to_have_text(EVIL_FILE)
-    expect(tab(hostile, "Tensors").locator("[data-at] .gw-link").first).to_have_text(EVIL)
+    names = tab(hostile, "Tensors").locator("[data-at] .gw-link")
+    expect(names.first).to_have_text(EVIL)
+    names.filter(has_text="words").click()
+    expect(hostile.locator(".gw-texts li")).to_have_text([EVIL, "b"])
 
     documents.item("run").click(button="right")
     documents.choose("Open as a Run")
@@ -252,7 +258,15 @@ def test_documents_follow_their_files_and_outlive_the_server(
 ) -> None:
     documents = Documents(page)
     documents.start()
-    small = documents.open("small.gw")
+    # A part of the extension that is loaded now, and is not there any more.
+    page.page.route("**/gradwright/static/*", lambda route: route.abort())
+    documents.item("small.gw").dblclick()
+    stale = page.page.locator(".gw-document:visible")
+    expect(stale.get_by_role("alert")).to_contain_text("Reload the page")
+    page.page.screenshot(path=screens / "document_stale_light.png")
+    page.page.unroute("**/gradwright/static/*")
+    stale.get_by_role("button", name="Try again").click()
+    small = documents.current()
     drawn(small, 8)
     other = Documents(Page(page.page.context, lab))
     other.start()
@@ -365,11 +379,14 @@ def test_two_files_are_compared_and_one_opens_in_a_notebook(
     page.assert_clean()
 
 
-def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path) -> None:
+def test_notebook_7_has_documents_the_panel_and_the_workbench(
+    browser: Any, tmp_path: Path, screens: Path
+) -> None:
     if importlib.util.find_spec("notebook") is None:
         missing("no Notebook 7: pip install -e '.[test]'")
     server = Lab(tmp_path / "notebook", app="notebook")
     gw.save(network(), server.root / "small.gw")
+    server.write_notebook("app.ipynb", [MODEL, "made()"])
     server.start()
     try:
         context = browser.new_context(viewport={"width": 1366, "height": 768})
@@ -399,6 +416,12 @@ def test_notebook_7_opens_models_too(browser: Any, tmp_path: Path, screens: Path
         panel.get_by_role("button", name="parameters").click()
         expect(panel.locator("tr[data-name]")).to_have_count(3)
         view.screenshot(path=screens / "side_panel_notebook_7.png")
+
+        # So does the Workbench: trained and checked.
+        tree.page.goto(f"{server.base}/notebooks/app.ipynb?token={server.token}")
+        tree.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+        tree.page.evaluate(command, "notebook:run-all-cells")
+        use(tree.page, "light")
         assert not tree.outside
         context.close()
     finally:

@@ -6,6 +6,8 @@ Each test needs its host: ``pip install -e '.[hosts]'``.
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import nbformat.v4 as v4
 import pytest
@@ -80,29 +82,13 @@ def test_shiny(open_page, tmp_path, screens):
 
 def test_voila(open_page, tmp_path, screens):
     pytest.importorskip("voila", reason="no voila: pip install -e '.[hosts]'")
-    notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench")
+    told = "import os, pathlib; _ = pathlib.Path('pid').write_text(str(os.getpid()))"
+    notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench", told)
     run = ("voila", "app.ipynb", "--no-browser", "--theme=dark", "--Voila.ip=127.0.0.1")
     with served(tmp_path, *run, "--port=PORT") as base:
         watched = open_page(f"{base}/")
         use(watched.page, "dark")
         watched.page.screenshot(path=screens / "host_voila.png")
-
-
-def test_notebook_7(open_page, tmp_path, screens):
-    pytest.importorskip("notebook", reason="no notebook: pip install -e '.[hosts]'")
-    notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench")
-    run = ("notebook", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=PORT")
-    options = ("--IdentityProvider.token=", "--JupyterNotebookApp.expose_app_in_browser=True")
-    with served(tmp_path, *run, *options) as base:
-        watched = open_page(f"{base}/notebooks/app.ipynb")
-        page = watched.page
-        page.wait_for_function(
-            "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel"
-            "?.status === 'idle'"
-        )
-        page.evaluate(
-            "() => window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => 1)"
-        )
-        use(page, "light")
-        page.screenshot(path=screens / "host_notebook.png")
-        assert watched.outside == []
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        watched.page.get_by_role("button", name="Start", exact=True).click()
+        expect(watched.page.locator(".gw-notice")).to_contain_text("it has ended or was restarted")

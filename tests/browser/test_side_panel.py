@@ -171,7 +171,7 @@ def test_views_stay_and_what_was_told_outlives_the_kernel(page, lab, screens):
     page.tab_to(stage)
     view.keyboard.press("i")
     expect(sheet).to_contain_text("6 nodes")
-    view.keyboard.press("Escape")
+    view.keyboard.press("i")
     expect(sheet).to_be_hidden()
     expect(stage).to_be_focused()
     model = pinned.get_attribute("data-model")

@@ -161,7 +161,6 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
         page.set_theme(f"JupyterLab {theme}")
         bench.scroll_into_view_if_needed()
         view.mouse.move(5, 5)
-        view.wait_for_timeout(600)
         bench.screenshot(path=screens / f"workbench_{theme.lower()}.png")
         view.screenshot(path=screens / f"lab_{theme.lower()}.png")
 

@@ -16,8 +16,9 @@ import pytest
 
 import gradwright as gw
 from gradwright.cpu.call import Call
+from gradwright.cpu.llvm.blas import blas
 from gradwright.cpu.llvm.compiler import available
-from gradwright.cpu.llvm.packed import bind, bind_product
+from gradwright.cpu.llvm.packed import activations, bind, bind_product, panels, vectors
 from gradwright.cpu.llvm.packed.layouts import LAYOUTS
 from gradwright.cpu.llvm.packed.machine import MACHINES, Machine
 from gradwright.cpu.llvm.target import V2, V3, V4, has
@@ -147,6 +148,22 @@ def test_a_machine_needs_what_its_functions_use() -> None:
         assert bool(m.level) == ("target-cpu" in m.attributes) == bool(m.needs)
 
 
+@pytest.mark.parametrize("name", ["q5_0", "q4_k"])
+def test_any_machine_is_aarch64_too(name: str) -> None:
+    from tests.cpu.aarch64 import tools
+    from tests.cpu.test_aarch64 import is_fine
+
+    form, m = LAYOUTS[name], MACHINES[-1]
+    for as_bytes in (False, True):
+        for text in (
+            activations.rows(form, m, as_bytes=as_bytes),
+            vectors.product(form, m, as_bytes=as_bytes),
+            panels.product(form, m, 4, as_bytes=as_bytes),
+        ):
+            assert "llvm.x86" not in text and "target-cpu" not in text
+            is_fine(tools().object_code(text), name)
+
+
 SHOW = """
 import numpy as np
 import gradwright as gw
@@ -253,14 +270,32 @@ def test_x_that_lies_otherwise_and_nothing_at_all(rng: Any) -> None:
         assert nothing is None
 
 
-def test_gradients_through_kernels_are_those_of_the_numbers(rng: Any) -> None:
+@pytest.mark.parametrize("held", [bind.HELD, 16 * 64])
+def test_gradients_are_those_of_the_numbers(held: int, rng: Any, monkeypatch: Any) -> None:
+    """Some rows of the weight are floats at a time, the last ones fewer."""
+    monkeypatch.setattr(bind, "HELD", held)
     w = packed_ggml(normal(rng, 40, 64), "q5_0")
     g = gw.Graph()
-    x = g.placeholder("x", (3, 64))
-    for activations in ("float32", "int8"):
-        y = gw.nn.ggml_matmul(x, g.constant(w), format="q5_0", activations=activations)
-        (dx,) = gw.gradients((y * y).sum(), [x])
-        feeds = {"x": normal(rng, 3, 64)}
+    x, c = g.placeholder("x", (2, 3, 64)), g.placeholder("c", (2, 3, 40))
+    for way in ("float32", "int8"):
+        y = gw.nn.ggml_matmul(x, g.constant(w), format="q5_0", activations=way)
+        (dx,) = gw.gradients((y * c).sum(), [x])
+        feeds = {"x": normal(rng, 2, 3, 64), "c": normal(rng, 2, 3, 40)}
         with gw.Session(g, kernels="wait") as session:
-            found, out = session.run([dx, y], feeds)
-        np.testing.assert_allclose(found, 2 * out @ unpacked(w, "q5_0"), rtol=1e-4, atol=1e-4)
+            found = session.run(dx, feeds)
+            told = str(session.plan(dx, {n: v.shape for n, v in feeds.items()}))
+        assert blas() is None or "numpy" not in told
+        np.testing.assert_allclose(found, feeds["c"] @ unpacked(w, "q5_0"), rtol=0, atol=1e-4)
+
+
+def test_large_weights_have_their_kernels_before_the_first_run(rng: Any) -> None:
+    """numpy would take seconds for what takes milliseconds."""
+    for rows, state in ((512, ""), (8, "kernels come after")):
+        g = gw.Graph()
+        x = g.placeholder("x", ("B", 2048))
+        w = packed_ggml(normal(rng, rows, 2048), "q8_0")
+        y = gw.nn.ggml_matmul(x, g.constant(w), format="q8_0")
+        with gw.Session(g) as session:
+            session.run(y, {"x": normal(rng, 1, 2048)})
+            head = session.plan(y, {"x": (1, 2048)}).head
+        assert head.executor.state.startswith(state) and bool(head.executor.state) == bool(state)

@@ -175,7 +175,7 @@ def problem(seed: int) -> str:
         path = _put(Path(place), data)
         before = sorted(Path(place).rglob("*"))
         for use in (_inspected, _read):
-            says = _watched(lambda use=use: use(path), str(path.parent))  # type: ignore[misc]
+            says = watched(lambda use=use: use(path), str(path.parent))  # type: ignore[misc]
             if says:
                 return f"{what}: {use.__name__[1:]} {says}"
         left = set(Path(place).rglob("*")).difference(before)
@@ -233,7 +233,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if not _watching or event in _QUIET[1:] or not (event == "open" or event.startswith(_WRITES)):
         return
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code is not _watched.__code__:
+    while frame is not None and frame.f_code is not watched.__code__:
         name = frame.f_globals.get("__name__", "")
         if name.startswith(("importlib", "collections", "dataclasses", "functools", "ast")):
             return
@@ -258,10 +258,16 @@ def warm() -> None:
             path = _put(Path(place), data)
             _inspected(path)
             _read(path)()
+    listen()
+
+
+@functools.cache
+def listen() -> None:
+    """Begin to note what must not be done; it never ends."""
     sys.addaudithook(_audit)
 
 
-def _watched(use: Callable[[], Any], folder: str) -> str:
+def watched(use: Callable[[], Any], folder: str) -> str:
     """Return what is wrong with how something ends."""
     global _watching, _folder
     _seen.clear()

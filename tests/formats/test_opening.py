@@ -180,3 +180,42 @@ def test_the_hint_names_the_file(tmp_path: Path) -> None:
         gw.open(path)
     assert re.search(r"load\('.*pytorch_model\.bin'", caught.value.hint)
     assert "pytorch_model.safetensors'" in caught.value.hint
+
+
+def test_a_folder_of_pickled_weights_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    mark = tmp_path / "mark"
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(Evil(mark)))
+    with pytest.raises(ArchiveError, match="its weights are a pickle") as caught:
+        gw.open(tmp_path)
+    assert "save_file" in caught.value.hint and "model.safetensors'" in caught.value.hint
+    info = gw.inspect(tmp_path)
+    assert info.architecture == "llama" and info.language is None and not info.tensors
+    assert [f.what for f in info.findings if f.grave] == [
+        "its weights are a pickle, and opening one runs what it names"
+    ]
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_pickles_are_told_or_refused(tmp_path: Path, seed: int) -> None:
+    """40 files a seed, alone and in a ZIP file: flips, cuts, what is left out and put in."""
+    rng = np.random.default_rng(seed)
+    held = {"w": np.arange(9.0), "more": collections.OrderedDict(a=[1, "x" * 99, 2**80, b"y"])}
+    path = tmp_path / "m.pt"
+    for i in range(40):
+        data = bytearray(pickle.dumps(held, int(rng.integers(2, 6))))
+        if i % 2:
+            data = bytearray(in_zip(path, bytes(data)).read_bytes())
+        for _ in range(rng.choice([1, 4, 16])):
+            data[rng.integers(len(data))] = rng.integers(256)
+        cut = int(rng.integers(2, len(data))) if rng.random() < 0.3 else len(data)
+        path.write_bytes(data[:cut])
+        begun = time.perf_counter()
+        try:
+            gw.inspect(path).to_json()
+        except ArchiveError as error:
+            assert str(path) in str(error)
+        with pytest.raises(ArchiveError, match=re.escape(str(path))):
+            gw.open(path)
+        assert time.perf_counter() - begun < 5

@@ -16,7 +16,7 @@ const LIMIT = 180_000; // bytes; every widget instance carries its whole module 
 
 /**
  * Bytes as text, five digits to the base of 85 for each four: a twentieth less than base64. The digits are the characters
- * from "(" to "~" without "<" and "\\", so that they stand in a script, an attribute and JSON as they are.
+ * from "(" to "~" without "<" and the backslash, so that they stand in a script, an attribute and JSON as they are.
  */
 function digits(bytes) {
   const padded = Buffer.alloc(4 * Math.ceil(bytes.length / 4));

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -50,19 +51,27 @@ def prepare(root: Path) -> None:
             continue
         folder.mkdir(parents=True)
         path = make(folder)[0]
-        if path.is_file():
-            data = path.read_bytes()
-            for i in range(12):
-                made = bytearray(data[: 1 << 14] if i % 3 else data)
-                for _ in range(draw.choice([1, 4, 16])):
-                    made[draw.randrange(min(len(made), 1 << 12))] = draw.randrange(256)
-                (folder / f"damaged{i}{path.suffix}").write_bytes(made)
-        else:
-            (path / "events.jsonl").write_bytes((path / "events.jsonl").read_bytes() + b"{}\n[")
+        for i in range(12 if path.is_file() else 4):
+            other = path.with_name(f"damaged{i}{path.suffix}")
+            shutil.copytree(path, other) if path.is_dir() else shutil.copy(path, other)
+            parts = [other, *other.rglob("*")]
+            held = sorted(p for p in parts if p.is_file() and p.stat().st_size)
+            damage(draw.choice(held), draw, cut=i % 3 > 0)
+        if (events := path / "events.jsonl").is_file():
+            events.write_bytes(events.read_bytes() + b"{}\n[")
     secret = root.parent / "secret"
     secret.write_text(SECRET)
     if not (root / "fuzz/link").is_symlink():
         (root / "fuzz/link").symlink_to(secret)
+
+
+def damage(path: Path, draw: random.Random, cut: bool) -> None:
+    """Change some bytes near the beginning of a file, and cut off what is far behind."""
+    data = path.read_bytes()
+    made = bytearray(data[: 1 << 14] if cut else data)
+    for _ in range(draw.choice([1, 4, 16])):
+        made[draw.randrange(min(len(made), 1 << 12))] = draw.randrange(256)
+    path.write_bytes(made)
 
 
 def request(seed: int, paths: list[str]) -> str:

@@ -159,6 +159,12 @@ def test_files_of_any_size_are_read_alike(server):
         told = server.ask("tensor", path=path, name="w", index="[-1, :5]").json
         assert told["messages"][0]["content"]["slice"] == [5]
         assert told["statistics"]["high"] == 0.0 and (told["every"] > 1) is (name != "small")
+        rows, columns = shape
+        for window in (f"0,{rows},0,{columns}", f"{rows // 4},{rows // 2},0,{columns}"):
+            near = server.ask("window", path=path, name="w", window=f"0,1,0,1,{window}").json
+            assert near["part"]["cells"][1] == min(256, columns)
+            told = server.ask("element", path=path, name="w", at=f"0,{window}").json
+            assert told["text"].startswith("min 0.0 at [")
         held.append(max(map(resident, server.readers())))
     assert held[-1] < 400 << 20 and resident(server.pid) < 300 << 20, held
 

@@ -165,21 +165,17 @@ function skips(lines: number, length: number, scope = ""): Plain[] {
   return [{ name: "x", kind: "placeholder" }, ...nodes];
 }
 
-test("a level is cut where few lines cross, and the more of them, the taller it has to be", () => {
+test("a level is cut where few lines cross, in a scope or not", () => {
   const columns = (nodes: Plain[]): number => {
     const model = build(nodes);
     const scene = new LayoutEngine(model).layout(allScopes(model));
     const middles = boxes(scene).slice(1).map((box) => Math.round((box[0] + box[2]) / 2));
     return new Set(middles).size; // the chain is straight
   };
-  assert(columns(skips(1, 20)) > 1, "a chain");
-  assert.equal(columns(skips(2, 20)), 1, "two lines, not two screens");
-  assert(columns(skips(2, 60)) > 1, "two lines");
-  assert.equal(columns(skips(3, 60)), 1, "three lines");
-  assert(columns(skips(3, 160)) > 1, "three lines of a very tall level");
-  for (const lines of [4, 6]) assert.equal(columns(skips(lines, 160)), 1, `${lines} lines`);
-  assert.equal(columns(skips(2, 40, "s/")), 1, "a scope takes no bundles");
-  assert(columns(skips(1, 40, "s/")) > 1, "a chain in a scope");
+  for (const scope of ["", "s/"]) {
+    for (const lines of [1, 2, 5]) assert(columns(skips(lines, 60, scope)) > 1, `${lines} lines ${scope}`);
+    for (const lines of [6, 9]) assert.equal(columns(skips(lines, 160, scope)), 1, `${lines} lines ${scope}`);
+  }
 });
 
 test("a column begins with the main line, and holds more than a box or two", () => {
@@ -243,6 +239,8 @@ for (const [name, nodes] of wide) {
       const members = thousand.map((k) => model.node(within(`n${k}`)));
       const places = new Set(members.map((node) => Math.round(middle(scene, node))));
       assert(places.size <= 50, `${places.size} columns`);
+      const busiest = scene.pieceWeight.reduce((most, weight) => Math.max(most, weight), 0);
+      assert.equal(busiest > 900, Boolean(model.node("all") >= 0), `${busiest} lines run together`);
       for (const node of members.filter((_, k) => k % 97 === 0)) {
         const joined = new Set([...linesOf(scene, node)].flatMap((p) => [scene.pieceFrom[p], scene.pieceTo[p]]).filter((item) => item >= 0));
         const around = [...sourcesOf(model, node), ...outputsOf(model, node)];
@@ -252,14 +250,15 @@ for (const [name, nodes] of wide) {
   }
 }
 
-test("of scopes that are alike the first opens, or all of them", () => {
+test("of scopes that are alike the first opens, or both of them", () => {
   const opened = (blocks: number): string[] => {
     const model = build(transformer(17 * blocks));
     return openAtFirst(model).map((s) => model.scopes[s].path);
   };
-  assert.deepEqual(opened(2), ["layer0", "layer1", "layer0/attention", "layer0/mlp", "layer1/mlp"]);
+  assert.deepEqual(opened(2), ["layer0", "layer1", "layer0/attention", "layer0/mlp"]);
   const many = opened(20);
   assert(many.includes("layer0") && !many.includes("layer1"), many.join());
+  assert.deepEqual(opened(3).filter((path) => !path.includes("/")), ["layer0"], "of three the first");
 });
 
 test("a scope in a scope in a scope is opened until there is enough to see", () => {

@@ -208,8 +208,9 @@ class _Writer:
         self.kinds = kinds
         self.flow, self.cards, self.card_of, self.words = flow, cards, card_of, words
         self.summary, self.structure = summary, structure
-        self.out = Groups([], [], [], [], [], [], [], [], {}, {id(n): r for n, r in
-                          zip(flow.nodes, flow.role, strict=True)})  # fmt: skip
+        self.ids = list(map(id, flow.nodes))
+        role = dict(zip(self.ids, flow.role, strict=True))
+        self.out = Groups([], [], [], [], [], [], [], [], {}, role)
         self.firsts: dict[int, int] = {}
         self.taken: dict[str, int] = {}
         """Paths, and how many groups would have each."""
@@ -232,7 +233,7 @@ class _Writer:
             card = self.cards[group.card]
             inside = [*card.nodes, *card.side]
             if len(inside) == 1 and flow.nodes[inside[0]].kind == "placeholder":
-                out.group[id(flow.nodes[inside[0]])] = parent
+                out.group[self.ids[inside[0]]] = parent
                 return -1
             name = group.name or flow.nodes[self._key_node(card)].name.rpartition("/")[2]
             title, note = group.title, self.words.note(card)
@@ -245,7 +246,8 @@ class _Writer:
         sign = self.structure.signs.of(group)
         out.like.append(self.firsts.setdefault(sign, number))
         if group.kind == CARD:
-            out.group.update((id(flow.nodes[i]), number) for i in inside)
+            for i in inside:
+                out.group[self.ids[i]] = number
         return number
 
     def _kind(self, group: Group) -> str:
@@ -276,14 +278,15 @@ class _Writer:
 
     def _key_node(self, card: Card) -> int:
         """Return the node that a card is called after: the one that reads most, else the first."""
-        return max(card.nodes, key=lambda i: (len(self.flow.sources[i]), -i))
+        sources = self.flow.sources
+        return max(card.nodes, key=lambda i: len(sources[i]))
 
     def _unread(self) -> None:
         """What is stored, or sizes, and read by nothing stands in a card of its own."""
-        flow, out = self.flow, self.out
+        out = self.out
         left = [i for i, k in enumerate(self.card_of) if k < 0]
         if not left:
             return
         number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", -1)
         out.like.append(number)
-        out.group.update((id(flow.nodes[i]), number) for i in left)
+        out.group.update((self.ids[i], number) for i in left)

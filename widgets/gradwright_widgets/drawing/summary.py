@@ -89,12 +89,14 @@ class Summary:
         if group.kind == RUN:
             work = f"{len(group.children)} × ({work})"
         told = "" if title.startswith(self.work(one.cards())) else work
-        shape = self._result(list(group.cards()))
+        shape = self._result(group)
         return " · ".join(filter(None, [group.note, " ".join(filter(None, [told, shape]))]))
 
-    def _result(self, cards: Sequence[int]) -> str:
-        """Return the shape that some cards end with, without a batch of one: ``→ 64×56×56``."""
-        spec = self.flow.nodes[self.cards[cards[-1]].nodes[-1]].outputs[0].spec
+    def _result(self, group: Group) -> str:
+        """Return the shape that a group ends with, without a batch of one: ``→ 64×56×56``."""
+        while group.children:
+            group = group.children[-1]
+        spec = self.flow.nodes[self.cards[group.card].nodes[-1]].outputs[0].spec
         if rank_of(spec) < 1:
             return ""
         sizes = [str(size) for k, size in enumerate(spec.shape) if k or str(size) != "1"]

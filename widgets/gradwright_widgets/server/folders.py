@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_server.base.handlers import path_regex
 from jupyter_server.services.contents.handlers import CheckpointsHandler, ContentsHandler
-from jupyter_server.utils import url_path_join
+from jupyter_server.utils import ensure_async, url_path_join
 
 
 class FolderHandler(ContentsHandler):
@@ -22,9 +22,9 @@ class FolderHandler(ContentsHandler):
     async def get(self, path: str = "") -> None:
         """Answer with the folder where it is asked for by ``content``; both ask who is asking."""
         if "content" in self.request.query_arguments:
-            await super().get(f"{path}/checkpoints")
+            await ensure_async(super().get(f"{path}/checkpoints"))
         else:
-            await CheckpointsHandler.get(self, path)
+            await ensure_async(CheckpointsHandler.get(self, path))
 
     post = CheckpointsHandler.post
 

@@ -78,11 +78,13 @@ class Native:
     they lie; it may compile. Before that, and then, ``launch`` runs, or ``forward`` if it is None.
     ``in_place`` are outputs that the machine code may write over inputs, in pairs: it reads what it
     needs of an element before it writes there. Where it has some, it takes all that lies densely.
+    What is ``slow`` without machine code is compiled before the first run: that is over sooner.
     """
 
     bind: Callable[[Sequence[Any], Sequence[Any]], Sequence[Call] | None]
     launch: Launch | None = None
     in_place: Sequence[tuple[int, int]] = ()
+    slow: bool = False
 
 
 def launcher(

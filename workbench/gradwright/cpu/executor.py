@@ -21,6 +21,7 @@ from ..program.program import Instr, Program
 from ..program.row import WIDE, Row, short
 from .binder import RefusedError
 from .bound import Bound
+from .call import Native
 from .llvm.target import switch
 from .memory import Memory
 from .plain import Plain
@@ -45,6 +46,8 @@ class CpuExecutor:
         self.coming: Bound | None = None
         """The same while its kernels are being compiled."""
         self.kernels = "off" if device.guarded or not program.instrs else ask.options.kernels
+        if self.kernels == "background" and _is_slow(self.plain):
+            self.kernels = "wait"
         self.why = "" if self.kernels != "off" else _why_off(ask, device)
         """Why it stays in numpy; empty while kernels are expected, or in."""
         self._ask, self._device = ask, device
@@ -272,6 +275,11 @@ def _why_off(ask: Ask, device: Memory) -> str:
     if ask.options.kernels == "off":
         return 'kernels="off"'
     return f"the device is {device.name!r}" if device.guarded else ""
+
+
+def _is_slow(plain: Plain) -> bool:
+    """Tell whether numpy takes longer for a run than kernels do to be compiled."""
+    return any(isinstance(found, Native) and found.slow for found in plain.found)
 
 
 def _is_expected(error: Exception) -> bool:

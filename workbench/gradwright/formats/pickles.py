@@ -16,7 +16,7 @@ from ..errors import ArchiveError
 from ..words.tables import size
 from .registry import Format, TensorRange
 from .report import Finding, ModelInfo
-from .source import Source, members
+from .source import Source, members, naming
 
 DATA = "data.pkl"
 TORCH = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
@@ -115,7 +115,9 @@ def inspect(source: Source) -> ModelInfo:
     """Return what a pickle would call, and how much lies beside it; nothing of it is run."""
     calls: dict[str, int] = {}
     whole = True
-    for program in _programs(source):
+    with naming(source.name):
+        programs = _programs(source)
+    for program in programs:
         found, all_of_it = imports(program)
         whole &= all_of_it
         for name, n in found.items():

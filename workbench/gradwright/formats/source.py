@@ -155,7 +155,7 @@ def sibling(path: Path, name: str) -> Path:
     Raises ArchiveError for a name that leads elsewhere, and where no file is: opening what a name
     stands for otherwise, such as a FIFO, might never return.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or len(name.encode("utf-8", "replace")) > MAX_NAME:
         raise ArchiveError(f"{name[:60]!r} is no name of a file", where=str(path))
     found = path.resolve().parent / name
     if not found.is_file():
@@ -165,6 +165,8 @@ def sibling(path: Path, name: str) -> Path:
 
 
 _NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]+")
+MAX_NAME = 255
+"""Bytes of a name at most, as file systems have it."""
 TOGETHER = "copy all its files together, or save it again"
 
 

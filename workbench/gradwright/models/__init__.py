@@ -17,8 +17,10 @@ from .decoder import (
 )
 from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
+from .gguf.adapters import Adapter, adapter_from_gguf
 from .gguf.reading import from_gguf
 from .gguf.writing import save_gguf
+from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
 from .sampling import (
     FrequencyPenalty,
@@ -41,6 +43,7 @@ from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_
 from .whisper import Whisper, WhisperConfig
 
 __all__ = [
+    "Adapter",
     "Bert",
     "BertConfig",
     "CharTokenizer",
@@ -61,6 +64,7 @@ __all__ = [
     "PresencePenalty",
     "Quantized",
     "QuantizedTensor",
+    "Regex",
     "RepetitionPenalty",
     "RopeScaling",
     "Sequential",
@@ -75,6 +79,7 @@ __all__ = [
     "VitConfig",
     "Whisper",
     "WhisperConfig",
+    "adapter_from_gguf",
     "choose",
     "decode_stream",
     "from_gguf",

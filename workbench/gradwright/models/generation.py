@@ -282,7 +282,8 @@ class Generation:
         texts = [Text(self.tokenizer, row, ends) for row in rows]
         begun = [len(row.tokens) for row in rows]
         live = [b for b, row in enumerate(rows) if row.reason is None]
-        reader, guesses = self._reader(len(rows), how), self._guesses(len(rows), rules, how)
+        reader = self._reader(len(rows), how)
+        guesses = self._guesses(len(rows), rules, ends, how)
         guessed: dict[int, list[int]] = {}
         while live:
             wanted = {b: [*tokens[b], *guessed.get(b, ())] for b in live}
@@ -334,11 +335,14 @@ class Generation:
         chunk = None if self.reread else how.chunk  # the length decides how all of it is read
         return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk)
 
-    def _guesses(self, rows: int, rules: Sequence[Strategy], how: _How) -> Guesses | None:
+    def _guesses(
+        self, rows: int, rules: Sequence[Strategy], ends: Ends, how: _How
+    ) -> Guesses | None:
         if how.draft is None:
             return None
-        how.draft.generation._read_weights()
-        return Guesses(how.draft, how.draft.generation._reader(rows, how), rules)
+        other = how.draft.generation
+        other._read_weights()
+        return Guesses(how.draft, other._reader(rows, how), rules, ends.eos | ends.tokens)
 
     def _run_all(self) -> Run:
         """Return what gives the logits of all positions."""

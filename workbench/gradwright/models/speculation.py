@@ -53,31 +53,36 @@ class Draft:
 
 
 class Guesses:
-    """The guesses of a draft for rows that are being generated."""
+    """Guesses of a draft for rows that are being generated; ``last`` are tokens that end one."""
 
-    def __init__(self, draft: Draft, reader: Reader, rules: Sequence[Strategy]) -> None:
-        self._draft, self._reader, self._rules = draft, reader, rules
+    def __init__(
+        self, draft: Draft, reader: Reader, rules: Sequence[Strategy], last: frozenset[int]
+    ) -> None:
+        self._draft, self._reader, self._rules, self._last = draft, reader, rules, last
 
     def of(
         self, rows: Sequence[Completion], tokens: Sequence[Sequence[int]], most: Mapping[int, int]
     ) -> dict[int, list[int]]:
         """Return what comes next in some rows, up to so many tokens each."""
         guessed: dict[int, list[int]] = {b: [] for b in most}
-        run = self._draft.generation.run
+        going = [b for b, limit in most.items() if limit > 0]
         for b in most:
             self._reader.keep(b, len(tokens[b]) - 1)
         for n in range(self._draft.tokens):
-            wanted = {b: [*tokens[b], *guessed[b]] for b, limit in most.items() if n < limit}
+            wanted = {b: [*tokens[b], *guessed[b]] for b in going if n < most[b]}
             if not wanted:
                 break
-            for (b, row), logits in zip(
-                wanted.items(), self._reader.read(run, wanted), strict=True
-            ):
-                n_prompt, seed = len(rows[b].prompt), rows[b].seed
-                guessed[b].append(chosen(logits, self._rules, row, n_prompt, seed))
+            read = self._reader.read(self._draft.generation.run, wanted)
+            for (b, row), logits in zip(wanted.items(), read, strict=True):
+                n_prompt = len(rows[b].prompt)
+                token = chosen(logits, self._rules, row, n_prompt, rows[b].seed)
+                guessed[b].append(token)
+                over = any(rule.ended([*row, token], n_prompt) for rule in self._rules)
+                if over or token in self._last:
+                    going.remove(b)
         self._draft.guessed += sum(map(len, guessed.values()))
         return guessed
 
-    def tell(self, guess: bool) -> None:
+    def tell(self, held: bool) -> None:
         """Note whether a guess held."""
-        self._draft.held += guess
+        self._draft.held += held

@@ -2,7 +2,7 @@
 
 import { element, textButton } from "./dom";
 
-const END = 18; // letters kept at the end, of a name of twice as many
+const END = 20; // letters kept at the end, of a name of twice as many
 const COUNTED = /(?<=[._/-])\d/; // where a number is a part of a name by itself
 
 /** A name in up to three pieces: how it begins, from the number that counts it on, and its end. */
@@ -19,7 +19,8 @@ export function cutInto<T extends HTMLElement>(node: T, name: string): T {
   if (node.textContent === name) return node;
   node.classList.add("gw-cut");
   node.dir = "auto";
-  node.replaceChildren(...(name.length > END ? pieces(name) : [name]).map((piece) => element("span", {}, piece)));
+  // A piece of a few letters has no room for an ellipsis.
+  node.replaceChildren(...(name.length > END ? pieces(name) : [name]).map((piece) => element("span", { class: piece.length > 4 ? "gw-cuts" : undefined }, piece)));
   return node;
 }
 

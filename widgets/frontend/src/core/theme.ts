@@ -48,9 +48,9 @@ function pageIsDark(root: HTMLElement): boolean | undefined {
   return schemes.length ? undefined : false; // a page that says nothing is white
 }
 
-/** Whether the page has chosen a theme of high contrast; what the system has chosen is seen by the style sheet itself. */
+/** Whether the page or the system has chosen high contrast. */
 function isStark({ ownerDocument: { body } }: HTMLElement): boolean {
-  return /high.contrast/i.test(`${body.dataset.jpThemeName} ${body.dataset.vscodeThemeKind}`);
+  return matchMedia("(prefers-contrast: more)").matches || /high.contrast/i.test(`${body.dataset.jpThemeName} ${body.dataset.vscodeThemeKind}`);
 }
 
 /**

@@ -4,7 +4,7 @@
 import { Notification } from "@jupyterlab/apputils";
 import { Widget } from "@lumino/widgets";
 import { Cleanup } from "../core/afm";
-import { action } from "../core/dom";
+import { action, element } from "../core/dom";
 import { frameOf } from "./viewer/frame";
 import { problem } from "./viewer/problem";
 import { Refused, type Words } from "./viewer/served";
@@ -64,11 +64,12 @@ export abstract class Lazy extends Widget {
     const cleanup = new Cleanup();
     const { head, body } = frameOf(node, cleanup);
     head.remove();
-    const said = problem(error, this.words, () => {
+    const again = (): void => {
       cleanup.run();
       void this.load();
-    });
-    said.append(action(this.words("Reload the page"), reload, true));
+    };
+    const said = problem(error, this.words);
+    said.append(element("div", { class: "gw-deeds" }, action(this.words("Reload the page"), reload, true), action(this.words("Try again"), again)));
     body.append(said);
     return () => cleanup.run();
   }

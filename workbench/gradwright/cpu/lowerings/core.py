@@ -85,17 +85,39 @@ def _concat(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         np.concatenate(xs, axis, out=ys[0])
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
-        calls: list[Call] = []
-        ends = np.cumsum([x.shape[axis] for x in xs])
-        for i, (x, end) in enumerate(zip(xs, ends.tolist(), strict=True)):
-            part = ys[0][(slice(None),) * axis + (slice(end - x.shape[axis], end),)]
-            copied = numbered(bind_copy(x, part), (i, len(xs))) if x.size else []
-            if copied is None:
-                return None
-            calls += copied
-        return calls
+        ends = np.cumsum([x.shape[axis] for x in xs]).tolist()
+        starts = [0, *ends[:-1]]
+        lead = (slice(None),) * axis
+        places = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+        return _bind_parts(xs, [ys[0][(*lead, place)] for place in places])
 
     return Native(bind, launch)
+
+
+@lowering("stack")
+def _stack(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Copy each tensor to its place."""
+    y = outs[0]
+    if any(s is None or s.dtype != y.dtype for s in ins) or y.by_reference:
+        return None
+    axis = normalize_axis(op.axis, y.rank)
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        moved = np.moveaxis(ys[0], axis, 0)
+        return _bind_parts(xs, [moved[i, ...] for i in range(len(xs))])
+
+    return Native(bind)
+
+
+def _bind_parts(xs: Sequence[Any], parts: Sequence[Any]) -> Sequence[Call] | None:
+    """Return the calls that copy each input to its part of the output; None: numpy has to."""
+    calls: list[Call] = []
+    for i, (x, part) in enumerate(zip(xs, parts, strict=True)):
+        copied = numbered(bind_copy(x, part), (i, len(xs))) if x.size else []
+        if copied is None:
+            return None
+        calls += copied
+    return calls
 
 
 @lowering("matmul")

@@ -73,7 +73,7 @@ class Gguf(Mapping[str, Tensor]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         source = at(as_path(path))
-        header, self._infos, self._files = whole(source)
+        header, self.infos, self._files = whole(source)
         self.facts: Mapping[str, Any] = header.keys
         self._maps = {
             file: _mapped(source.beside(file) if file else source)
@@ -81,7 +81,7 @@ class Gguf(Mapping[str, Tensor]):
         }
 
     def __getitem__(self, name: str) -> Tensor:
-        info, held = self._infos[name], self._maps[self._files[name]]
+        info, held = self.infos[name], self._maps[self._files[name]]
         raw = held[info.start : info.start + info.nbytes]
         data = raw if info.kind.dtype is None else raw.view(info.kind.dtype)
         return Tensor(info.kind.name, info.shape, data.reshape(info.stored))
@@ -89,13 +89,13 @@ class Gguf(Mapping[str, Tensor]):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The sizes of all tensors, in elements."""
-        return {name: info.shape for name, info in self._infos.items()}
+        return {name: info.shape for name, info in self.infos.items()}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._infos)
+        return iter(self.infos)
 
     def __len__(self) -> int:
-        return len(self._infos)
+        return len(self.infos)
 
 
 def _mapped(source: Source) -> Array:

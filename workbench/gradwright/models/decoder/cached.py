@@ -16,12 +16,16 @@ from .weights import Weights
 
 
 def generation_graph(
-    config: DecoderConfig, name: str = "generation", *, packed: Mapping[str, str] | None = None
+    config: DecoderConfig,
+    name: str = "generation",
+    *,
+    packed: Mapping[str, str] | None = None,
+    activations: str = "float32",
 ) -> Graph:
     """Return the graph of ``Generation`` for a decoder; its weights are zero.
 
     ``all_logits``, f32[B, T, V], are those of every new position; they cost nothing where nobody
-    asks for them. ``packed`` as for `Decoder`.
+    asks for them. ``packed`` as for `Decoder`, ``activations`` as for ``nn.ggml_matmul``.
 
     >>> from gradwright.models import DecoderConfig, generation_graph
     >>> g = generation_graph(DecoderConfig(vocabulary=9, width=8, layers=3, heads=2))
@@ -35,7 +39,7 @@ def generation_graph(
     room = (config.layers, 2, "B", config.shared, "S", config.features)
     past = g.placeholder("past", room)
     with g:
-        weights = Weights(g, config, packed or {})
+        weights = Weights(g, config, packed or {}, activations=activations)
         n_new = ids.shape[1]
         places = position[:, None] + Arange(start=n_new)()
         attend = Cached(config, past, position, places, position + last + 1)

@@ -57,13 +57,20 @@ class Kind(Protocol):
 class Weights:
     """Variables for all weights of a model, and what is computed with them.
 
-    ``packed`` says which of them lie as blocks of a ggml format, u8[out, bytes of a row].
+    ``packed`` says which of them lie as blocks of a ggml format, u8[out, bytes of a row], and
+    ``activations`` what they are multiplied with, as of ``nn.ggml_matmul``.
     """
 
     def __init__(
-        self, graph: Graph, config: Kind, packed: Mapping[str, str], first: Any = None
+        self,
+        graph: Graph,
+        config: Kind,
+        packed: Mapping[str, str],
+        first: Any = None,
+        *,
+        activations: str = "float32",
     ) -> None:
-        self.config, self._packed = config, packed
+        self.config, self._packed, self._activations = config, packed, activations
         shapes = dict(config.weights())
         for name in packed:
             if len(shapes.get(name, ())) != 2 or name == "positions":
@@ -81,8 +88,11 @@ class Weights:
     def product(self, y: Tensor, name: str) -> Tensor:
         """Return y @ weightᵀ, plus the bias if there is one."""
         weight, bias = self[name], self._tensors.get(f"{name}_bias")
-        kind = self._packed.get(name)
-        z = y @ weight.mT if kind is None else nn.ggml_matmul(y, weight, format=kind)
+        kind, how = self._packed.get(name), self._activations
+        if kind is None:
+            z = y @ weight.mT
+        else:
+            z = nn.ggml_matmul(y, weight, format=kind, activations=how)
         return z if bias is None else z + bias
 
     def rows(self, ids: Tensor) -> Tensor:

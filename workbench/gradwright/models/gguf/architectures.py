@@ -28,7 +28,7 @@ class Architecture:
 
 
 QKV = {"attn_qkv": ("q", "k", "v")}
-GEMMA = {"activation": "gelu_tanh"}
+GEMMA = {"activation": "gelu_tanh", "norm": "rms_plus_one"}
 ARCHITECTURES = {
     "llama": Architecture({"interleaved": True}),
     "qwen2": Architecture({"qkv_bias": True}),
@@ -44,13 +44,15 @@ ARCHITECTURES = {
         QKV,
     ),
 }
-"""Name -> architecture. Mistral and Mixtral are llama. Norms of Gemma lie with their 1 added."""
+"""Name -> architecture. Mistral and Mixtral are llama."""
 FOLDED = ("gemma", "gemma2")
-"""Architectures whose norms are ``"rms_plus_one"`` elsewhere."""
+"""Architectures whose norms lie in files with the 1 added that their models add."""
 _BIASES = {"qkv_bias": "attn_q", "out_bias": "attn_output", "mlp_bias": "ffn_up"}
 _SHORT, _LONG, _FREQS = "rope_factors_short.weight", "rope_factors_long.weight", "rope_freqs.weight"
 FACTORS = (_SHORT, _LONG, _FREQS)
 """Tensors that are no weights, but say how pairs turn."""
+MAX_LAYERS = 1000
+"""Layers of a model at most; the deepest have 130."""
 
 
 def known(name: str) -> Architecture:
@@ -71,8 +73,8 @@ def config_of(
     name = Facts(keys, "general").text("architecture")
     settings, facts = dict(known(name).settings), Facts(keys, name)
     layers = facts.size("block_count")
-    if layers > len(shapes):
-        raise facts.refused("block_count", layers, f"a layer of {len(shapes):,} tensors at most")
+    if layers > min(len(shapes), MAX_LAYERS):
+        raise facts.refused("block_count", layers, f"at most {min(len(shapes), MAX_LAYERS):,}")
     width, heads = facts.size("embedding_length"), facts.size("attention.head_count")
     size = facts.size("attention.key_length", width // heads)
     if facts.size("attention.value_length", size) != size:
@@ -278,9 +280,9 @@ def _check(
 
 
 def stored_config(config: DecoderConfig, name: str) -> DecoderConfig:
-    """Return a config as a file has it: the order of pairs, norms with their 1, no dropout."""
+    """Return a config as a file is read: the order of pairs, norms that add a 1, no dropout."""
     settings = known(name).settings
-    norm = "rms" if name in FOLDED and config.norm == "rms_plus_one" else config.norm
+    norm = "rms_plus_one" if name in FOLDED and config.norm == "rms" else config.norm
     return replace(
         config,
         norm=norm,

@@ -9,31 +9,27 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArchiveError, GradwrightError
-from ...formats.gguf.header import Header, Info, is_gguf, read_header
+from ...formats.gguf.header import Header, Info, is_gguf
 from ...formats.gguf.splits import whole
 from ...formats.language import LanguageShape
-from ...formats.registry import Format, Range, TensorRange
+from ...formats.registry import Format, Outline, Range, TensorRange
 from ...formats.report import Finding, ModelInfo, Packed
 from ...formats.source import Source, naming
 from ...spec import TensorSpec
-from .architectures import ARCHITECTURES
+from ..decoder import Decoder
+from ..decoder.weights import packed_shape
+from .architectures import ARCHITECTURES, FACTORS
 from .facts import Facts
-from .reading import from_gguf
+from .reading import from_gguf, graph_name, laid_out
 from .tokenizers import describe, tokenizer_problem
 
 LONG = 200
 """Characters of a text among the metadata at most; a template of chats has thousands."""
 
 
-def recognise(source: Source) -> bool | None:
+def recognise(source: Source) -> bool:
     """Tell a file by its first four bytes."""
-    if not is_gguf(source):
-        return False
-    try:
-        read_header(source)
-    except ArchiveError:
-        return None  # it may be cut off
-    return True
+    return is_gguf(source)
 
 
 def tensors(source: Source) -> Mapping[str, TensorRange]:
@@ -138,6 +134,31 @@ def _shape(facts: Facts, infos: Mapping[str, Info]) -> LanguageShape:
     )
 
 
+def outline(source: Source) -> Outline:
+    """Return the graph of a model, whose weights have the names of the file, and no values.
+
+    Raises ArchiveError where there is none.
+    """
+    header, infos, _ = whole(source)
+    with naming(source.name):
+        shapes = {name: info.shape for name, info in infos.items()}
+        kinds = {name: info.kind for name, info in infos.items()}
+        ones = {name: np.ones(shapes[name], "f4").reshape(-1) for name in FACTORS if name in shapes}
+        config, places, packed = laid_out(header.keys, shapes, kinds, ones)
+        values = {
+            place.name: np.broadcast_to(
+                np.zeros((), "u1"), packed_shape(place.shape, packed[place.name])
+            )
+            if place.name in packed
+            else np.broadcast_to(np.zeros((), "f4"), place.shape)
+            for place in places
+        }
+        name = graph_name(header.keys)
+        graph = Decoder(config, name=name, values=values, packed=packed).graph
+        graph.known_as = {p.tensor: graph[p.name] for p in places if p.start is None}
+        return Outline(graph)
+
+
 def _opened(path: Path) -> Any:
     return from_gguf(path)
 
@@ -150,5 +171,6 @@ FORMAT = Format(
     inspect=inspect,
     tensors=tensors,
     use="gw.open(path), or gw.models.from_gguf(path)",
+    outline=outline,
     open=_opened,
 )

@@ -44,6 +44,12 @@ class Place:
     tensor: str
     start: int | None = None
 
+    @property
+    def rows(self) -> slice:
+        """Which rows of the tensor."""
+        start = self.start or 0
+        return slice(start, start + self.shape[0])
+
 
 def places(config: DecoderConfig, architecture: str) -> Iterator[Place]:
     """Yield where each weight lies; parts of a fused tensor follow each other.

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArchiveError
-from ...formats.gguf.mapped import Gguf
+from ...formats.gguf.kinds import Kind
+from ...formats.gguf.mapped import Gguf, Tensor
 from ...formats.source import naming
-from ..decoder import Decoder
-from .architectures import FACTORS, config_of
+from ...spec import is_floating
+from ..decoder import Decoder, DecoderConfig
+from .architectures import FACTORS, FOLDED, config_of
 from .names import Place, places
 from .tokenizers import GgufTokenizer, ends, tokenizer_problem
 
@@ -51,32 +53,24 @@ def from_gguf(path: str | os.PathLike[str]) -> Decoder:
 
 def decoder_of(held: Gguf, path: Path) -> Decoder:
     """Return the decoder of the tensors of a file."""
-    shapes = held.shapes
-    factors = {name: held[name].floats().reshape(-1) for name in FACTORS if name in shapes}
-    if held.facts.get("general.type", "model") != "model":
-        raise ArchiveError(
-            f"it is of the type {held.facts['general.type']!r:.40}, no model",
-            hint="gw.models.adapter_from_gguf(path) reads an adapter",
-        )
-    config = config_of(held.facts, shapes, factors)
-    architecture = held.facts["general.architecture"]
-    wanted = list(places(config, architecture))
-    check(wanted, shapes)
+    factors = {name: held[name].floats().reshape(-1) for name in FACTORS if name in held}
+    kinds = {name: info.kind for name, info in held.infos.items()}
+    config, wanted, packed = laid_out(held.facts, held.shapes, kinds, factors)
     values: dict[str, Array] = {}
-    packed: dict[str, str] = {}
     for place in wanted:
         tensor = held[place.tensor]
-        if tensor.kind in PACKED and len(place.shape) == 2 and place.name != "positions":
-            packed[place.name] = tensor.kind
-            values[place.name] = _rows(place, tensor.data)
-        else:
-            values[place.name] = _rows(place, tensor.floats())
+        data = tensor.data if place.name in packed else _floats(place, tensor)
+        values[place.name] = data if place.start is None else data[place.rows]
+    if held.facts["general.architecture"] in FOLDED:
+        for name in values:
+            if name.endswith("norm"):
+                values[name] = values[name] - np.float32(1)
     tokenizer = None if tokenizer_problem(held.facts) else GgufTokenizer(held.facts)
     if tokenizer is not None and len(tokenizer) > config.vocabulary:
         raise ArchiveError(f"{len(tokenizer):,} tokens, {config.vocabulary:,} rows of token_embd")
     return Decoder(
         config,
-        name=_graph_name(held.facts),
+        name=graph_name(held.facts),
         values=values,
         packed=packed,
         tokenizer=tokenizer,
@@ -85,11 +79,35 @@ def decoder_of(held: Gguf, path: Path) -> Decoder:
     )
 
 
-def _rows(place: Place, data: Array) -> Array:
-    """Return the rows of a weight, a view."""
-    if place.start is None:
-        return data
-    return data[place.start : place.start + place.shape[0]]
+def laid_out(
+    facts: Mapping[str, Any],
+    shapes: Mapping[str, tuple[int, ...]],
+    kinds: Mapping[str, Kind],
+    factors: Mapping[str, Array],
+) -> tuple[DecoderConfig, list[Place], dict[str, str]]:
+    """Return what decoder a header tells of, where its weights lie, and which stay packed."""
+    if facts.get("general.type", "model") != "model":
+        raise ArchiveError(
+            f"it is of the type {facts['general.type']!r:.40}, no model",
+            hint="gw.models.adapter_from_gguf(path) reads an adapter",
+        )
+    config = config_of(facts, shapes, factors)
+    wanted = list(places(config, facts["general.architecture"]))
+    check(wanted, shapes)
+    packed = {
+        place.name: kinds[place.tensor].name
+        for place in wanted
+        if kinds[place.tensor].name in PACKED
+        and len(place.shape) == 2
+        and place.name != "positions"
+    }
+    return config, wanted, packed
+
+
+def _floats(place: Place, tensor: Tensor) -> Array:
+    if not tensor.is_packed and not is_floating(tensor.data.dtype):
+        raise ArchiveError(f"the tensor {place.tensor!r} holds {tensor.kind}", need="floats")
+    return tensor.floats()
 
 
 def check(wanted: list[Place], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -112,7 +130,8 @@ def check(wanted: list[Place], shapes: Mapping[str, tuple[int, ...]]) -> None:
         )
 
 
-def _graph_name(facts: Mapping[str, Any]) -> str:
+def graph_name(facts: Mapping[str, Any]) -> str:
+    """Return what the graph of a file is called."""
     name = facts.get("general.name")
     words = "".join(c if c.isalnum() else "_" for c in name) if isinstance(name, str) else ""
     return words.strip("_")[:60] or "decoder"

@@ -18,7 +18,7 @@ from ...formats.safetensors import several
 from ...formats.source import Source, exactly, naming
 from ..decoder.config import DecoderConfig
 from .kinds import config_of, kind_of
-from .reading import CONFIG, INDEX, TOKENIZER, WEIGHTS, from_pretrained
+from .reading import CONFIG, INDEX, PICKLES, TOKENIZER, WEIGHTS, from_pretrained
 
 _KIND = re.compile(rb'"model"\s*:\s*\{\s*"type"\s*:\s*"(\w{1,40})"')
 _HEAD = 1 << 22
@@ -26,9 +26,9 @@ _HEAD = 1 << 22
 
 
 def recognise(source: Source) -> bool | None:
-    """Tell a folder with a ``config.json`` of a kind of model, and safetensors beside it."""
+    """Tell a folder with a ``config.json`` of a kind of model, and its weights beside it."""
     names = source.names()
-    if CONFIG not in names or not {WEIGHTS, INDEX} & set(names):
+    if CONFIG not in names or not {WEIGHTS, INDEX, *PICKLES} & set(names):
         return False
     try:
         return "model_type" in _config(source)
@@ -44,8 +44,10 @@ def _config(source: Source) -> dict[str, Any]:
 
 
 def tensors(source: Source) -> Mapping[str, TensorRange]:
-    """Return what the headers of all files say of each tensor."""
+    """Return what the headers of all files say of each tensor; those of pickles are not known."""
     with naming(source.name):
+        if not {WEIGHTS, INDEX} & set(source.names()):
+            return {}
         if WEIGHTS not in source.names():
             return several.tensors(source.part(INDEX))
         found = single.tensors(source.part(WEIGHTS))
@@ -67,6 +69,8 @@ def inspect(source: Source) -> ModelInfo:
     specs = {name: tensor.spec for name, tensor in held.items()}
     language = None
     try:
+        if not specs:
+            raise ArchiveError("its weights are a pickle, and opening one runs what it names")
         config = config_of(kind_of(data), data, specs)
         language = _language(config)
     except ArchiveError as error:

@@ -11,7 +11,8 @@ import functools
 from collections.abc import Sequence
 
 from ...errors import GraphError
-from .syntax import PERL, Parser, Test, Tree
+from .characters import Characters
+from .syntax import PERL, Parser, Tree
 
 MAX_STATES = 20_000
 
@@ -27,7 +28,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         tree = Parser(text).read()
-        self.eats: list[list[tuple[Test, int]]] = []
+        self.eats: list[list[tuple[Characters, int]]] = []
         self.free: list[list[tuple[str, int]]] = []
         """Edges without a character, and what must hold there: "", ``^``, ``$``, ``b``, ``B``."""
         self.start, self.end = self._build(tree)

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable
 from typing import Any
 
 from ...errors import GraphError
+from .characters import ANY, Characters, category
 
-Test = Callable[[str], bool]
-"""Whether a character fits."""
 Tree = tuple[Any, ...]
 """A part of a pattern: its kind, and what it is made of."""
 
 MAX_REPEAT = 1000
 MAX_NESTING = 200
+_DIGIT, _UPPER, _LOWER = (
+    Characters.of(("0", "9")),
+    Characters.of(("A", "Z")),
+    Characters.of(("a", "z")),
+)
+_ALPHA, _GRAPH = _UPPER | _LOWER, Characters.of(("!", "~"))
+_WORD = _ALPHA | _DIGIT | Characters.of("_")
+_ASCII = Characters.of(("\0", "\x7f"))
 _POSIX = {
-    "alpha": str.isalpha, "digit": str.isdecimal, "alnum": str.isalnum, "space": str.isspace,
-    "upper": str.isupper, "lower": str.islower, "ascii": str.isascii,
-    "word": lambda c: c.isalnum() or c == "_", "blank": lambda c: c in " \t",
-    "punct": lambda c: c.isascii() and c.isprintable() and not c.isalnum() and c != " ",
-    "xdigit": lambda c: c in "0123456789abcdefABCDEF",
-    "cntrl": lambda c: c.isascii() and not c.isprintable(),
-    "graph": lambda c: "!" <= c <= "~", "print": lambda c: " " <= c <= "~",
+    "alpha": _ALPHA, "digit": _DIGIT, "alnum": _ALPHA | _DIGIT, "upper": _UPPER, "lower": _LOWER,
+    "ascii": _ASCII, "word": _WORD, "blank": Characters.of(" ", "\t"), "graph": _GRAPH,
+    "space": Characters.of(("\t", "\r"), ("\x1c", " ")), "print": _GRAPH | Characters.of(" "),
+    "punct": _GRAPH & ~(_ALPHA | _DIGIT), "cntrl": Characters.of(("\0", "\x1f"), "\x7f"),
+    "xdigit": _DIGIT | Characters.of(("a", "f"), ("A", "F")),
 }  # fmt: skip
-PERL: dict[str, Test] = {
-    "d": lambda c: "0" <= c <= "9",
-    "w": lambda c: c.isascii() and (c.isalnum() or c == "_"),
-    "s": lambda c: c in "\t\n\f\r ",
-}
+PERL = {"d": _DIGIT, "w": _WORD, "s": Characters.of("\t", "\n", "\f", "\r", " ")}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 
 
@@ -119,8 +118,7 @@ class Parser:
         if c == "[":
             return "char", self._class()
         if c == ".":
-            every = self.flags["s"]
-            return "char", lambda c: every or c != "\n"
+            return "char", ANY if self.flags["s"] else ~Characters.of("\n")
         if c == "^":
             return "empty", "^m" if self.flags["m"] else "^"
         if c == "$":
@@ -129,11 +127,9 @@ class Parser:
             raise self._error("nothing to repeat")
         return self._escape() if c == "\\" else ("char", self._literal(c))
 
-    def _literal(self, c: str) -> Test:
-        if self.flags["i"]:
-            both = {c, c.lower(), c.upper()}
-            return lambda d: d in both
-        return lambda d: d == c
+    def _literal(self, c: str) -> Characters:
+        others = (c.lower(), c.upper()) if self.flags["i"] else ()
+        return Characters.of(c, *(other for other in others if len(other) == 1))
 
     def _group(self) -> Tree:
         self.at += 1
@@ -181,13 +177,13 @@ class Parser:
             return "empty", {"A": "^", "z": "$"}.get(c, c)
         return "char", self._escaped()
 
-    def _escaped(self) -> Test:
+    def _escaped(self) -> Characters:
         """Read what stands behind a backslash, in a class or outside."""
         c = self._peek()
         self.at += 1
         if c and c.lower() in PERL:
             fits = PERL[c.lower()]
-            return (lambda d: not fits(d)) if c.isupper() else fits
+            return ~fits if c.isupper() else fits
         if c and c in "pP":
             return self._property(c == "P")
         if c == "x":
@@ -211,7 +207,7 @@ class Parser:
             raise self._error("a character by number")
         return chr(number)
 
-    def _property(self, negated: bool) -> Test:
+    def _property(self, negated: bool) -> Characters:
         if self._peek() == "{":
             close = self.text.find("}", self.at)
             name, self.at = self.text[self.at + 1 : close], close + 1
@@ -221,49 +217,48 @@ class Parser:
         name = name.removeprefix("^")
         if len(name) > 2 or not name.isalpha():
             raise self._error(f"the property {name[:20]!r}")
-        return lambda c: unicodedata.category(c).startswith(name) != negated
+        return ~category(name) if negated else category(name)
 
-    def _class(self) -> Test:
+    def _class(self) -> Characters:
         """Read ``[...]``, its opening bracket is behind."""
         negated = self._peek() == "^"
         self.at += negated
-        tests: list[Test] = []
+        found = Characters([])
         begin = self.at
         while self._peek() != "]" or self.at == begin:
             c = self._peek()
             if not c:
                 raise self._error("an unclosed '['")
             if self.text.startswith("[:", self.at):
-                tests.append(self._posix())
+                found |= self._posix()
                 continue
             low = self._member()
-            if callable(low):
-                tests.append(low)
+            if isinstance(low, Characters):
+                found |= low
                 continue
             high = low
             if self._peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
                 member = self._member()
-                if callable(member) or member < low:
+                if isinstance(member, Characters) or member < low:
                     raise self._error("a range of characters")
                 high = member
-            tests.append(self._range(low, high))
+            between = Characters.of((low, high))
+            found |= between.either_case() if self.flags["i"] else between
         self.at += 1
-        return lambda c: any(fits(c) for fits in tests) != negated
+        return ~found if negated else found
 
-    def _posix(self) -> Test:
+    def _posix(self) -> Characters:
         close = self.text.find(":]", self.at)
         name = self.text[self.at + 2 : close] if close > 0 else ""
         wanted = _POSIX.get(name.removeprefix("^"))
         if wanted is None:
             raise self._error("a class of characters")
         self.at = close + 2
-        negated = name.startswith("^")
-        fits: Test = wanted
-        return lambda c: (c.isascii() and fits(c)) != negated
+        return ~wanted if name.startswith("^") else wanted
 
-    def _member(self) -> str | Test:
-        """Return a character of a class, or a test for several."""
+    def _member(self) -> str | Characters:
+        """Return a character of a class, or a set of several."""
         c = self._peek()
         self.at += 1
         if c != "\\":
@@ -275,8 +270,3 @@ class Parser:
         if d == "x":
             return self._hex()
         return _ESCAPES.get(d, d)
-
-    def _range(self, low: str, high: str) -> Test:
-        if self.flags["i"]:
-            return lambda c: any(low <= d <= high for d in (c, c.lower(), c.upper()))
-        return lambda c: low <= c <= high

@@ -148,7 +148,7 @@ export class SidePanel extends Panel {
 
   showFailure(): void {
     this.failure.root.scrollIntoView({ block: "nearest" });
-    this.failure.root.focus();
+    requestAnimationFrame(() => this.failure.root.focus()); // after the panel itself
   }
 
   /** Waits for an answer: a view is shown, an error is told. */

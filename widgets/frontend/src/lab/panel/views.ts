@@ -32,7 +32,7 @@ class Pinned extends Panel {
 
   async bring(view: View, kind: string): Promise<void> {
     this.shown = view;
-    this.label.textContent = view.title;
+    this.label.textContent = this.label.title = view.title;
     this.kind.textContent = kind;
     this.node.dataset.model = view.model;
     const model = this.rendermime.createModel({ data: { [MIME]: { model_id: view.model, version_major: 2, version_minor: 0 } }, trusted: true });

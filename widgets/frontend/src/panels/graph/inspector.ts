@@ -9,6 +9,7 @@ import { attributesOf } from "./model/query";
 import { elements, sizesOf } from "./model/sizes";
 import { argumentsOf, membersOf, outputsOf, resultsOf } from "./model/trace";
 import { valueText } from "./status";
+import { cutInto } from "../../core/cut";
 import { button, element, ICONS, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";
 import type { Theme } from "../../core/theme";
@@ -48,7 +49,7 @@ export class Inspector {
     const title = item < 0 ? model.spec.name : describe(model, item).title;
     const dot = element("span", { class: "gw-dot" });
     if (item >= 0) dot.style.setProperty("--gw-dot", `var(--gw-c-${describe(model, item).category}, var(--gw-c-math))`);
-    const head = element("div", { class: "gw-sheet-head" }, ...(item < 0 ? [] : [dot]), element("strong", { title }, title));
+    const head = element("div", { class: "gw-sheet-head" }, ...(item < 0 ? [] : [dot]), cutInto(element("strong", { title }), title));
     if (item >= 0 && this.calls.copy) head.append(button(ICONS.copy, "Copy as code", () => this.calls.copy!(item)));
     head.append(button(ICONS.cross, "Close the inspector", this.calls.close));
     const node = item < 0 ? -1 : model.nodeAt(item);

@@ -8,6 +8,7 @@ import type { Overlay } from "./picture/overlay";
 import type { Look } from "./picture/look";
 import { kindShade } from "./picture/palette";
 import { between, outputsOf, sourcesOf } from "./model/trace";
+import { cutInto } from "../../core/cut";
 import { element, textButton } from "../../core/dom";
 import { bytesText, compact, counted, grouped } from "../../core/format";
 import { showSource } from "../../core/source";
@@ -213,7 +214,7 @@ function aboutItem(model: GraphModel, item: number, notes: readonly string[], vi
     ...(beside < 0 ? [] : links(model, model.isTwin(item) ? "Node" : "Gradient", model.isTwin(item) ? "beside" : "gradient", [beside], visit)),
   ];
   return [
-    element("strong", {}, nameOf(model, item)),
+    cutInto(element("strong", { title: nameOf(model, item) }), nameOf(model, item)),
     ...notes.map((note) => element("span", { class: "gw-chip" }, note)),
     element("span", { class: "gw-detail" }, details(model, item)),
     ...ends,

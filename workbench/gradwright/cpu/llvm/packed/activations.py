@@ -50,16 +50,20 @@ def rounded(x: Num) -> Part:
     """Return the 32 numbers at an address as integers with a scale."""
     code = x.code
     given = [load("<16 x float>", x, 64 * h) for h in (0, 1)]
-    sizes = given[0].call("fabs").call("maximum", given[1].call("fabs"))
-    size = code.call("float", "llvm.vector.reduce.fmaximum.v16f32", sizes)
+    sizes = [v.to("bitcast", "<16 x i32>") & 0x7FFF_FFFF for v in given]
+    largest = sizes[0].call("umax", sizes[1])  # NaN's bits are above those of ∞
+    size = code.call("i32", "llvm.vector.reduce.umax.v16i32", largest).to("bitcast", "float")
     with code.flagged(""):
         inverse = size.of(127.0) / size
         factor = spread((size < TINY).where(inverse.of(0.0), inverse), 16)
-        a, b = (
-            code.call("<16 x i32>", "llvm.fptosi.sat.v16i32.v16f32", (v * factor).call("rint"))
-            for v in given
-        )
-        return Part((a, b), size / 127.0)
+        a, b = (_whole((v * factor).call("rint")) for v in given)
+        return Part((a, b), size / 127.0 + (size - size))  # no number from ∞ on
+
+
+def _whole(x: Num) -> Num:
+    """Return floats as integers; any, where they are none."""
+    found = x.to("fptosi", "<16 x i32>")
+    return x.code.let(found.type, f"freeze {found.type} {found.name}")
 
 
 def row_bytes(k: int) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ....program.declined import DeclinedError
 from ...call import Call, Cut, numbered
 from ..bind import bind_copy
 from ..convolution.tiles import numbers
-from ..steps import LINE
+from ..steps import LINE, Steps
 from . import activations, panels, vectors
 from .layouts import LAYOUTS, PART
 from .machine import Machine, machine
@@ -22,10 +23,12 @@ Array = np.ndarray[Any, Any]
 LOG = logging.getLogger("gradwright.cpu")
 PER_NS = 25.0
 """Bytes of a weight that a core reads in a ns, about."""
+HELD = 1 << 17
+"""Numbers of a weight that are floats at a time for a gradient: 0.5 MB."""
 GRAIN = 32
 """Rows of a weight at which a product is cut: those of whole panels."""
-FEW = 1
-"""Rows of x up to which they are multiplied one by one."""
+FEW = 8
+"""Rows of x up to which, as floats, they meet the rows of a weight together; more take panels."""
 
 
 def is_known(name: str) -> bool:
@@ -65,10 +68,11 @@ def bind_product(
 
 
 def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
-    """Return the calls of a product for a machine: row by row of x, or panels for several."""
-    if len(x) > FEW and len(w) >= panels.panel(m, as_bytes=as_bytes):
+    """Return the calls of a product for a machine: row by row of the weight, or by panels."""
+    few = 1 if as_bytes else FEW
+    if len(x) > few and len(w) >= panels.panel(m, as_bytes=as_bytes):
         return _by_panel(name, m, x, w, y, as_bytes=as_bytes)
-    return _one_by_one(name, m, x, w, y, as_bytes=as_bytes)
+    return _by_row(name, m, x, w, y, as_bytes=as_bytes)
 
 
 def bind_rows(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | None:
@@ -94,14 +98,42 @@ def bind_rows(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | Non
     return [Call(address, block, [(0, 1), (1, 0), (2, 2)], alarm=alarm)]
 
 
-def _one_by_one(
-    name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool
-) -> list[Call]:
+def bind_grad(name: str, g: Array, w: Array, y: Array) -> Sequence[Call] | None:
+    """Return the calls of ``y[..., K] = g[..., F] @ W`` for packed rows; None: numpy has to.
+
+    Some rows at a time are floats, in a scratch, and BLAS multiplies them. Operands are g, w and y.
+    """
+    if not y.size or not g.size:
+        return None
+    steps = Steps([g, w, y])
+    flat, out = steps.dense(g).reshape(-1, g.shape[-1]), y.reshape(-1, y.shape[-1])
+    step = max(1, HELD // out.shape[1])
+    rows = steps.scratch((min(step, len(w)), out.shape[1]), y.dtype)
+    ids = np.arange(len(rows))
+    try:
+        for start in range(0, len(w), step):
+            part = w[start : start + step]
+            taken = [ids[: len(part)], part, rows[: len(part)]]
+            steps.add("rows", taken, functools.partial(_unchecked, name, *taken))
+            here = flat[:, start : start + step]
+            steps.product(here, taken[2], out, adds=start > 0)
+    except DeclinedError:
+        return None
+    return steps.calls
+
+
+def _unchecked(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | None:
+    """Return the call of rows that are there."""
+    calls = bind_rows(name, ids, w, y)
+    return calls and [replace(c, alarm=None, held=(c.held, c.alarm, ids)) for c in calls]
+
+
+def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     form, calls, held = LAYOUTS[name], [], None
     n_x, k = x.shape
     row = activations.row_bytes(k) if as_bytes else k // 8
-    ready = x
-    if as_bytes or form.minimum is not None:
+    ready, tile = x, 0 if as_bytes or n_x == 1 or n_x > FEW else n_x
+    if as_bytes or (form.minimum is not None and not tile):
         ready = held = _scratch(n_x * row)
         block = numbers(
             activations.ROWS,
@@ -116,7 +148,7 @@ def _one_by_one(
         y_row=y.strides[0], blocks=k // form.size,
     )  # fmt: skip
     slots = [(0, 1), (1, 0), (2, 2), *([] if held is not None else [(3, 0)])]
-    address = _compiled("vectors", name, m, as_bytes)
+    address = _compiled("tile" if tile else "vectors", name, m, as_bytes, tile)
     return [*calls, _cut(Call(address, block, slots, held), name, x, w)]
 
 
@@ -170,6 +202,7 @@ def _compiled(kind: str, name: str, m: Machine, as_bytes: bool, tile: int = 0) -
         "rows": lambda: activations.rows(form, m, as_bytes=as_bytes),
         "tiles": lambda: activations.tiles(form, m, tile),
         "vectors": lambda: vectors.product(form, m, as_bytes=as_bytes),
+        "tile": lambda: vectors.tile(form, m, tile),
         "taken": lambda: vectors.taken(form, m),
         "panels": lambda: panels.product(form, m, tile, as_bytes=as_bytes),
     }

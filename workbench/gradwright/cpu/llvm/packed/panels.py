@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..text import Code, Num
 from .activations import record
-from .lanes import fetch, floats, load, near, spread, store
+from .lanes import LINE, aligned, fetch, floats, load, near, spread, store
 from .layouts import PART, Layout, is_signed, offset
 from .machine import Machine, dot, entries, module
 from .turned import Part, byte, parts
@@ -23,7 +23,6 @@ PRODUCT = (
 """Block of a product: addresses, counts, and steps in bytes; of bytes, x are records of tiles."""
 BYTES, FLOATS = 1024, 256
 """Numbers of a row that a scratch holds: 20 and 32 KB with vectors of 16 lanes."""
-AHEAD = 1024
 
 
 def panel(m: Machine, *, as_bytes: bool) -> int:
@@ -37,9 +36,12 @@ def most(m: Machine, *, as_bytes: bool) -> int:
 
 
 def scratch_bytes(form: Layout, m: Machine, *, as_bytes: bool) -> int:
-    """Return the bytes of a scratch: codes and scales, or floats, and where nobody reads."""
+    """Return the bytes of a scratch: codes and scales, or floats, and where nobody reads.
+
+    It lies from the first whole line of a cache on: else every second line would be read twice.
+    """
     held = BYTES // PART * _held(form, m) if as_bytes else FLOATS * 8 * m.lanes
-    return held + 8 * m.lanes
+    return held + 8 * m.lanes + LINE
 
 
 def _held(form: Layout, m: Machine) -> int:
@@ -53,7 +55,8 @@ def product(form: Layout, m: Machine, tile: int, *, as_bytes: bool) -> str:
     at = entries(code, PRODUCT, 4)
     zero, rows = code.const("i64", 0), panel(m, as_bytes=as_bytes)
     chunk = (BYTES if as_bytes else FLOATS) // form.size
-    nobody = near(at["scratch"], scratch_bytes(form, m, as_bytes=as_bytes) - 8 * m.lanes)
+    at["scratch"] = aligned(at["scratch"])
+    nobody = near(at["scratch"], scratch_bytes(form, m, as_bytes=as_bytes) - 8 * m.lanes - LINE)
 
     def least(a: Num, b: Num | int) -> Num:
         return code.call("i64", "llvm.smin.i64", a, a.of(b))
@@ -110,8 +113,8 @@ def _take_apart(form: Layout, m: Machine, w: Num, w_row: Num, into: Num, *, as_b
         rows = [near(w, side.index * w_row * m.lanes)]
         while len(rows) < m.lanes:
             rows.append(near(rows[-1], w_row))
-        for row in rows:
-            fetch(near(row, AHEAD), form.n_bytes)
+        for row in rows:  # what the next panel will need: by then it is near
+            fetch(near(row, w_row * panel(m, as_bytes=as_bytes)), form.n_bytes)
         here = into if as_bytes else near(into, side.index * vector)
         for number, part in enumerate(parts(form, rows)):
             if as_bytes:

@@ -6,7 +6,7 @@ are asked for early (twice as fast as without), one row at a time (four are a th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..text import Code, Num
 from .lanes import fetch, floats, load, near, pick, store, total
@@ -145,6 +145,52 @@ def _units(group: Group, y: Num) -> list[Num]:
     return [found[unit] for unit in sorted(found)]
 
 
+def tile(form: Layout, m: Machine, n_x: int) -> str:
+    """Return the text of ``y = x @ Wᵀ`` for a few rows of x, which meet rows of W at once.
+
+    Those are two where registers are many, so that each vector of x is loaded for both; the last
+    one may be computed twice.
+    """
+    code, n, pair = Code(), m.lanes, 2 if m.lanes == 16 else 1
+    at = entries(code, PRODUCT, 4)
+    zero, none = code.const("i64", 0), code.const(f"<{n} x float>", 0.0)
+    xs = [near(at["x"], at["x_row"] * i) for i in range(n_x)]
+    ys = [near(at["y"], at["y_row"] * i) for i in range(n_x)]
+    last = at["n_rows"] - 1
+    with code.loop(zero, at["n_rows"], step=pair) as turn:
+        rows = [code.call("i64", "llvm.smin.i64", last, turn.index + i) for i in range(pair)]
+        ws = [near(at["w"], row * at["w_row"]) for row in rows]
+        with code.loop(zero, at["blocks"], carried=[none] * (pair * n_x)) as loop:
+            totals, groups = list(loop.carried), []
+            for w in ws:
+                here = near(w, loop.index * form.n_bytes)
+                fetch(near(here, AHEAD), form.n_bytes)
+                groups.append(_numbers(read_floats(form, m, n, here), n))
+            start = loop.index * (4 * form.size)
+            for numbers in zip(*groups, strict=True):
+                place = numbers[0][1]
+                for i, x in enumerate(xs):
+                    given = load(none.type, near(x, start), 4 * place)
+                    for j, (of_row, _) in enumerate(numbers):
+                        k = pair * i + j
+                        totals[k] = of_row.madd(given, totals[k])
+            loop.turned = totals
+        for i, y in enumerate(ys):
+            for j, row in enumerate(rows):
+                store(total(loop.carried[pair * i + j]), near(y, row << 2))
+    return module(code, m)
+
+
+def _numbers(group: Group, n: int) -> Iterator[tuple[Num, int]]:
+    """Yield the numbers of a block, in vectors, and where they stand."""
+    for vectors, units in group.parts:
+        (codes, place), unit = vectors[0], units[0]
+        found = codes * pick(group.scales, [unit] * n)
+        if group.minima is not None:
+            found = found + pick(group.minima, [unit] * n)
+        yield found, place
+
+
 def taken(form: Layout, m: Machine) -> str:
     """Return the text of ``y[i] = W[ids[i]]`` as floats; a number that is no row's is an alarm."""
     code, n = Code(), m.lanes
@@ -159,12 +205,8 @@ def taken(form: Layout, m: Machine) -> str:
         with code.loop(zero, at["blocks"]) as block:
             group = read_floats(form, m, n, near(w, block.index * form.n_bytes))
             y = near(row, block.index * (4 * form.size))
-            for vectors, units in group.parts:
-                (codes, place), unit = vectors[0], units[0]
-                with code.flagged(""):
-                    found = codes * pick(group.scales, [unit] * n)
-                    if group.minima is not None:
-                        found = found + pick(group.minima, [unit] * n)
-                store(found, y, 4 * place)
+            with code.flagged(""):
+                for numbers, place in _numbers(group, n):
+                    store(numbers, y, 4 * place)
     store(turn.carried[0], at["alarm"])
     return module(code, m)

@@ -7,10 +7,10 @@
 import { CLEAR, MOST_LINES, STEP, type Columns, type Part } from "./parts";
 
 /** What is lower than this stays one column. */
-const TALL = 1100;
-/** From these heights on, two and three lines may cross a cut; in a frame, which others stand beside, from twice as much. */
-const ACROSS = [1.4 * TALL, 4 * TALL];
-const LEAST_ROOM = 0.6 * TALL;
+const TALL = 900;
+/** So many lines may cross a cut, those of a U-Net or of a cell with its state; more are worse to follow than a long column. */
+const MOST_ACROSS = 5;
+const LEAST_ROOM = (2 / 3) * TALL;
 /** Between two columns, without the lines that run there. */
 const GAP = 44;
 /** Heights that are tried, of the one at which columns without waste would fill the window. */
@@ -25,12 +25,11 @@ const LEAST_LAST = 0.1;
 /** Steps of the search beyond which one height has to do. */
 const WORK = 4_000_000;
 
-/** The first row of each column of a level, `nested` in a frame or not; one column where it is not tall, or where too many lines would cross. */
-export function columnStarts(part: Part, height: number, aspect: number, nested: boolean): number[] {
+/** The first row of each column of a level; one column where it is not tall, or where too many lines would cross. */
+export function columnStarts(part: Part, height: number, aspect: number): number[] {
   if (height < TALL) return [0];
   const rows = rowsOf(part);
-  const most = 1 + ACROSS.filter((least) => height > (nested ? 2 : 1) * least).length;
-  const open = Array.from(headsOf(part), (head, r) => head > 0 && rows.lines[r - 1] <= most);
+  const open = Array.from(headsOf(part), (head, r) => head > 0 && rows.lines[r - 1] <= MOST_ACROSS);
   const even = Math.max(LEAST_ROOM, Math.sqrt(rows.area / aspect));
   if (height < 1.3 * even || rows.count < 4) return [0];
   const often = (rows.count * rows.count * 1.6 * even) / height < WORK;

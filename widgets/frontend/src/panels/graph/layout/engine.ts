@@ -173,7 +173,7 @@ export class LayoutEngine {
     const lane = drawn[1] && this.part(drawn[1], inner[1]!, !up);
     const updates = drawn[2] && this.part(drawn[2], inner[2]!, false);
     let height = this.stackRows(scope, main, undefined);
-    const starts = up ? [0] : columnStarts(main, height, this.aspect, scope > 0); // the same with and without gradients
+    const starts = up ? [0] : columnStarts(main, height, this.aspect); // the same with and without gradients
     if (lane) height = this.stackRows(scope, main, lane);
     if (starts.length > 1) height = layInColumns(main, starts, scope ? HEADER : 0);
     if (lane) alignRows(main, lane, this.partners(main, lane), height, scope ? HEADER + PADDING / 2 : 0);

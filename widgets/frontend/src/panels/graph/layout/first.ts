@@ -2,12 +2,14 @@
 
 import type { GraphModel } from "../model/model";
 
-/** So many boxes are seen at a glance, most of them at a size that can be read. */
+/** So many boxes, and frames around them, are seen at a glance, most of them at a size that can be read. */
 const BUDGET = 32;
+/** So many scopes that are alike open together; of more, the first speaks for the others. */
+const TOGETHER = 2;
 
 /**
  * Scopes to open at first: level by level, in the order of creation, while the forward drawing stays within `budget`
- * items. Scopes that are alike open together, or only the first of them, which speaks for the others.
+ * items. Scopes that are alike open together where they are few, else the first of them.
  */
 export function openAtFirst(model: GraphModel, budget = BUDGET): number[] {
   const forward = (scope: number): number[] => model.members(scope).filter((item) => !model.isUpdate(item));
@@ -23,8 +25,9 @@ export function openAtFirst(model: GraphModel, budget = BUDGET): number[] {
         alike.set(inside, [...(alike.get(inside) ?? []), item - model.n]);
       }
       for (const scopes of alike.values()) {
-        const more = Math.max(1, forward(scopes[0]).length - 1); // a frame around a frame is something to see, too
-        const count = visible + scopes.length * more <= budget ? scopes.length : visible + more <= budget ? 1 : 0;
+        const more = forward(scopes[0]).length;
+        const all = scopes.length <= TOGETHER && visible + scopes.length * more <= budget;
+        const count = all ? scopes.length : Number(visible + more <= budget);
         visible += count * more;
         open.push(...scopes.slice(0, count));
         below.push(...scopes.slice(0, count));
