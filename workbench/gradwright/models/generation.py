@@ -314,12 +314,17 @@ class Generation:
                     going.append(b)
             yield from pieces
             live = going
-            for b in live:
-                if self.reread is not None and reader.known[b] <= self.reread < len(tokens[b]):
-                    reader.keep(b, 0)
-            if guesses is not None and live:
+            anew = [b for b in live if self._is_outgrown(reader.known[b], len(tokens[b]))]
+            for b in anew:
+                reader.keep(b, 0)
+            guessed = {}
+            if guesses is not None and live and not anew:
                 left = {b: begun[b] + ends.limit - len(rows[b].tokens) - 1 for b in live}
                 guessed = guesses.of(rows, tokens, self._before_reread(tokens, left))
+
+    def _is_outgrown(self, known: int, length: int) -> bool:
+        """Tell whether a row is longer now than that what it was read as still holds."""
+        return self.reread is not None and known <= self.reread < length
 
     def _before_reread(
         self, tokens: Sequence[Sequence[int]], left: Mapping[int, int]
