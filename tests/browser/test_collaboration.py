@@ -22,7 +22,7 @@ NOT_OURS = "Comm not found"
 def shared(browser, tmp_path):
     """Return a JupyterLab whose pages work together."""
     pytest.importorskip(
-        "jupyter_server_ydoc", reason="no jupyter-collaboration: pip install jupyter-collaboration"
+        "jupyter_server_ydoc", reason="no jupyter-collaboration: pip install -e '.[hosts]'"
     )
     lab = Lab(tmp_path, shared=True)
     lab.write_notebook("two.ipynb", [MODEL, "bench = made(); bench"])

@@ -6,11 +6,13 @@ Each test needs its host: ``pip install -e '.[hosts]'``.
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import nbformat.v4 as v4
 import pytest
 
-from tests.browser.hosts import MARIMO, MODEL, SHINY, served
+from tests.browser.hosts import MARIMO, MODEL, SHINY, installed, served
 from tests.browser.lab import Watched, expect, points, wait_for
 
 pytestmark = pytest.mark.browser
@@ -58,7 +60,7 @@ def notebook(path, *cells):
 
 
 def test_marimo(open_page, tmp_path, screens):
-    pytest.importorskip("marimo", reason="no marimo: pip install -e '.[hosts]'")
+    installed("marimo")
     (tmp_path / "app.py").write_text(MARIMO)
     run = ("marimo", "run", "app.py", "--headless", "--no-token", "--host=127.0.0.1")
     with served(tmp_path, *run, "--port=PORT") as base:
@@ -69,7 +71,7 @@ def test_marimo(open_page, tmp_path, screens):
 
 
 def test_shiny(open_page, tmp_path, screens):
-    pytest.importorskip("shinywidgets", reason="no shiny: pip install -e '.[hosts]'")
+    installed("shinywidgets")
     (tmp_path / "app.py").write_text(SHINY)
     with served(tmp_path, "shiny", "run", "--port=PORT", "app.py") as base:
         watched = open_page(f"{base}/")
@@ -79,10 +81,14 @@ def test_shiny(open_page, tmp_path, screens):
 
 
 def test_voila(open_page, tmp_path, screens):
-    pytest.importorskip("voila", reason="no voila: pip install -e '.[hosts]'")
-    notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench")
+    installed("voila")
+    told = "import os, pathlib; _ = pathlib.Path('pid').write_text(str(os.getpid()))"
+    notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench", told)
     run = ("voila", "app.ipynb", "--no-browser", "--theme=dark", "--Voila.ip=127.0.0.1")
     with served(tmp_path, *run, "--port=PORT") as base:
         watched = open_page(f"{base}/")
         use(watched.page, "dark")
         watched.page.screenshot(path=screens / "host_voila.png")
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        watched.page.get_by_role("button", name="Start", exact=True).click()
+        expect(watched.page.locator(".gw-notice")).to_contain_text("it has ended or was restarted")

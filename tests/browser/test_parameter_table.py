@@ -181,7 +181,7 @@ def test_the_keyboard_alone_and_names_that_are_text(saved):
     view.locator("tr.gw-selected[data-scope='a/']").wait_for()
     view.keyboard.press("Shift+Tab")
     expect(active).to_have_attribute("aria-label", "Train all of a/")
-    assert view.locator(".gw-rows").inner_text().count(EVIL) == 1
+    assert view.locator(".gw-rows").text_content().count(EVIL) == 1
 
 
 def test_a_damaged_past_is_drawn_as_far_as_it_goes(saved):

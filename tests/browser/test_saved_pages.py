@@ -10,7 +10,7 @@ import pytest
 from nbconvert import HTMLExporter
 
 from gradwright_widgets.host.base import bundle
-from tests.browser.lab import Watched, expect, points
+from tests.browser.lab import Watched, expect, points, wait_for
 from tests.widgets import benches
 
 pytestmark = pytest.mark.browser
@@ -45,6 +45,15 @@ def test_the_page_says_whether_it_is_dark_and_not_the_system(saved, bench):
     page.evaluate("document.documentElement.style.colorScheme = ''")
     page.evaluate("document.body.style.background = '#101216'")
     expect(root).to_have_attribute("data-gw-theme", "dark")
+
+
+def test_a_host_that_makes_room_for_what_asks_for_it_shows_the_view(saved, bench):
+    page = saved(bench, width=1200)
+    root = page.locator(".gw")
+    page.evaluate("document.getElementById('view').style.cssText = 'width: fit-content'")
+    wait_for(lambda: root.evaluate("(e) => e.offsetWidth") > 900, "the view to have a width")
+    page.set_viewport_size({"width": 500, "height": 700})
+    wait_for(lambda: root.evaluate("(e) => e.offsetWidth") <= 500, "the view to fit the page")
 
 
 EXECUTED = """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -242,6 +245,15 @@ def test_outside_cells_a_taken_name_stays_an_error():
     g.variable("w", ())
     with pytest.raises(GraphError, match="is taken"):
         g.variable("w", ())
+
+
+def test_where_a_shell_counts_no_cells_there_are_none(monkeypatch):
+    shell = SimpleNamespace(kernel=None, events=None, user_ns={})  # as Solara's
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    graph = gw.Graph()
+    assert graph.placeholder("x", ()).node.cell is None
+    with pytest.raises(GraphError, match="x"):
+        graph.placeholder("x", ())
 
 
 def test_a_cell_that_renames_runs_again():

@@ -25,7 +25,7 @@ from gradwright.models import (
     choose,
 )
 from gradwright.models.grammar.automaton import DEAD, START, Automaton, code_points
-from gradwright.models.grammar.vocabulary import Allowed, spellings
+from gradwright.models.grammar.vocabulary import Vocabulary, spellings
 
 PATTERNS = [
     "abc", "a*", "(ab)+c?", "a|bc|", "[a-c]{2,3}", "(a|b)*abb", "[^a]b", "x?(a.c)*", "",
@@ -182,7 +182,7 @@ class Bytes:
 def test_masks_let_through_what_can_go_on(byte_level, pattern) -> None:
     """Beside each token's bytes walked one by one."""
     size = len(byte_level) + 5  # more than the tokenizer has
-    allowed = Allowed(pattern, byte_level, size)
+    allowed = Vocabulary(byte_level, size).allowed(pattern)
     first, later = spellings(byte_level, size)
     automaton = Automaton(pattern)
 
@@ -308,7 +308,7 @@ def test_a_large_vocabulary_is_walked_at_once() -> None:
         def decode(self, ids: Any) -> str:
             return "".join(words[i] for i in ids)
 
-    allowed = Allowed("[a-z ]*", Words(), len(words))
+    allowed = Vocabulary(Words(), len(words)).allowed("[a-z ]*")
     begun = time.perf_counter()
     assert allowed.mask(START, True).all()
     assert allowed.mask(allowed.state([5, 6]), False).all()

@@ -111,10 +111,18 @@ def test_tokenizer_and_other_keys_go_along(tmp_path) -> None:
     from gradwright.models import Tokenizer
 
     folder = other.saved(other.model_of("llama"), tmp_path / "theirs")
-    Tokenizer.train(["low lower lowest"], vocabulary=256 + 4).save(folder / "tokenizer.json")
+    import tokenizers
+
+    made = Tokenizer.train(["low lower lowest"], vocabulary=256 + 4, special=["<s>"])
+    made.inner.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    made.save(folder / "tokenizer.json")
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 128}')
     model = from_pretrained(folder)
-    assert model.tokenizer.decode(model.tokenizer.encode("lower")) == "lower"
+    tokens = model.tokenizer.encode("lower")
+    assert tokens == [0, *made.encode("lower")]
+    assert model.tokenizer.decode(tokens) == "lower"
     save_pretrained(model, tmp_path / "ours")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / "ours" / name).read_bytes() == (folder / name).read_bytes()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -259,3 +261,35 @@ def test_blocks_and_pairs_side_by_side_are_written_as_transformers_reads_them(tm
     assert back.config == config
     assert np.abs(back.graph.values["layer0/q"] - q).max() <= np.abs(q).max() / 127
     np.testing.assert_array_equal(back.graph.values["layer1/k"], halves.graph.values["layer1/k"])
+
+
+ODD = [
+    *(None, -1, 0, 2, 2.5, 10**30, 10**9, 1e308, 1e-300, True, "", "x", [], {}, [1], [None]),
+    *({"a": 1}, ["sliding_attention", "full_attention"]),
+    *({"rope_type": "dynamic", "factor": -2.0, "rope_theta": 0.5}, {"rope_type": "yarn"}),
+    {"rope_type": "longrope", "short_factor": [1], "long_factor": ["a"]},
+    {"rope_type": "yarn", "factor": 1e300, "mscale": 5, "mscale_all_dim": 1e-300},
+    *({"rope_type": "yarn", "factor": 2.0, "beta_fast": 0}, {"rope_type": "llama3", "factor": 8.0}),
+]
+MORE = ("sliding_window", "layer_types", "rope_scaling", "partial_rotary_factor", "architectures",
+        "quantization_config", "original_max_position_embeddings", "max_window_layers")  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["gemma2", "longrope", "experts"])
+def test_a_config_that_says_anything_is_read_or_refused(kind, tmp_path) -> None:
+    """One or two keys of each of 100 configs hold what they should not, or are not there."""
+    save_pretrained(Decoder(DecoderConfig(**SIZES, **KINDS[kind])), tmp_path)
+    path, rng = tmp_path / "config.json", random.Random(1)
+    data, refused = json.loads(path.read_text()), 0
+    for _ in range(100):
+        odd = dict(data)
+        for key in rng.sample([*data, *MORE], rng.choice((1, 1, 2))):
+            odd[key] = rng.choice(ODD)
+        path.write_text(json.dumps({k: v for k, v in odd.items() if v != "" or k in MORE}))
+        try:
+            from_pretrained(tmp_path)
+        except ArchiveError:
+            refused += 1
+        with contextlib.suppress(ArchiveError):
+            gw.inspect(tmp_path)
+    assert 20 < refused < 100

@@ -183,5 +183,15 @@ def test_what_is_none_is_refused(tmp_path) -> None:
         path.write_text(json.dumps({**data, **keys}))
         with pytest.raises(ArchiveError, match=what):
             from_pretrained(tmp_path)
-    path.write_text(json.dumps({**data, "forced_decoder_ids": [[1, None], [2, 5]]}))
-    assert from_pretrained(tmp_path).start == [0, 5]
+
+
+def test_rows_begin_with_what_is_forced(tmp_path) -> None:
+    """A language that is to be found out is that of the config, or is left to the caller."""
+    save_pretrained(Whisper(SMALL, start=[1]), tmp_path)
+    paths = tmp_path / "config.json", tmp_path / "generation_config.json"
+    data = [json.loads(path.read_text()) for path in paths]
+    data[1]["forced_decoder_ids"] = [[1, None], [2, 5]]
+    paths[1].write_text(json.dumps(data[1]))
+    assert from_pretrained(tmp_path).start == [1]
+    paths[0].write_text(json.dumps({**data[0], "forced_decoder_ids": [[1, 7], [2, 5]]}))
+    assert from_pretrained(tmp_path).start == [1, 7, 5]

@@ -135,6 +135,7 @@ def test_still_views_are_well_formed_and_escaped():
 def test_the_notebook_keeps_a_still_view(graph):
     bench = Workbench(graph)
     data, _ = bench._repr_mimebundle_()
+    assert data["text/plain"] == f"Workbench of {bench.graph.name!r}", "without trust"
     assert set(data) >= {"application/vnd.jupyter.widget-view+json", "image/svg+xml", "text/html"}
     assert set(bench.static()._repr_mimebundle_()) == {"image/svg+xml", "text/html"}
     assert "<td>48</td>" in ParameterTable(graph).to_table()

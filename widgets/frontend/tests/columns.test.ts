@@ -239,6 +239,8 @@ for (const [name, nodes] of wide) {
       const members = thousand.map((k) => model.node(within(`n${k}`)));
       const places = new Set(members.map((node) => Math.round(middle(scene, node))));
       assert(places.size <= 50, `${places.size} columns`);
+      const busiest = scene.pieceWeight.reduce((most, weight) => Math.max(most, weight), 0);
+      assert.equal(busiest > 900, Boolean(model.node("all") >= 0), `${busiest} lines run together`);
       for (const node of members.filter((_, k) => k % 97 === 0)) {
         const joined = new Set([...linesOf(scene, node)].flatMap((p) => [scene.pieceFrom[p], scene.pieceTo[p]]).filter((item) => item >= 0));
         const around = [...sourcesOf(model, node), ...outputsOf(model, node)];

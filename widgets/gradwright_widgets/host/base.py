@@ -225,21 +225,30 @@ class BaseWidget(anywidget.AnyWidget):
         return out
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        made = super()._repr_mimebundle_(**kwargs)
-        self._is_shown = True
+        made = self._live(**kwargs)
         if made is None:
             return None
         data, metadata = made
         return {**self._still(), **data}, metadata
 
+    def _live(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live view as an output, which is a few words where none can be shown."""
+        self._is_shown = True
+        made = super()._repr_mimebundle_(**kwargs)
+        if made is None:
+            return None
+        name, title = type(self).__name__, self._title()
+        words = name if title == name else f"{name} of {title!r}"
+        return {**made[0], "text/plain": words}, made[1]
+
     def _ipython_display_(self) -> None:
         """Show the live view, and a still copy that is hidden while the live one is there.
 
         They are two outputs: of one, a page takes the live view even where it cannot draw it, such
-        as after the kernel has gone, or without a network.
+        as after the kernel has gone, or without a network. A page that does not trust the notebook,
+        such as that of another who works on it, too, shows the words and the still.
         """
-        made = super()._repr_mimebundle_()
-        self._is_shown = True
+        made = self._live()
         if made is None:
             return
         still = self._still()
@@ -312,7 +321,8 @@ body:has(.gw[data-gw-view="{view}"]) :is(
 ):has(+ * #gw-still-{view}) {{ display: none; }}
 #gw-still-{view} > img {{ max-width: 100%; }}
 </style>
-<p>A still picture of this {name}: run the cell to bring it to life.</p>
+<p>A still picture of this {name}: run the cell to bring it to life,
+or trust this notebook where its kernel runs.</p>
 {page}
 </div>"""
 

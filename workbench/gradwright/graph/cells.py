@@ -56,9 +56,9 @@ def current_cell() -> Cell | None:
         return block[0]
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None:
+    count = getattr(shell, "execution_count", None)
+    if count is None:  # no IPython, or what stands in for it where there are no cells, as in Solara
         return None
-    count = shell.execution_count
     known = _latest
     if count != known[0]:
         known = _latest = count, _identify(shell, count)

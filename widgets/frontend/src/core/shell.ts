@@ -11,7 +11,8 @@ import { styleSheet } from "./style";
 import { themeOf } from "./theme";
 
 const GONE =
-  "The kernel does not answer. If it was restarted, run the cell again to bring this view back to life; until then it is still.";
+  "The kernel does not answer: it has ended or was restarted. Run the cell again, or load a page without cells anew, to bring this view " +
+  "back to life; until then it is still.";
 const BUSY =
   "The kernel is busy with a cell and cannot hear this panel; it will when the cell ends. " +
   "Training and checks that are started from a panel can always be paused and stopped.";
@@ -81,6 +82,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
         let frame: Element | null = null;
         const placed = new ResizeObserver(() => {
           void theme();
+          if (root.offsetParent && root.offsetWidth < MARGINS) root.dataset.gwFitted = "";
           if (!frame && (frame = root.closest(".jp-LinkedOutputView"))) placed.observe(frame);
           if (!frame) return;
           const below = [...root.querySelectorAll<HTMLElement>(":scope > :is(.gw-edits, .gw-message)")].reduce((sum, line) => sum + line.offsetHeight, 0);

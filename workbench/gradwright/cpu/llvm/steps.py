@@ -88,14 +88,14 @@ class Steps:
     def run(self, step: Step, shape: tuple[int, int], arrays: Mapping[str, Array]) -> None:
         """Run a kernel on arrays given by name, each [rows, columns] or [columns]."""
         found = [arrays[name] for name in step.names]
-        self._add(step, found, lambda: bind_kernel(step.kernel, shape, found))
+        self.add(step, found, lambda: bind_kernel(step.kernel, shape, found))
 
     def product(self, a: Array, b: Array, c: Array, *, adds: bool = False) -> None:
         """Store ``a @ b`` in ``c``, or add it to what is there."""
         sizes = c.shape[-2], c.shape[-1], a.shape[-1]
         count = pieces(a.dtype.char, math.prod(c.shape[:-2]), *sizes)
         if count == 1:
-            self._add(("product", adds), [a, b, c], lambda: bind_matmul([a, b], [c], adds=adds))
+            self.add(("product", adds), [a, b, c], lambda: bind_matmul([a, b], [c], adds=adds))
             return
         left, right, whole = split(a, b, count)
         is_rest = whole < a.shape[-1]
@@ -112,12 +112,12 @@ class Steps:
 
     def copy(self, x: Array, y: Array) -> None:
         """Store ``x`` in ``y``, which has its shape."""
-        self._add("copy", [x, y], lambda: bind_copy(x, y))
+        self.add("copy", [x, y], lambda: bind_copy(x, y))
 
     def sum(self, x: Array, y: Array) -> None:
         """Store the sums of [rows, columns] over the rows in [columns]."""
         kernel = column_sums(x.dtype)
-        self._add("sum", [x, y], lambda: bind_kernel(kernel, x.shape, [x, y]))
+        self.add("sum", [x, y], lambda: bind_kernel(kernel, x.shape, [x, y]))
 
     # -- memory ----------------------------------------------------------------------------------
 
@@ -142,13 +142,16 @@ class Steps:
 
     # -- binding ---------------------------------------------------------------------------------
 
-    def _add(
+    def add(
         self,
         kind: Hashable,
         arrays: Sequence[Array],
         bind: Callable[[], Sequence[Call] | None],
     ) -> None:
-        """Add calls; those of arrays that lie alike differ in their addresses alone."""
+        """Add calls; those of arrays that lie alike differ in their addresses alone.
+
+        Raises DeclinedError where ``bind`` makes none.
+        """
         key = kind, tuple((x.shape, x.strides, x.flags.aligned) for x in arrays)
         if key not in self._known:
             made = bind()

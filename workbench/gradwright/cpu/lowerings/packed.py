@@ -9,8 +9,8 @@ import numpy as np
 
 from ...program.lowering import lowering
 from ...spec import TensorSpec
-from ..call import Call, Native
-from ..llvm.packed import bind_product, bind_rows, is_known
+from ..call import Call, Native, numbered
+from ..llvm.packed import bind_grad, bind_product, bind_rows, is_known
 from .common import Specs
 
 SLOW = 1 << 20
@@ -27,6 +27,20 @@ def _product(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
         return bind_product(op.format, xs[0], xs[1], ys[0], as_bytes=as_bytes)
+
+    return Native(bind, slow=w.is_concrete and w.nbytes >= SLOW)
+
+
+@lowering("packed_matmul_grad")
+def _grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Multiply with rows that are floats for a moment."""
+    g, _, w = ins[:3]
+    is_ggml = op.op.name == "ggml_matmul" and is_known(op.op.format)
+    if g is None or w is None or g.dtype != np.dtype("float32") or not is_ggml:
+        return None
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        return numbered(bind_grad(op.op.format, xs[0], xs[2], ys[0]), (0, 2, 3))
 
     return Native(bind, slow=w.is_concrete and w.nbytes >= SLOW)
 

@@ -175,8 +175,7 @@ class DecoderConfig:
                 f"{self.heads} heads of queries cannot share {self.shared} of keys and values",
                 need="heads a multiple of kv_heads",
             )
-        if not 0 <= self.dropout < 1:
-            raise GraphError(f"dropout={self.dropout} is no share", need="0 <= dropout < 1")
+        check_numbers(self)
         if self.positions == "rotary":
             self._check_rotary()
         self._check_layers()
@@ -197,6 +196,10 @@ class DecoderConfig:
             )
 
     def _check_layers(self) -> None:
+        for name in ("attention_cap", "logit_cap", "attention_scale", "embedding_scale"):
+            size = getattr(self, name)
+            if size is not None and not size > 0:
+                raise GraphError(f"{name}={size} is none", need="a number above 0")
         if self.window is not None and not _is_size(self.window):
             raise GraphError(f"a window of {self.window} keys shows nothing", need="an int >= 1")
         if not all(0 <= i < self.layers for i in self.full_layers):
@@ -295,6 +298,14 @@ def _matrix(name: str, n_out: int, n_in: int, bias: bool) -> Iterator[tuple[str,
     yield name, (n_out, n_in)
     if bias:
         yield f"{name}_bias", (n_out,)
+
+
+def check_numbers(config: Any) -> None:
+    """Refuse an ε below 0, and a share to drop that is none."""
+    if not config.eps >= 0:
+        raise GraphError(f"eps={config.eps} divides by nothing", need="eps >= 0")
+    if not 0 <= config.dropout < 1:
+        raise GraphError(f"dropout={config.dropout} is no share", need="0 <= dropout < 1")
 
 
 def _is_size(n: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from ... import init, nn
 from ...errors import GraphError
 from ...graph import Tensor
+from ..decoder.config import check_numbers
 from ..decoder.layers import ACTIVATIONS
 from ..decoder.weights import Weights
 
@@ -105,5 +106,4 @@ def check_sizes(config: Any, *names: str) -> None:
         )
     if config.activation not in ACTIVATIONS:
         raise GraphError(f"no activation {config.activation!r}", need=", ".join(ACTIVATIONS))
-    if not 0 <= config.dropout < 1:
-        raise GraphError(f"dropout={config.dropout} is no share", need="0 <= dropout < 1")
+    check_numbers(config)

@@ -17,9 +17,10 @@ from ...formats.safetensors.mapped import Tensors
 from ...formats.source import as_path
 from ..decoder import Decoder
 from ..encoders import Bert, Vit
-from ..tokenizers import TextCodec, Tokenizer
+from ..tokenizers import TextCodec
 from ..whisper import Whisper
 from .kinds import config_of, kind_of
+from .tokenizer import PretrainedTokenizer
 from .weights import found_weights
 from .whisper import read_tokens
 
@@ -75,11 +76,12 @@ def _more(model: type[Any], folder: Path, data: Mapping[str, Any]) -> dict[str, 
     found: dict[str, Any] = {"tokenizer": _tokenizer(folder)}
     if model is Bert:
         return found
-    told = dict(data)
-    if (folder / GENERATION).is_file():
-        told |= json_of(folder / GENERATION)
+    path = folder / GENERATION
+    told = {**data, **(json_of(path) if path.is_file() else {})}
     found["eos"] = _eos(told)
-    return found | (read_tokens(told) if model is Whisper else {})
+    if model is Whisper:
+        found |= read_tokens(told, data.get("forced_decoder_ids"))
+    return found
 
 
 def _tensors(folder: Path) -> Tensors:
@@ -118,7 +120,7 @@ def json_of(path: Path) -> dict[str, Any]:
 def _tokenizer(folder: Path) -> TextCodec | None:
     """Return the tokenizer of a folder, if it has one, and the library that reads it is there."""
     path = folder / TOKENIZER
-    return Tokenizer.load(path) if path.is_file() and find_spec("tokenizers") else None
+    return PretrainedTokenizer(path) if path.is_file() and find_spec("tokenizers") else None
 
 
 def _eos(data: Mapping[str, Any]) -> list[int]:

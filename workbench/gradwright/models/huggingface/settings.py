@@ -38,7 +38,7 @@ def read_settings(family: Family, data: Mapping[str, Any], config: type[Any]) ->
 def _read(name: str, kind: str, value: Any, key: str) -> Any:
     """Return what a field becomes of a value."""
     if name == "activation":
-        if value not in ACTIVATIONS:
+        if not isinstance(value, str) or value not in ACTIVATIONS:
             raise ArchiveError(
                 f"the activation {str(value)[:40]!r} is not known here", need=", ".join(ACTIVATIONS)
             )

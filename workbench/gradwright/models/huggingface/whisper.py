@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,13 +71,17 @@ def written_whisper(config: WhisperConfig) -> dict[str, Any]:
     return written_settings(WHISPER, config) | inner | {"is_encoder_decoder": True}
 
 
-def read_tokens(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what tokens rows begin with, and which are not written, of a generation's config."""
+def read_tokens(data: Mapping[str, Any], otherwise: Any = None) -> dict[str, Any]:
+    """Return what tokens rows begin with, and which are not written, of a generation's config.
+
+    A token that is forced and null, that of a language to be found out, is taken from
+    ``otherwise``, what the model's own config forces; without one the row begins before it.
+    """
     start = [whole(data.get("decoder_start_token_id", 0), "decoder_start_token_id")]
-    forced = data.get("forced_decoder_ids") or []
-    if not isinstance(forced, list) or not all(isinstance(p, list) and len(p) == 2 for p in forced):
-        raise ArchiveError("forced_decoder_ids are none", need="pairs of a place and a token")
-    start += [whole(token, "forced_decoder_ids") for _, token in forced if token is not None]
+    forced = _forced(data.get("forced_decoder_ids"))
+    if None in forced:
+        forced = _forced(otherwise) or forced
+    start += itertools.takewhile(lambda token: token is not None, forced)
     found: dict[str, Any] = {"start": start}
     for ours, key in (("suppress", "suppress_tokens"), ("suppress_first", "begin_suppress_tokens")):
         tokens = data.get(key) or []
@@ -84,6 +89,14 @@ def read_tokens(data: Mapping[str, Any]) -> dict[str, Any]:
             raise ArchiveError(f"{key} is {type(tokens).__name__}", need="a list of tokens")
         found[ours] = [whole(token, key) for token in tokens]
     return found
+
+
+def _forced(pairs: Any) -> list[Any]:
+    """Return the tokens of pairs of a place and a token."""
+    pairs = pairs or []
+    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
+        raise ArchiveError("forced_decoder_ids are none", need="pairs of a place and a token")
+    return [None if t is None else whole(t, "forced_decoder_ids") for _, t in pairs]
 
 
 def written_tokens(model: Any) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ....program.declined import DeclinedError
 from ...call import Call, Cut, numbered
 from ..bind import bind_copy
 from ..convolution.tiles import numbers
-from ..steps import LINE
+from ..steps import LINE, Steps
 from . import activations, panels, vectors
 from .layouts import LAYOUTS, PART
 from .machine import Machine, machine
@@ -22,6 +23,8 @@ Array = np.ndarray[Any, Any]
 LOG = logging.getLogger("gradwright.cpu")
 PER_NS = 25.0
 """Bytes of a weight that a core reads in a ns, about."""
+HELD = 1 << 17
+"""Numbers of a weight that are floats at a time for a gradient: 0.5 MB."""
 GRAIN = 32
 """Rows of a weight at which a product is cut: those of whole panels."""
 FEW = 8
@@ -93,6 +96,36 @@ def bind_rows(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | Non
         LOG.info("rows of %s stay on numpy: %s", name, error)
         return None
     return [Call(address, block, [(0, 1), (1, 0), (2, 2)], alarm=alarm)]
+
+
+def bind_grad(name: str, g: Array, w: Array, y: Array) -> Sequence[Call] | None:
+    """Return the calls of ``y[..., K] = g[..., F] @ W`` for packed rows; None: numpy has to.
+
+    Some rows at a time are floats, in a scratch, and BLAS multiplies them. Operands are g, w and y.
+    """
+    if not y.size or not g.size:
+        return None
+    steps = Steps([g, w, y])
+    flat, out = steps.dense(g).reshape(-1, g.shape[-1]), y.reshape(-1, y.shape[-1])
+    step = max(1, HELD // out.shape[1])
+    rows = steps.scratch((min(step, len(w)), out.shape[1]), y.dtype)
+    ids = np.arange(len(rows))
+    try:
+        for start in range(0, len(w), step):
+            part = w[start : start + step]
+            taken = [ids[: len(part)], part, rows[: len(part)]]
+            steps.add("rows", taken, functools.partial(_unchecked, name, *taken))
+            here = flat[:, start : start + step]
+            steps.product(here, taken[2], out, adds=start > 0)
+    except DeclinedError:
+        return None
+    return steps.calls
+
+
+def _unchecked(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | None:
+    """Return the call of rows that are there."""
+    calls = bind_rows(name, ids, w, y)
+    return calls and [replace(c, alarm=None, held=(c.held, c.alarm, ids)) for c in calls]
 
 
 def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:

@@ -18,6 +18,11 @@ def near(p: Num, offset: int | Num) -> Num:
     return p if not offset else p.code.let("ptr", f"getelementptr i8, ptr {p.name}, i64 {offset}")
 
 
+def aligned(p: Num) -> Num:
+    """Return the first address from one on where a line begins."""
+    return ((p.to("ptrtoint", "i64") + (LINE - 1)) & -LINE).to("inttoptr", "ptr")
+
+
 def load(type_: str, p: Num, offset: int = 0) -> Num:
     """Load what stands some bytes away, however it is aligned."""
     return p.code.let(type_, f"load {type_}, ptr {near(p, offset).name}, align 1")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..text import Code, Num
 from .activations import record
-from .lanes import fetch, floats, load, near, spread, store
+from .lanes import LINE, aligned, fetch, floats, load, near, spread, store
 from .layouts import PART, Layout, is_signed, offset
 from .machine import Machine, dot, entries, module
 from .turned import Part, byte, parts
@@ -36,9 +36,12 @@ def most(m: Machine, *, as_bytes: bool) -> int:
 
 
 def scratch_bytes(form: Layout, m: Machine, *, as_bytes: bool) -> int:
-    """Return the bytes of a scratch: codes and scales, or floats, and where nobody reads."""
+    """Return the bytes of a scratch: codes and scales, or floats, and where nobody reads.
+
+    It lies from the first whole line of a cache on: else every second line would be read twice.
+    """
     held = BYTES // PART * _held(form, m) if as_bytes else FLOATS * 8 * m.lanes
-    return held + 8 * m.lanes
+    return held + 8 * m.lanes + LINE
 
 
 def _held(form: Layout, m: Machine) -> int:
@@ -52,7 +55,8 @@ def product(form: Layout, m: Machine, tile: int, *, as_bytes: bool) -> str:
     at = entries(code, PRODUCT, 4)
     zero, rows = code.const("i64", 0), panel(m, as_bytes=as_bytes)
     chunk = (BYTES if as_bytes else FLOATS) // form.size
-    nobody = near(at["scratch"], scratch_bytes(form, m, as_bytes=as_bytes) - 8 * m.lanes)
+    at["scratch"] = aligned(at["scratch"])
+    nobody = near(at["scratch"], scratch_bytes(form, m, as_bytes=as_bytes) - 8 * m.lanes - LINE)
 
     def least(a: Num, b: Num | int) -> Num:
         return code.call("i64", "llvm.smin.i64", a, a.of(b))

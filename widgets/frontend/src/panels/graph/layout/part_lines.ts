@@ -25,7 +25,7 @@ type Add = (points: Piece["points"], flag: number, of?: Pick<Piece, "side" | "ha
 
 export function linesOfPart(model: GraphModel, part: Part, put: (piece: Piece) => void): void {
   const { skeleton, rowStart, rowEnd, up, inner, x, y, h, columns } = part;
-  const { level, segments, rank, realCount } = skeleton;
+  const { level, segments, rank, realCount, carried } = skeleton;
   const sign = up ? -1 : 1;
   const later = up ? Math.min : Math.max;
   const sooner = up ? Math.max : Math.min;
@@ -46,7 +46,7 @@ export function linesOfPart(model: GraphModel, part: Part, put: (piece: Piece) =
     for (const { tensor, weight, start, stop } of lines) {
       const looks = flag | (up ? PieceFlag.Up : 0) | (model.layer[model.nodeOf[tensor]] > 0 ? PieceFlag.Cotangent : 0);
       const [x0, x1] = [x[upper] + start, x[lower] + stop];
-      const add: Add = (points, more, of) => put({ upper, lower, tensor, weight, flag: looks | more, points, ...of });
+      const add: Add = (points, more, of) => put({ upper, lower, tensor, weight: Math.max(weight, carried.get(upper) ?? 0), flag: looks | more, points, ...of });
       const from = columns && !flag ? columns.of[rank[upper]] : 0;
       const to = columns && !flag ? columns.of[rank[lower]] : 0;
       if (from !== to) joint(part, from, to, `${upper} ${net}`, [x0, first, x1, last], arrow, add);

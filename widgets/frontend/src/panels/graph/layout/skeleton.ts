@@ -7,7 +7,7 @@
 import type { Level } from "./level";
 import { assignRows } from "./rank";
 import { findSpine, type Segments, type Spine } from "./spine";
-import { spreadWide } from "./wide";
+import { spreadWide, WIDE } from "./wide";
 
 /** Bends are added up to this many; beyond, the longest nets are drawn as direct curves. */
 const BENDS_PER_VERTEX = 8;
@@ -31,6 +31,8 @@ export interface Skeleton {
   /** Segments that leave the main line of a lane for a gradient from which nothing goes on, such as that of a bias. */
   aside?: Uint8Array;
   segments: Segments;
+  /** How many lines run through each bend that several share. */
+  carried: Map<number, number>;
   /** Pairs (net, index of target) that run upwards, and those drawn without bends. */
   feedback: [number, number][];
   express: [number, number][];
@@ -146,33 +148,46 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
   };
   const slotOf = outputSlots(level);
 
+  let budget = Math.max(BENDS_AT_LEAST, BENDS_PER_VERTEX * realCount);
+  const into = new Int32Array(realCount);
+  for (const { targets } of level.nets) for (const target of targets) into[target]++;
+  // Many lines to one place, and those out of a block of rows, share their way.
+  const meets = (source: number, target: number): boolean => (into[target] > WIDE || (block?.[source] ?? 0) > 0) && !against.has(source * realCount + target);
+  const bends = new Map<number, number>(); // on the shared way to each place
+  for (const { source, targets } of level.nets) {
+    for (const target of targets) if (meets(source, target)) bends.set(target, Math.max(bends.get(target) ?? 0, realRank[target] - realRank[source] - 1));
+  }
+  const shared = new Set<number>();
+  for (const [target, count] of [...bends].sort((a, b) => a[1] - b[1])) {
+    if (count > budget) break;
+    budget -= count;
+    shared.add(target);
+  }
+  const shares = (source: number, target: number): boolean => shared.has(target) && meets(source, target);
+
   const spans = level.nets.map((net, k) => {
-    if (block?.[net.source]) return { net: k, bends: 0 };
     let deepest = 0;
-    for (const target of net.targets) deepest = Math.max(deepest, realRank[target]);
+    for (const target of net.targets) if (!shares(net.source, target)) deepest = Math.max(deepest, realRank[target]);
     return { net: k, bends: Math.max(0, deepest - realRank[net.source] - 1) };
   });
-  let budget = Math.max(BENDS_AT_LEAST, BENDS_PER_VERTEX * realCount);
   const direct = new Uint8Array(level.nets.length);
   for (const { net, bends } of [...spans].sort((a, b) => a.bends - b.bends || a.net - b.net)) {
     if (bends > budget) direct[net] = 1;
     else budget -= bends;
   }
-  const gathered = new Map<string, number[]>(); // nets out of a block to the same place share their way
+  const gathered = new Map<number, [net: number, position: number][]>(); // by the place that they lead to
 
   level.nets.forEach((net, k) => {
-    if (block?.[net.source] && net.targets.every((target) => !against.has(net.source * realCount + target))) {
-      const key = net.targets.join();
-      const alike = gathered.get(key);
-      if (alike) alike.push(k);
-      else gathered.set(key, [k]);
-      return;
-    }
     const trunk = [net.source]; // trunk[d]: the vertex that carries the net d rows below its source
     const byDepth = net.targets.map((target, i) => [realRank[target], i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     for (const [row, i] of byDepth) {
       const target = net.targets[i];
       if (against.has(net.source * realCount + target)) feedback.push([k, i]);
+      else if (shares(net.source, target)) {
+        const lines = gathered.get(target) ?? [];
+        gathered.set(target, lines);
+        lines.push([k, net.positions[i]]);
+      }
       else if (direct[k]) express.push([k, i]);
       else {
         while (trunk.length < row - realRank[net.source]) {
@@ -187,7 +202,8 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
       }
     }
   });
-  for (const nets of gathered.values()) gather(level, nets, rank, join);
+  const carried = new Map<number, number>();
+  for (const [target, lines] of gathered) gather(level, target, lines, rank, join, carried);
   const used = [...new Set(rank)].sort((a, b) => a - b);
   const compact = new Map(used.map((row, k) => [row, k]));
   return {
@@ -206,25 +222,27 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
       upperSlot: Int32Array.from(columns.upperSlot),
       lowerSlot: Int32Array.from(columns.lowerSlot),
     },
+    carried,
     feedback,
     express,
   };
 }
 
-/** Leads nets of the same targets, whose sources stand in a block of rows, down one way. */
-function gather(level: Level, nets: number[], rank: number[], join: Join): void {
-  const { targets, positions } = level.nets[nets[0]];
-  const sources = nets.map((k) => level.nets[k].source);
-  const last = Math.max(...targets.map((target) => rank[target]));
-  const first = Math.min(last, ...sources.map((source) => rank[source] + 1));
+/** Leads lines to a place down one way: a bend per row, from the first that begins. */
+function gather(level: Level, target: number, lines: [net: number, position: number][], rank: number[], join: Join, carried: Map<number, number>): void {
+  const last = rank[target];
+  const rows = lines.map(([net]) => rank[level.nets[net].source] + 1);
+  const first = rows.reduce((low, row) => Math.min(low, row), last);
+  const begin = new Int32Array(last - first + 1); // how many lines do in each row
+  for (const row of rows) begin[row - first]++;
   const bends = Array.from({ length: last - first }, (_, k) => rank.push(first + k) - 1);
-  nets.forEach((k, i) => {
-    const row = rank[sources[i]] + 1;
-    if (row < last) join(sources[i], bends[row - first], k, 0, 0);
-    targets.forEach((target, t) => rank[target] === row && join(sources[i], target, k, 0, level.nets[k].positions[t]));
+  lines.forEach(([net, position], i) => join(level.nets[net].source, rows[i] < last ? bends[rows[i] - first] : target, net, 0, rows[i] < last ? 0 : position));
+  const [[net, position]] = lines;
+  let count = 0;
+  bends.forEach((bend, k) => {
+    join(bend, bends[k + 1] ?? target, net, 0, k + 1 < bends.length ? 0 : position);
+    carried.set(bend, (count += begin[k]));
   });
-  for (let k = 1; k < bends.length; k++) join(bends[k - 1], bends[k], nets[0], 0, 0);
-  targets.forEach((target, t) => rank[target] > first && join(bends[rank[target] - 1 - first], target, nets[0], 0, positions[t]));
 }
 
 /** Nets of one source leave it side by side, in the order of its results. */

@@ -2,10 +2,11 @@
 // the gradients of. The stripe of an op is on its left, that of its gradient on its right, like in a mirror.
 
 import { NOTE_SIZE, TITLE_SIZE, type Face } from "../model/describe";
-import { CURVE_FROM, DIM, TEXT_FROM, type Look, type Window } from "./look";
+import { CURVE_FROM, type Look, type Window } from "./look";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "../layout/scene";
 import { bus, CORNER, ring, STRIPE, tint, TOGGLE, toggle } from "./shapes";
+import { strokeAll, type Pieces, type Stroke } from "./strokes";
 import type { Theme } from "../../../core/theme";
 
 /** Pieces that are painted here. */
@@ -23,7 +24,7 @@ export function gradientColor(theme: Theme): string {
 export function backwardLines(pen: Pen, scene: Scene, visible: (p: number) => boolean, view: Window, look: Look): void {
   const { theme, lit, focus, marks } = look;
   const violet = gradientColor(theme);
-  const styles: { color: string; width: number; dash?: number[] }[] = [
+  const styles: Stroke[] = [
     { color: tint(theme.quiet, 0.5), width: 1, dash: HAIRLINE },
     { color: tint(violet, 0.5), width: 1, dash: HAIRLINE },
     { color: violet, width: 1.3, dash: DASH },
@@ -32,7 +33,7 @@ export function backwardLines(pen: Pen, scene: Scene, visible: (p: number) => bo
     { color: theme.accent, width: 1.4, dash: HAIRLINE },
     { color: theme.accent, width: 2, dash: DASH },
   ];
-  const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
+  const groups = styles.map((): Pieces => [[], []]);
   for (let p = 0; p < scene.pieceFlags.length; p++) {
     const flags = scene.pieceFlags[p];
     if (!(flags & BACKWARD) || !visible(p)) continue;
@@ -44,25 +45,12 @@ export function backwardLines(pen: Pen, scene: Scene, visible: (p: number) => bo
     const style = bright ? (light ? 5 : 6) : marks?.tainted?.pieces.has(p) ? 4 : plain;
     groups[style][clear || lit.has(p) ? 0 : 1].push(p);
   }
-  const thin = Math.max(1, 0.5 / view.scale);
-  groups.forEach((halves, g) => {
-    const { color, width, dash } = styles[g];
-    halves.forEach((pieces, dimmed) => {
-      if (!pieces.length) return;
-      pen.opacity(dimmed ? DIM : 1);
-      pen.begin();
-      for (const p of pieces) {
-        if (scene.pieceFlags[p] & (PieceFlag.Pair | PieceFlag.Link)) across(pen, scene.pieces, PIECE * p);
-        else along(pen, scene.pieces, PIECE * p, scene.pieceFlags[p], view.scale >= CURVE_FROM);
-      }
-      pen.stroke(color, width * thin, dash);
-      if (view.scale < TEXT_FROM) return;
-      pen.begin();
-      for (const p of pieces) if (scene.pieceFlags[p] & PieceFlag.Arrow) head(pen, scene.pieces[PIECE * p + 3], scene.pieces[PIECE * p + 5], scene.pieceFlags[p]);
-      pen.fill(color);
-    });
-  });
-  pen.opacity(1);
+  const { pieces, pieceFlags } = scene;
+  const line = (p: number): void => {
+    if (pieceFlags[p] & (PieceFlag.Pair | PieceFlag.Link)) across(pen, pieces, PIECE * p);
+    else along(pen, pieces, PIECE * p, pieceFlags[p], view.scale >= CURVE_FROM);
+  };
+  strokeAll(pen, scene, view.scale, styles, groups, line, (p) => head(pen, pieces[PIECE * p + 3], pieces[PIECE * p + 5], pieceFlags[p]));
 }
 
 /** A piece that runs upwards, or one of a second-order gradient, which runs downwards again. */

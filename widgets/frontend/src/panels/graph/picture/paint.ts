@@ -12,6 +12,7 @@ import { DEAD } from "./path";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "../layout/scene";
 import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import { strokeAll, type Pieces, type Stroke } from "./strokes";
 import type { Theme } from "../../../core/theme";
 
 /** Below these scales a detail would be smaller than the eye can use. */
@@ -217,7 +218,7 @@ export class Painter {
     const { scene } = this;
     const { theme, lit, focus } = look;
     const tainted = look.marks?.tainted?.pieces;
-    const styles: { color: string; width: number; dash?: number[] }[] = [
+    const styles: Stroke[] = [
       { color: theme.wire, width: 1.2 },
       { color: theme.wire, width: 2.4 },
       { color: theme.wire, width: 1.2, dash: [5, 4] },
@@ -226,7 +227,7 @@ export class Painter {
       { color: theme.accent, width: 1.2, dash: [2, 4] },
       ...WIDTHS.map((width) => ({ color: theme.accent, width })),
     ];
-    const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
+    const groups = styles.map((): Pieces => [[], []]);
     for (let p = 0; p < scene.pieceFlags.length; p++) {
       if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene, p, view) || isDot(scene.pieces, p, view.scale)) continue;
       const special = scene.pieceFlags[p] & (PieceFlag.Feedback | PieceFlag.Express);
@@ -236,22 +237,8 @@ export class Painter {
       const style = part === DEAD ? 5 : part !== undefined ? 6 + Math.round(part * (WIDTHS.length - 1)) : lit.has(p) || (focus && clear) ? 4 : plain;
       groups[style][clear || lit.has(p) ? 0 : 1].push(p);
     }
-    const thin = Math.max(1, 0.5 / view.scale); // never thinner than half a pixel
-    groups.forEach((halves, g) => {
-      const { color, width, dash } = styles[g];
-      halves.forEach((pieces, dimmed) => {
-        if (!pieces.length) return;
-        pen.opacity(dimmed ? DIM : 1);
-        pen.begin();
-        for (const p of pieces) trace(pen, scene, p, view.scale >= CURVE_FROM);
-        pen.stroke(color, width * thin, dash);
-        if (view.scale < TEXT_FROM) return;
-        pen.begin();
-        for (const p of pieces) if (scene.pieceFlags[p] & PieceFlag.Arrow) arrow(pen, scene.pieces[PIECE * p + 3], scene.pieces[PIECE * p + 5]);
-        pen.fill(color);
-      });
-    });
-    pen.opacity(1);
+    const { pieces } = scene;
+    strokeAll(pen, scene, view.scale, styles, groups, (p) => trace(pen, scene, p, view.scale >= CURVE_FROM), (p) => arrow(pen, pieces[PIECE * p + 3], pieces[PIECE * p + 5]));
   }
 }
 
