@@ -19,6 +19,7 @@ from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
 from .gguf.adapters import Adapter, adapter_from_gguf
 from .gguf.reading import from_gguf
+from .gguf.tokenizers import tokenizer_from_gguf
 from .gguf.writing import save_gguf
 from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
@@ -92,5 +93,6 @@ __all__ = [
     "save_gguf",
     "save_pretrained",
     "state_dict",
+    "tokenizer_from_gguf",
     "windows",
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...errors import ArchiveError, GradwrightError
+from ...formats.gguf.mapped import Gguf
 from ..tokenizers import Tokenizer, library
 from .facts import Facts
 from .splits import SPLITS
@@ -46,13 +47,24 @@ class GgufTokenizer(Tokenizer):
         return self._size
 
 
-def tokenizer_from_gguf(keys: Mapping[str, Any]) -> GgufTokenizer:
-    """Return the tokenizer that the keys of a GGUF file tell of.
+def tokenizer_from_gguf(file: str | os.PathLike[str] | Mapping[str, Any]) -> GgufTokenizer:
+    """Return the tokenizer of a GGUF file, of a model of any architecture, or of its keys.
 
-    Raises ArchiveError where there is none, or of a kind or split rule that is not known.
+    Raises ArchiveError where there is none, or one of a kind or split rule that is not known.
+
+    >>> import pathlib, tempfile
+    >>> from gradwright.formats.gguf.writing import write
+    >>> from gradwright.models import tokenizer_from_gguf
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "words.gguf")
+    >>> keys = {"model": "gpt2", "pre": "gpt-2", "tokens": ["a", "b", "ab"], "merges": ["a b"]}
+    >>> write(path, {f"tokenizer.ggml.{key}": value for key, value in keys.items()}, {})
+    >>> tokenizer_from_gguf(path).encode("abb")
+    [2, 1]
     """
+    keys = file if isinstance(file, Mapping) else Gguf(file).facts
     if problem := tokenizer_problem(keys):
-        raise ArchiveError(problem)
+        where = "" if isinstance(file, Mapping) else str(os.fspath(file))
+        raise ArchiveError(problem, where=where)
     return GgufTokenizer(keys)
 
 
@@ -229,9 +241,3 @@ def _surround(lib: Any, inner: Any, facts: Facts, tokens: Sequence[str]) -> None
 
 def _at(tokens: Sequence[str], i: int | None) -> str:
     return tokens[i] if i is not None and i < len(tokens) else ""
-
-
-def as_json(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return a tokenizer as ``tokenizer.json`` has it."""
-    found: dict[str, Any] = json.loads(tokenizer.inner.to_str())
-    return found
