@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import io
+import json
 import pickle
 import re
 import time
@@ -101,13 +102,15 @@ def test_pickles_are_recognised_and_never_run(tmp_path: Path, name: str, protoco
             assert "weights_only=True" in str(caught.value)
             assert "save_file" in caught.value.hint
         info = gw.inspect(path)
-        assert info.ops["collections.OrderedDict"] == 1
+        assert info.calls["collections.OrderedDict"] == 1
         grave = [f.what for f in info.findings if f.grave]
         assert any("not opened here" in text for text in grave)
         assert [t for t in grave if "would call" in t] == [
             f"it would call {'__builtin__' if protocol < 3 else 'builtins'}.exec"
         ]
-        assert "<script" not in info._repr_html_() and info.to_json()
+        assert "<script" not in info._repr_html_() and "tensors" not in info.facts()
+        assert json.loads(info.to_json())["calls"] == dict(info.calls)
+        assert f"load('{name}'" in str(info) and str(tmp_path) not in str(info)
         with pytest.raises(ArchiveError, match="runs whatever it names"):
             registry.named("pickle").tensors(source.at(path))
     assert "2 storages of 300 B" in str(gw.inspect(tmp_path / name))
@@ -126,7 +129,7 @@ def test_the_lines_make_a_safetensors_file(tmp_path: Path) -> None:
         path = tmp_path / f"it's {new}.pt"
         torch.save(state, path, _use_new_zipfile_serialization=new)
         assert gw.inspect(path).producer == "torch"
-        assert set(gw.inspect(path).ops) > {"torch._utils._rebuild_tensor_v2"}
+        assert set(gw.inspect(path).calls) > {"torch._utils._rebuild_tensor_v2"}
         with pytest.raises(ArchiveError) as caught:
             gw.open(path)
         lines = [line.strip() for line in caught.value.hint.splitlines()]

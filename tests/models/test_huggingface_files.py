@@ -13,6 +13,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, GraphError
+from gradwright.formats import registry, source
 from gradwright.models import (
     Decoder,
     DecoderConfig,
@@ -219,12 +220,23 @@ def test_a_folder_is_opened_and_inspected_by_its_headers(folder) -> None:
     assert info.memory.cache == 4 * 2 * 2 * 2 * 64 * 32
     assert not info.findings
     assert gw.open(folder).config == from_pretrained(folder).config
+    found = registry.named("huggingface").outline(source.at(folder))
+    wanted = from_pretrained(folder).graph
+    assert [(n.name, repr(n.op)) for n in found.graph.nodes] == [
+        (n.name, repr(n.op)) for n in wanted.nodes
+    ]
+    assert found.graph.known_as["lm_head.weight"].name == "head"
+    assert "head" not in found.graph.values  # and no zeros in its place
     changed(folder, auto_map={"x": "y"}, model_type="odd")
     findings = [str(f) for f in gw.inspect(folder).findings]
     assert findings == [
         "config.json: brings code of its own, which is never run",
         "config.json: a model of the kind 'odd' is not read here",
     ]
+    changed(folder, auto_map=None, model_type="llama", num_hidden_layers=1)
+    (finding,) = gw.inspect(folder).findings
+    assert finding.grave
+    assert "not those of a model of the kind 'llama'" in finding.what
     model = Decoder(DecoderConfig(**SIZES), seed=4)
     save_pretrained(model, folder, max_file_bytes=20_000)
     several = gw.inspect(folder)

@@ -57,7 +57,7 @@ class Memory:
     @property
     def counts(self) -> str:
         """What is counted, in a sentence."""
-        kept = ", keys and values of all positions" if self.cache else ""
+        kept = ", keys and values of all positions, a prompt read at once" if self.cache else ""
         said = (
             f"counted: weights, inputs{kept} and results of nodes; to train, also a gradient and "
             "Adam's two numbers for each weight. Not counted: what an op needs inside, and bodies "

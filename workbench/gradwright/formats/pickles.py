@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import pickletools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..errors import ArchiveError
 from ..words.tables import size
 from .registry import Format, TensorRange
-from .report import Finding, ModelInfo
+from .report import Finding, ModelInfo, some
 from .source import Source, members, naming
 
 DATA = "data.pkl"
@@ -40,9 +41,12 @@ AS_HINT = " " * 8
 
 def conversion(path: Path) -> str:
     """Return the lines that make a safetensors file of a pickle, where torch is."""
-    return f"\n{AS_HINT}".join(LINES).format(
-        path=str(path), to=str(path.with_suffix(".safetensors"))
-    )
+    return f"\n{AS_HINT}".join(_lines(path))
+
+
+def _lines(path: Path) -> list[str]:
+    to = path.with_suffix(".safetensors")
+    return [line.format(path=str(path), to=str(to)) for line in LINES]
 
 
 def recognise(source: Source) -> bool | None:
@@ -111,7 +115,23 @@ def imports(program: bytes) -> tuple[dict[str, int], bool]:
     return found, True
 
 
-def inspect(source: Source) -> ModelInfo:
+@dataclass(frozen=True, repr=False)
+class PickleInfo(ModelInfo):
+    """What a pickle would call if it were opened, and how often, as far as it was looked at."""
+
+    calls: Mapping[str, int]
+
+    def facts(self) -> dict[str, str]:
+        """Return what is told in a line each: no tensors, for nothing says what they are."""
+        called = some(f"{name} {n:,}" for name, n in self.calls.items())
+        return {"producer": self.producer, "calls": called}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON has it."""
+        return {**super().as_dict(), "calls": dict(self.calls)}
+
+
+def inspect(source: Source) -> PickleInfo:
     """Return what a pickle would call, and how much lies beside it; nothing of it is run."""
     calls: dict[str, int] = {}
     whole = True
@@ -124,31 +144,26 @@ def inspect(source: Source) -> ModelInfo:
             calls[name] = calls.get(name, 0) + n
     numbers = [m.file_size for m in members(source) if "/data/" in m.filename]
     path = Path(source.name)
-    findings = [
-        Finding(
-            "a pickle calls what it names when it is opened, so it is not opened here; "
-            "make a safetensors file of it",
-            grave=True,
-        )
-    ]
-    findings += [
-        Finding(f"it would call {name[:80]}", grave=True)
-        for name in calls
-        if name.partition(".")[0] not in FRIENDS
-    ]
+    refused = "a pickle calls what it names when it is opened, so it is not opened here"
+    strange = [name for name in calls if name.partition(".")[0] not in FRIENDS]
+    notes = [f"{len(numbers):,} storages of {size(sum(numbers))} lie in it"] * bool(numbers)
     if not whole:
-        findings.append(Finding("what it would call is not all known: it is long, or damaged"))
-    if numbers:
-        findings.append(Finding(f"{len(numbers):,} storages of {size(sum(numbers))} lie in it"))
-    return ModelInfo(
+        notes.append("what it would call is not all known: it is long, or damaged")
+    notes += ["this makes a safetensors file of it:", *_lines(Path(path.name))]
+    return PickleInfo(
         path,
         source.size,
         path.stem,
+        {},
+        {},
+        {},
         calls,
-        {},
-        {},
         producer="torch" if numbers or source.read(0, len(TORCH)) == TORCH else "",
-        findings=findings,
+        findings=[
+            Finding(refused, grave=True),
+            *(Finding(f"it would call {name[:80]}", grave=True) for name in strange),
+            *map(Finding, notes),
+        ],
     )
 
 

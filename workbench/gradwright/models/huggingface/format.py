@@ -8,17 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...errors import ArchiveError
 from ...formats.checked import MAX_JSON, parse_json
 from ...formats.language import LanguageShape
-from ...formats.registry import Format, TensorRange
+from ...formats.registry import Format, Outline, TensorRange
 from ...formats.report import Finding, ModelInfo
 from ...formats.safetensors import format as single
 from ...formats.safetensors import several
 from ...formats.source import Source, exactly, naming
+from ...graph import Graph
 from ..decoder.config import DecoderConfig
 from .kinds import config_of, kind_of
 from .reading import CONFIG, INDEX, PICKLES, TOKENIZER, WEIGHTS, from_pretrained
+from .weights import found_weights, places
 
 _KIND = re.compile(rb'"model"\s*:\s*\{\s*"type"\s*:\s*"(\w{1,40})"')
 _HEAD = 1 << 22
@@ -71,8 +75,10 @@ def inspect(source: Source) -> ModelInfo:
     try:
         if not specs:
             raise ArchiveError("its weights are a pickle, and opening one runs what it names")
-        config = config_of(kind_of(data), data, specs)
+        kind = kind_of(data)
+        config = config_of(kind, data, specs)
         language = _language(config)
+        found_weights(kind.family, config, specs, _unread)
     except ArchiveError as error:
         findings.append(Finding(str(error).partition("\n")[0], where=CONFIG, grave=True))
     path = Path(source.name)
@@ -90,6 +96,31 @@ def inspect(source: Source) -> ModelInfo:
         findings=findings,
         language=language,
     )
+
+
+def outline(source: Source) -> Outline:
+    """Return the graph of a model without values; raises ArchiveError where there is none."""
+    with naming(source.name):
+        data, held = _config(source), tensors(source)
+        specs = {name: tensor.spec for name, tensor in held.items()}
+        kind = kind_of(data)
+        config = config_of(kind, data, specs)
+        found_weights(kind.family, config, specs, _unread)
+        nothing = np.zeros((), np.float32)
+        values = {name: np.broadcast_to(nothing, shape) for name, shape in config.weights()}
+        graph: Graph = kind.model(config, name=kind.family.name, values=values).graph
+        for name in values:
+            graph.values.discard(name)
+        graph.known_as = {
+            place.names[0]: graph[name]
+            for name, _, place in places(kind.family, config)
+            if place.names[0] in specs and place.stop - place.start == place.whole
+        }
+        return Outline(graph)
+
+
+def _unread(name: str) -> np.ndarray[Any, Any]:
+    raise ArchiveError(f"{name} is not read")
 
 
 def _language(config: Any) -> LanguageShape | None:
@@ -132,5 +163,6 @@ FORMAT = Format(
     inspect=inspect,
     tensors=tensors,
     use="gw.open(path)",
+    outline=outline,
     open=from_pretrained,
 )

@@ -21,6 +21,8 @@ export function knownTypes(words: Words): FileType[] {
     { ...common, name: "gradwright-archive", displayName: words("gradwright archive"), extensions: [".gw"] },
     { ...common, name: "gradwright-onnx", displayName: words("ONNX model"), extensions: [".onnx"] },
     { ...common, name: "gradwright-safetensors", displayName: words("safetensors"), extensions: [".safetensors", ".safetensors.index.json"] },
+    { ...common, name: "gradwright-gguf", displayName: "GGUF", extensions: [".gguf"] },
+    { ...common, name: "gradwright-pickle", displayName: words("pickled weights"), extensions: [".pt", ".pth", ".ckpt"] },
     { ...common, name: "gradwright-run", displayName: words("run of a training"), extensions: [], pattern: `^${EVENTS.replace(".", "\\.")}$` },
   ];
 }
