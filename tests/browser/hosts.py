@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import socket
@@ -10,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.browser.lab import EXTENSION, wait_for
 
@@ -56,6 +59,12 @@ def server(input, output, session):
 page = ui.page_fluid(ui.input_dark_mode(mode="dark"), output_widget("bench"))
 app = App(page, server)
 """
+
+
+def installed(host: str) -> None:
+    """Skip a test whose host is missing; it is not imported, for shinywidgets takes all widgets."""
+    if importlib.util.find_spec(host) is None:
+        pytest.skip(f"no {host}: pip install -e '.[hosts]'")
 
 
 def free_port() -> int:

@@ -12,7 +12,7 @@ import signal
 import nbformat.v4 as v4
 import pytest
 
-from tests.browser.hosts import MARIMO, MODEL, SHINY, served
+from tests.browser.hosts import MARIMO, MODEL, SHINY, installed, served
 from tests.browser.lab import Watched, expect, points, wait_for
 
 pytestmark = pytest.mark.browser
@@ -60,7 +60,7 @@ def notebook(path, *cells):
 
 
 def test_marimo(open_page, tmp_path, screens):
-    pytest.importorskip("marimo", reason="no marimo: pip install -e '.[hosts]'")
+    installed("marimo")
     (tmp_path / "app.py").write_text(MARIMO)
     run = ("marimo", "run", "app.py", "--headless", "--no-token", "--host=127.0.0.1")
     with served(tmp_path, *run, "--port=PORT") as base:
@@ -71,7 +71,7 @@ def test_marimo(open_page, tmp_path, screens):
 
 
 def test_shiny(open_page, tmp_path, screens):
-    pytest.importorskip("shinywidgets", reason="no shiny: pip install -e '.[hosts]'")
+    installed("shinywidgets")
     (tmp_path / "app.py").write_text(SHINY)
     with served(tmp_path, "shiny", "run", "--port=PORT", "app.py") as base:
         watched = open_page(f"{base}/")
@@ -81,7 +81,7 @@ def test_shiny(open_page, tmp_path, screens):
 
 
 def test_voila(open_page, tmp_path, screens):
-    pytest.importorskip("voila", reason="no voila: pip install -e '.[hosts]'")
+    installed("voila")
     told = "import os, pathlib; _ = pathlib.Path('pid').write_text(str(os.getpid()))"
     notebook(tmp_path / "app.ipynb", MODEL, "bench = made(); bench", told)
     run = ("voila", "app.ipynb", "--no-browser", "--theme=dark", "--Voila.ip=127.0.0.1")
