@@ -22,6 +22,7 @@ from .gguf.reading import from_gguf
 from .gguf.writing import save_gguf
 from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
+from .interpretation import Attribution, Choice, Interpretation, Score, TokenReading
 from .sampling import (
     FrequencyPenalty,
     Greedy,
@@ -44,9 +45,11 @@ from .whisper import Whisper, WhisperConfig
 
 __all__ = [
     "Adapter",
+    "Attribution",
     "Bert",
     "BertConfig",
     "CharTokenizer",
+    "Choice",
     "Completion",
     "Conv",
     "Decoder",
@@ -57,6 +60,7 @@ __all__ = [
     "FrequencyPenalty",
     "Generation",
     "Greedy",
+    "Interpretation",
     "KvCache",
     "MinP",
     "NoRepeatNgram",
@@ -67,11 +71,13 @@ __all__ = [
     "Regex",
     "RepetitionPenalty",
     "RopeScaling",
+    "Score",
     "Sequential",
     "Strategy",
     "Temperature",
     "TextCodec",
     "TextStream",
+    "TokenReading",
     "Tokenizer",
     "TopK",
     "TopP",
