@@ -210,7 +210,7 @@ class Generation:
             raise GraphError(f"{listed} are no stops", need="texts of a character or more, tokens")
         if stops and self.tokenizer is None:
             raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
-        rows = self._rows(prompts, seed)
+        rows = self.rows(prompts, seed)
         rules = [
             rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
         ]
@@ -236,7 +236,7 @@ class Generation:
                 hint="a shorter prompt, or fewer max_new_tokens",
             )
 
-    def _rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
+    def rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
         """Return the rows that prompts begin; refuse what is none."""
         listed: list[Any] = [prompts] if isinstance(prompts, str | Completion) else list(prompts)
         if not listed:
@@ -277,7 +277,7 @@ class Generation:
     ) -> Iterator[Piece]:
         """Read prompts and token after token until all rows have ended; yield what comes."""
         stops, deadline = self._stops, ends.deadline()
-        self._read_weights()
+        self.read_weights()
         tokens = [row.prompt + row.tokens for row in rows]
         texts = [Text(self.tokenizer, row, ends) for row in rows]
         begun = [len(row.tokens) for row in rows]
@@ -346,7 +346,7 @@ class Generation:
         if how.draft is None:
             return None
         other = how.draft.generation
-        other._read_weights()
+        other.read_weights()
         return Guesses(how.draft, other._reader(rows, how), rules, ends.eos | ends.tokens)
 
     def _run_all(self) -> Run:
@@ -361,7 +361,7 @@ class Generation:
             self._all = self.session.prepare([ALL, "present"], _FEEDS)
         return self._all
 
-    def _read_weights(self) -> None:
+    def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
         if self._weights is None:
             return
