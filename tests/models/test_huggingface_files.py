@@ -72,6 +72,8 @@ def test_what_older_files_leave_out_is_what_transformers_takes() -> None:
                         "sliding_window": None}).window is None  # fmt: skip
     qwen = {**LLAMA, "model_type": "qwen2", "sliding_window": 8, "max_window_layers": 1}
     assert read_config(qwen).window is None
+    untold = {k: v for k, v in qwen.items() if k != "sliding_window"}
+    assert read_config({**untold, "use_sliding_window": True}).window == 4096
     used = read_config({**qwen, "use_sliding_window": True})
     assert (used.window, used.full_layers, used.qkv_bias) == (8, (0,), True)
     gemma = {**LLAMA, "model_type": "gemma2", "head_dim": 8, "num_hidden_layers": 4}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,20 @@ def test_few_plans_are_enough(model, near) -> None:
     assert len(large.session.plan_cache) == 2
 
 
+@pytest.mark.parametrize("n_prompt", [3, 9, 14])
+def test_a_draft_guesses_for_rows_that_are_read_anew(far, n_prompt) -> None:
+    """What is read anew has one length for all its positions, whatever was guessed before."""
+    slowed = {"short_factor": (1.0, 1.1, 1.2, 1.3), "long_factor": (2.0, 2.5, 3.0, 4.0)}
+    model = loud(replace(CONFIG, rope_scaling=RopeScaling("longrope", 8.0, 16, **slowed)))
+    prompts = [list(range(n_prompt)), [5]]
+    wanted = model.generate(prompts, 30)
+    assert model.generate(prompts, 30, draft=Draft(far, 3)) == wanted
+    for row in wanted:  # a whole run over the row chooses the same
+        ids = np.array([row.prompt + row.tokens])
+        found = model.graph.output({"ids": ids[:, :-1]}, model.logits)["logits"][0]
+        assert row.tokens[-1] == found[-1].argmax()
+
+
 def test_drafts_that_make_no_sense(model, large, near) -> None:
     other = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)).generation()
     with pytest.raises(GraphError, match="a draft of 9 tokens guesses for a model of 23"):
@@ -164,6 +180,8 @@ def test_drafts_that_make_no_sense(model, large, near) -> None:
     short = loud(DecoderConfig(vocabulary=23, width=8, layers=1, heads=2, context=10)).generation()
     with pytest.raises(FeedError, match="3 tokens and 9 more exceed"):
         large.generate([[1, 2, 3]], 9, draft=Draft(short))
+    with pytest.raises(GraphError, match=r"Generation is no draft\n.*Draft\(smaller"):
+        large.generate([[1]], 3, draft=near)
     for tokens in (0, -1, 1.5):
         with pytest.raises(GraphError, match="a draft of"):
             Draft(near, tokens)  # type: ignore[arg-type]
@@ -187,6 +205,18 @@ def test_prompts_in_chunks_give_the_same_tokens(large, near, chunk) -> None:
     assert large.generate(prompts, 12, sampling=DRAWN, prefill_chunk=chunk) == wanted
     found = large.generate(prompts, 12, sampling=DRAWN, prefill_chunk=chunk, draft=Draft(near))
     assert found == wanted
+
+
+def test_factors_of_all_lengths_leave_prompts_in_chunks() -> None:
+    """As a GGUF file tells Llama 3.1's: a factor for each pair, however long a row is."""
+    each = (1.0, 1.5, 4.0, 8.0)
+    scaling = RopeScaling("longrope", 1.0, 128, 1.0, short_factor=each, long_factor=each)
+    generation, shapes = loud(replace(CONFIG, rope_scaling=scaling)).generation(), []
+    run, prompts = generation.run, [list(range(20)), [1]]
+    wanted = generation.generate(prompts, 3)
+    generation.run = lambda ids, *rest: shapes.append(ids.shape) or run(ids, *rest)
+    assert generation.generate(prompts, 3, prefill_chunk=8) == wanted
+    assert shapes == [(2, 8)] * 3 + [(2, 1)] * 2
 
 
 def test_chunks_bound_what_is_read_at_once(model) -> None:

@@ -57,6 +57,11 @@ class RopeScaling:
     short_factor: tuple[float, ...] = ()
     long_factor: tuple[float, ...] = ()
 
+    @property
+    def is_twofold(self) -> bool:
+        """Whether rows longer than ``original_length`` turn by other factors from the begin on."""
+        return self.kind == "longrope" and self.short_factor != self.long_factor
+
     def __post_init__(self) -> None:
         if self.kind not in SCALINGS:
             raise GraphError(
