@@ -69,7 +69,7 @@ def test_a_text_is_written_and_looked_into(page, lab, screens):
     expect(panel.locator(".gw-text-tip li").first).to_be_visible()
     tokens.nth(9).click()
     expect(tokens.nth(9)).to_have_attribute("aria-selected", "true")
-    expect(panel.locator(".gw-text-detail .gw-ranked li")).to_have_count(8)
+    expect(panel.locator(".gw-text-detail .gw-ranked li:visible")).to_have_count(8)
     expect(panel.locator(".gw-text-detail li[data-came]")).to_have_count(1)
     assert view.evaluate("window.executed") is None  # tokens are text
     page.set_theme("JupyterLab Light")
@@ -83,10 +83,10 @@ def test_a_text_is_written_and_looked_into(page, lab, screens):
     panel.get_by_label("Head", exact=True).select_option("2")
     expect(panel.get_by_role("img", name="Attention of layer 1, head 2")).to_be_visible()
     panel.get_by_role("tab", name="Why").click()
-    expect(panel.locator(".gw-text-detail .gw-ranked li")).to_have_count(9)
+    expect(panel.locator(".gw-text-detail .gw-ranked li:visible")).to_have_count(9)
     expect(tokens.nth(2)).to_have_attribute("data-hue", re.compile("for|against"))
     panel.locator(".gw-text-flow").press("ArrowRight")
-    expect(panel.locator(".gw-text-detail .gw-ranked li")).to_have_count(10)
+    expect(panel.locator(".gw-text-detail .gw-ranked li:visible")).to_have_count(10)
     page.set_theme("JupyterLab Dark")
     view.locator(VIEW).screenshot(path=screens / "text_dark.png")
 

@@ -10,8 +10,16 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import FeedError, GradwrightError, GraphError
-from gradwright.models import CharTokenizer, Decoder, DecoderConfig, Interpretation, Temperature
+from gradwright.models import (
+    CharTokenizer,
+    Decoder,
+    DecoderConfig,
+    Interpretation,
+    Temperature,
+    generation_graph,
+)
 from gradwright_widgets import TextPanel
+from gradwright_widgets.drawing.grouping import Groups, groups_of
 from gradwright_widgets.panels.text.panel import WritingPanel
 from tests.support.panels import sent, wait_for
 
@@ -154,6 +162,20 @@ def test_what_makes_no_sense_is_said():
         TextPanel(None)
     with pytest.raises(GraphError, match="no decoder"):
         TextPanel(SimpleNamespace(graph=gw.Graph()))
+
+
+def test_the_drawing_of_a_decoder_folds_to_its_layers():
+    config = DecoderConfig(vocabulary=16, width=8, layers=24, heads=2, context=32)
+    for graph in (Decoder(config).graph, generation_graph(config)):
+        groups = groups_of(graph)
+        runs = [(groups.titles[k] or groups.names[k], groups.about(k)) for k in groups_at(groups)]
+        assert len(runs) == 1 and runs[0][0] == "layer0 … layer23"
+        assert runs[0][1].startswith("24 × (attention")
+
+
+def groups_at(groups: Groups) -> list[int]:
+    """Return the runs of alike blocks at the top level."""
+    return [k for k, around in enumerate(groups.parent) if around < 0 and groups.kind[k] == 2]
 
 
 HOSTILE = (None, True, -1, 10**30, 1.5, float("nan"), "", "</script>", [], {}, [None])

@@ -41,8 +41,14 @@ export function detail(model: Model, store: TextStore, theme: () => Theme | unde
 
   const numbers = (n: number): [string, string][] => Array.from({ length: n }, (_, k) => [String(k), String(k)]);
   const attend = (): void => ask(model, "text.look", { at: chosen, layer: Number(layer.value), head: Number(heads.value) });
-  const layer = select("Layer", numbers(facts.layers), attend);
-  const heads = select("Head", [["-1", "mean"], ...numbers(facts.heads)], attend);
+  const turn = (): void => {
+    model.set("text_layer", Number(layer.value)); // at once: the next choice is made beside this one
+    model.set("text_head", Number(heads.value));
+    model.save_changes();
+    attend();
+  };
+  const layer = select("Layer", numbers(facts.layers), turn);
+  const heads = select("Head", [["-1", "mean"], ...numbers(facts.heads)], turn);
   const map = element("div", { class: "gw-text-map", role: "img" });
   const words = element("p", { class: "gw-text-words" });
   attention.append(element("div", { class: "gw-text-choose" }, field("Layer", layer), field("Head", heads)), words, map);

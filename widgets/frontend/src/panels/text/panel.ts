@@ -60,7 +60,7 @@ function mountTextPanel(host: HTMLElement, model: Model, store: TextStore): () =
   const bar = element("div", { class: "gw-progress", role: "progressbar", "aria-label": "Tokens", "aria-valuemin": 0 }, element("div"));
   const failure = element("div", { class: "gw-text-failure", role: "alert" });
   const tip = element("div", { class: "gw-text-tip", role: "tooltip", hidden: true });
-  const text = flow(store, (at) => commit(model, "text_chosen", at), showTip);
+  const text = flow(store, choose, showTip);
   const theme = themeOf(host, cleanup, () => frame.request());
   const about = detail(model, store, theme, () => frame.request());
   const empty = element("div", { class: "gw-text-empty" });
@@ -76,6 +76,11 @@ function mountTextPanel(host: HTMLElement, model: Model, store: TextStore): () =
     tip,
   );
   host.append(root);
+
+  function choose(at: number): void {
+    tip.hidden = true;
+    commit(model, "text_chosen", at);
+  }
 
   function showTip(at: number, over: HTMLElement | null): void {
     const token = store.tokens[at];
