@@ -6,7 +6,7 @@ are asked for early (twice as fast as without), one row at a time (four are a th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..text import Code, Num
 from .codes import Group, read_bytes, read_floats
@@ -20,6 +20,11 @@ PRODUCT = (
 """Block of a product: addresses, counts, and steps in bytes; a row has so many blocks."""
 ROWS = ("w", "ids", "y", "alarm", "n_ids", "w_row", "y_row", "blocks", "n_rows")
 """Block of what takes rows by number."""
+GROUPED = (
+    "w", "x", "y", "ready", "sizes", "alarm", "n_rows", "w_row", "n_x", "x_row", "ready_row",
+    "y_row", "blocks", "groups", "w_group",
+)  # fmt: skip
+"""Block of a product of rows in groups."""
 AHEAD = 4096
 """Bytes; 512 take 15 % longer."""
 AT_ONCE = 4
@@ -31,9 +36,47 @@ def product(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     code = Code()
     at = entries(code, PRODUCT, 4)
     zero = code.const("i64", 0)
-    with code.loop(zero, at["n_rows"]) as row:
-        w = near(at["w"], row.index * at["w_row"])
-        with code.loop(zero, at["n_x"]) as turn:
+    _rows(form, m, at, at["w"], (zero, at["n_x"]), at["n_rows"], as_bytes=as_bytes)
+    return module(code, m)
+
+
+def grouped(form: Layout, m: Machine, *, as_bytes: bool) -> str:
+    """Return the text of ``y[e] = x[e] @ W[e]ᵀ`` for the rows of each group, one after another.
+
+    Sizes that are not those of the rows of x are an alarm; no other rows are touched.
+    """
+    code = Code()
+    at = entries(code, GROUPED, 6)
+    zero = code.const("i64", 0)
+    with code.loop(zero, at["groups"], carried=[zero, zero]) as group:
+        first, wrong = group.carried
+        size = load("i64", near(at["sizes"], group.index << 3))
+        is_fine = size.compare("ule", at["n_x"] - first)
+        stop = first + is_fine.where(size, 0)
+        n_rows = stop.equals(first).where(zero, at["n_rows"])
+        w = near(at["w"], group.index * at["w_group"])
+        _rows(form, m, at, w, (first, stop), n_rows, as_bytes=as_bytes)
+        group.turned = [stop, is_fine.where(wrong, 1)]
+    stop, wrong = group.carried
+    store(stop.equals(at["n_x"]).where(wrong, 1), at["alarm"])
+    return module(code, m)
+
+
+def _rows(
+    form: Layout,
+    m: Machine,
+    at: Mapping[str, Num],
+    weight: Num,
+    of_x: tuple[Num, Num],
+    n_rows: Num,
+    *,
+    as_bytes: bool,
+) -> None:
+    """Write the products of rows of a weight with those of x from one to another."""
+    code = weight.code
+    with code.loop(code.const("i64", 0), n_rows) as row:
+        w = near(weight, row.index * at["w_row"])
+        with code.loop(*of_x) as turn:
             ready = near(at["ready"], turn.index * at["ready_row"])
             if as_bytes:
                 y = _of_bytes(form, m, w, ready, at["blocks"])
@@ -41,7 +84,6 @@ def product(form: Layout, m: Machine, *, as_bytes: bool) -> str:
                 x = near(at["x"], turn.index * at["x_row"])
                 y = _of_floats(form, m, w, x, ready, at["blocks"])
             store(y, near(near(at["y"], turn.index * at["y_row"]), row.index << 2))
-    return module(code, m)
 
 
 def _of_bytes(form: Layout, m: Machine, w: Num, ready: Num, blocks: Num) -> Num:
