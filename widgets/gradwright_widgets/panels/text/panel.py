@@ -77,7 +77,9 @@ class WritingPanel(Panel):
     text_page = shared(
         traitlets.Enum(("text", "step"), "text", help="Whether text or stepper is in front.")
     )
-    text_model = shared(traitlets.Dict(help="Name, layers and heads of the model, and more of it in words."))
+    text_model = shared(
+        traitlets.Dict(help="Name, layers and heads of the model, and more of it in words.")
+    )
 
     def __init__(
         self, desk: GraphDesk, *, decoder: Decoder, tokenizer: TextCodec | None = None

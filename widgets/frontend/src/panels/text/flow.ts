@@ -50,6 +50,13 @@ export function flow(store: TextStore, choose: (at: number) => void, hover: (at:
     const why = lens === "why" ? store.why(chosen) : undefined;
     const row = attention?.weights.subarray(attention.weights.length - attention.at - 1);
     const top = row ? Math.max(...row, 1e-9) : why ? Math.max(...why.shares, 1e-9) : 1;
+    const colour = (place: number, { p }: Token): [number, string] => {
+      if (row && place < row.length) return [Math.sqrt(Math.max(0, row[place]) / top), "attended"];
+      if (why && place < why.shares.length) return [why.shares[place] / top, why.scores[place] < 0 ? "against" : "for"];
+      if (lens !== "likely" || p === null) return [0, ""];
+      const size = surprise(p);
+      return size > 0 ? [size, "unlikely"] : [-SURE * size, "likely"];
+    };
     tokens.forEach((token, place) => {
       const span = spans[place] ?? element("span", { class: "gw-token", role: "option" });
       if (place === spans.length) {
@@ -61,13 +68,7 @@ export function flow(store: TextStore, choose: (at: number) => void, hover: (at:
       span.id ||= `gw-token-${Math.random().toString(36).slice(2)}`;
       span.classList.toggle("gw-token-prompt", place < prompt);
       span.setAttribute("aria-selected", String(place === chosen));
-      const [amount, hue] = row
-        ? [Math.sqrt(Math.max(0, row[place] ?? 0) / top), "attended"]
-        : why
-          ? [(why.shares[place] ?? 0) / top, (why.scores[place] ?? 0) < 0 ? "against" : "for"]
-          : lens === "likely" && token.p !== null
-            ? [surprise(token.p) > 0 ? surprise(token.p) : -SURE * surprise(token.p), surprise(token.p) > 0 ? "unlikely" : "likely"]
-            : [0, ""];
+      const [amount, hue] = colour(place, token);
       span.dataset.hue = hue;
       span.style.setProperty("--gw-amount", `${Math.round(DEPTH * amount)}%`);
       span.setAttribute("aria-label", `${visible(token.text)}${token.p === null ? "" : `, ${percent(token.p)}`}`);
