@@ -159,20 +159,6 @@ def test_few_plans_are_enough(model, near) -> None:
     assert len(large.session.plan_cache) == 2
 
 
-@pytest.mark.parametrize("n_prompt", [3, 9, 14])
-def test_a_draft_guesses_for_rows_that_are_read_anew(far, n_prompt) -> None:
-    """What is read anew has one length for all its positions, whatever was guessed before."""
-    slowed = {"short_factor": (1.0, 1.1, 1.2, 1.3), "long_factor": (2.0, 2.5, 3.0, 4.0)}
-    model = loud(replace(CONFIG, rope_scaling=RopeScaling("longrope", 8.0, 16, **slowed)))
-    prompts = [list(range(n_prompt)), [5]]
-    wanted = model.generate(prompts, 30)
-    assert model.generate(prompts, 30, draft=Draft(far, 3)) == wanted
-    for row in wanted:  # a whole run over the row chooses the same
-        ids = np.array([row.prompt + row.tokens])
-        found = model.graph.output({"ids": ids[:, :-1]}, model.logits)["logits"][0]
-        assert row.tokens[-1] == found[-1].argmax()
-
-
 def test_drafts_that_make_no_sense(model, large, near) -> None:
     other = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)).generation()
     with pytest.raises(GraphError, match="a draft of 9 tokens guesses for a model of 23"):
@@ -228,3 +214,32 @@ def test_chunks_bound_what_is_read_at_once(model) -> None:
     for chunk in (0, -1, 2.5):
         with pytest.raises(GraphError, match="are no chunk"):
             generation.generate([[1]], 3, prefill_chunk=chunk)  # type: ignore[arg-type]
+
+
+KINDS = {
+    "rows that are read anew": {
+        "rope_scaling": RopeScaling(
+            "longrope", 4.0, 9, short_factor=(1.0,) * 4, long_factor=(2.0, 3.0, 4.0, 5.0)
+        )
+    },
+    "learned positions": {"positions": "learned", "norm": "layer", "gated": False},
+    "windows": {"window": 5, "full_layers": (1,)},
+    "experts": {"experts": 4},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_decoders_do_not_feel_drafts_and_chunks(kind) -> None:
+    """To the end of their context, and where a row gets too long for how it was read."""
+    config = DecoderConfig(
+        vocabulary=23, width=32, layers=2, heads=4, kv_heads=2, inner=48, context=40, **KINDS[kind]
+    )
+    large, small = loud(config).generation(), loud(config, seed=4).generation()
+    prompts = [[5, 9, 2], [7], list(range(12)), [20, 1, 1, 4, 9, 3, 2]]
+    wanted = large.generate(prompts, 28)
+    assert [large.generate([p], 28)[0].tokens for p in prompts] == [row.tokens for row in wanted]
+    assert len({tuple(row.tokens) for row in wanted}) == 4
+    for draft in (Draft(large, 3), Draft(small, 3)):
+        assert large.generate(prompts, 28, draft=draft) == wanted
+    assert large.generate(prompts, 28, prefill_chunk=4) == wanted
+    assert large.generate(prompts, 28, prefill_chunk=5, draft=Draft(large, 3)) == wanted
