@@ -318,17 +318,21 @@ class Generation:
                     going.append(b)
             yield from pieces
             live = going
-            anew = [b for b in live if self._is_outgrown(reader.known[b], len(tokens[b]))]
-            for b in anew:
-                reader.keep(b, 0)
+            anew = self._read_anew(reader, tokens, live)
             guessed = {}
-            if guesses is not None and live and not anew:
+            if guesses is not None and live and not anew:  # what is read anew is read in one piece
                 left = {b: begun[b] + ends.limit - len(rows[b].tokens) - 1 for b in live}
                 guessed = guesses.of(rows, tokens, self._before_reread(tokens, left))
 
-    def _is_outgrown(self, known: int, length: int) -> bool:
-        """Tell whether a row is longer now than that what it was read as still holds."""
-        return self.reread is not None and known <= self.reread < length
+    def _read_anew(
+        self, reader: Reader, tokens: Sequence[Sequence[int]], live: Sequence[int]
+    ) -> bool:
+        """Forget rows that have just become longer than `reread`; tell whether there are any."""
+        n = self.reread
+        rows = [] if n is None else [b for b in live if reader.known[b] <= n < len(tokens[b])]
+        for b in rows:
+            reader.keep(b, 0)
+        return bool(rows)
 
     def _before_reread(
         self, tokens: Sequence[Sequence[int]], left: Mapping[int, int]
