@@ -131,7 +131,7 @@ def _unchecked(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | No
 def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     form, calls, held = LAYOUTS[name], [], None
     n_x, k = x.shape
-    row = activations.row_bytes(k) if as_bytes else k // 8
+    row = activations.row_bytes(form, k, as_bytes=as_bytes)
     ready, tile = x, 0 if as_bytes or n_x == 1 or n_x > FEW else n_x
     if as_bytes or (form.minimum is not None and not tile):
         ready = held = _scratch(n_x * row)

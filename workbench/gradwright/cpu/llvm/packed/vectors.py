@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..text import Code, Num
+from .codes import Group, read_bytes, read_floats
 from .lanes import fetch, floats, load, near, pick, store, total
-from .layouts import PART, Group, Layout, blocks_of, is_signed, offset, read_bytes, read_floats
+from .layouts import PART, Layout, blocks_of, is_signed, offset
 from .machine import Machine, dot, entries, module
 
 PRODUCT = (
@@ -73,7 +74,8 @@ def _of_bytes(form: Layout, m: Machine, w: Num, ready: Num, blocks: Num) -> Num:
             i = number % len(sums_of)
             sums_of[i] = floats(found).madd(pick(scale, lanes), sums_of[i])
         if group.minima is not None:
-            least = group.minima.madd(load(f"<{units} x float>", near(sums, first << 2)), least)
+            own = near(sums, first * (4 * PART // form.per))
+            least = group.minima.madd(load(f"<{units} x float>", own), least)
         return [*sums_of, least]
 
     n = m.lanes
@@ -106,7 +108,7 @@ def _added(totals: Sequence[Num], form: Layout) -> Num:
 
 def _of_floats(form: Layout, m: Machine, w: Num, x: Num, ready: Num, blocks: Num) -> Num:
     """Return the product of a row with one of x as it is."""
-    code, parts, n = w.code, form.size // PART, m.lanes
+    code, n = w.code, m.lanes
     zero, count = code.const("i64", 0), AT_ONCE if form.size == PART else 1
 
     def turn(count: int, block: Num, given: Sequence[Num]) -> list[Num]:
@@ -121,8 +123,8 @@ def _of_floats(form: Layout, m: Machine, w: Num, x: Num, ready: Num, blocks: Num
                 i = (number + unit) % len(totals)
                 totals[i] = sum_.madd(pick(group.scales, [unit] * n), totals[i])
             if group.minima is not None:
-                sums = near(ready, block * (4 * parts))
-                own = load(f"<{form.units} x float>", sums, 4 * parts * number)
+                sums = near(ready, block * (4 * form.units))
+                own = load(f"<{form.units} x float>", sums, 4 * form.units * number)
                 least = group.minima.madd(own, least)
         return [*totals, least]
 
