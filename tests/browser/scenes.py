@@ -382,6 +382,41 @@ def comparisons() -> Iterator[Scene]:
     yield Scene("runs_settings", panel, (400, *BENCH[1:]), _tab("Settings"))
 
 
+def storyteller() -> gw.models.Decoder:
+    """Return a small decoder that has read one rhyme some hundred times."""
+    rhyme = "the cat sat on the mat and the rat ran to the cat, so the mat was flat.\n"
+    tokenizer = gw.models.CharTokenizer.train(rhyme)
+    config = gw.models.DecoderConfig(
+        vocabulary=len(tokenizer), width=48, layers=3, heads=4, kv_heads=2, context=256
+    )
+    model = gw.models.Decoder(config, name="storyteller", tokenizer=tokenizer)
+    trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(4e-3))
+    tokens = tokenizer.encode(rhyme * 3)
+    rows = [tokens[k : k + 96] for k in range(0, 72, 9)]
+    for _ in range(90):
+        trainer.step(model.examples(rows))
+    return model
+
+
+def texts() -> Iterator[Scene]:
+    model = storyteller()
+    yield Scene("text_empty", gww.TextPanel(model, text_prompt="the cat"), (*PANEL, 1000))
+    written = gww.TextPanel(model, text_length=120, text_temperature=1.3, height=560)
+    written.write("the cat sat", wait=True)
+    written.why(30)
+    written.look_at(30, 1)
+    yield Scene("text_written", written, (*PANEL, 1000))
+    yield Scene("text_attention", written, (*PANEL, 1000), _tab("Attention"))
+    yield Scene("text_why", written, (*PANEL, 1000), _tab("Why"))
+    scored = gww.TextPanel(model, text_mode="score", height=560)
+    scored.score("the cat sat on the mat and the mat ran to the rat.")
+    yield Scene("text_scored", scored, (*PANEL, 1000))
+    stepped = gww.TextPanel(model, height=560)
+    stepped.write("the cat sat", wait=True)
+    stepped.step_to(14)
+    yield Scene("text_stepped", stepped, PANEL)
+
+
 def benches() -> Iterator[Scene]:
     trainer, train, test = digits()
     trainer.add_callback(Slow())
@@ -416,5 +451,6 @@ SCENES = (
     trainers,
     methods,
     comparisons,
+    texts,
     benches,
 )

@@ -329,6 +329,8 @@ def test_a_run_is_opened_by_its_record_grows_and_has_checkpoints(
     documents.start()
     documents.item("live").dblclick()
     run = documents.open("events.jsonl")
+    label = page.page.locator("#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current")
+    expect(label).to_have_text("live")
     curves = run.locator(".gw-plot")
     wait_for(lambda: points(curves) > 0, "the curves of the run")
     before = points(curves)
@@ -337,6 +339,8 @@ def test_a_run_is_opened_by_its_record_grows_and_has_checkpoints(
     trainer.fit(data, epochs=3, progress=False)
     tab(run, "Curves")
     wait_for(lambda: points(curves) > before, "the curves to grow")
+
+    assert (models / "live/events.jsonl").is_file(), "a title is no new name"
 
     # JupyterLab itself cannot open a folder of this name.
     documents.item("checkpoints").dblclick()

@@ -9,7 +9,7 @@ import traitlets
 
 import gradwright as gw
 from gradwright_widgets import GraphView
-from tests.browser.lab import EVIL, NOTE, expect, place, wait_for
+from tests.browser.lab import EVIL, NOTE, expect, place, redraw, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -287,4 +287,34 @@ def test_kernel_and_drawing_follow_each_other(page, lab):
     view.keyboard.press("Enter")
     lab.event("selected", value="layer3/exp")
     lab.event("expanded", value=["layer29", "layer3"])
+
+    # Chords are JupyterLab's, but for those that the drawing has; letters never are.
+    view.keyboard.press("Escape")
+    expect(stage).to_be_focused()
+    unsaved = "() => window.jupyterapp.shell.currentWidget.context.model.dirty"
+    assert view.evaluate(unsaved)
+    view.keyboard.press("Control+s")
+    wait_for(lambda: not view.evaluate(unsaved), "the notebook to be saved")
+    view.keyboard.press("Control+Shift+c")
+    palette = view.locator("#modal-command-palette")
+    expect(palette).to_be_visible()
+    view.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+    stage.focus()
+    view.keyboard.press("Control+f")
+    field = view.get_by_role("combobox", name="Find nodes and scopes")
+    expect(field).to_be_focused()
+    field.fill("exp")
+    view.keyboard.press("Control+a")
+    view.keyboard.press("Backspace")
+    expect(field).to_have_value("")
+    view.keyboard.press("Control+s")
+    view.keyboard.press("Escape")
+    expect(stage).to_be_focused()
+    cells = view.locator(".jp-Notebook .jp-Cell")
+    before = cells.count()
+    view.keyboard.press("b")
+    redraw(view)
+    expect(cells).to_have_count(before)
+    expect(view.locator(".jp-DocumentSearch-overlay")).to_have_count(0)
     page.assert_clean()

@@ -51,6 +51,15 @@ def test_a_saved_page_inspects_searches_and_keeps_places(saved, screens, scheme)
     expect(sheet).to_be_hidden()
     expect(view.stage).to_be_focused()
 
+    # From the drawing, too: what is open goes first, then what is selected.
+    keys.press("i")
+    expect(sheet).to_be_visible()
+    keys.press("Escape")
+    expect(sheet).to_be_hidden()
+    view.assert_selected("block0/w")
+    keys.press("Escape")
+    view.assert_selected()
+
     # A path in the language of the search, and what can be typed while nothing is.
     keys.press("/")
     field = page.get_by_role("combobox", name="Find nodes and scopes")

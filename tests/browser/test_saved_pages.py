@@ -45,6 +45,10 @@ def test_the_page_says_whether_it_is_dark_and_not_the_system(saved, bench):
     page.evaluate("document.documentElement.style.colorScheme = ''")
     page.evaluate("document.body.style.background = '#101216'")
     expect(root).to_have_attribute("data-gw-theme", "dark")
+    page.emulate_media(contrast="more")  # which the system does say
+    expect(root).to_have_attribute("data-gw-contrast", "")
+    page.emulate_media(contrast="no-preference")
+    expect(root).not_to_have_attribute("data-gw-contrast", "")
 
 
 def test_a_host_that_makes_room_for_what_asks_for_it_shows_the_view(saved, bench):

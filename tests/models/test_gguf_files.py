@@ -205,6 +205,9 @@ def good(tmp_path_factory):
         ({}, {"blk.0.ssm_a": np.zeros(4, "f4")}, "'blk.0.ssm_a' has no place"),
         ({}, {"token_embd.weight": np.zeros((9, 32), "f4")}, r"shape \(64, 32\)"),
         ({}, {"blk.0.attn_q.weight": np.zeros((32, 32), "i4")}, "holds i32"),
+        ({}, {"rope_freqs.weight": np.ones((128, 64), "f4")}, r"freqs.weight' has the shape \(128"),
+        ({}, {"rope_freqs.weight": np.array([1, np.nan, 2, 2], "f4")}, "no factors of pairs"),
+        ({}, {"rope_freqs.weight": np.array([1, 2, -1, 2], "f4")}, "no factors of pairs"),
     ],
 )
 def test_files_whose_keys_and_tensors_differ_are_refused(good, keys, tensors, match, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.models import from_pretrained, save_pretrained
+from tests.models import random_huggingface
 from tests.models import theirs as other
 
 IDS = np.random.default_rng(0).integers(1, 36, (2, 24))
@@ -129,3 +130,10 @@ def test_tokenizer_and_other_keys_go_along(tmp_path) -> None:
     back = other.loaded(tmp_path / "ours")
     assert (back.config.bos_token_id, back.config.eos_token_id) == (1, 36)
     assert back.generation_config.eos_token_id == 36
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_decoders_are_theirs(seed) -> None:
+    """A few of the hundreds that ``python -m tests.models.random_huggingface`` tries."""
+    other.torch_of()
+    assert random_huggingface.problem(seed) == ""

@@ -72,6 +72,8 @@ def test_what_older_files_leave_out_is_what_transformers_takes() -> None:
                         "sliding_window": None}).window is None  # fmt: skip
     qwen = {**LLAMA, "model_type": "qwen2", "sliding_window": 8, "max_window_layers": 1}
     assert read_config(qwen).window is None
+    untold = {k: v for k, v in qwen.items() if k != "sliding_window"}
+    assert read_config({**untold, "use_sliding_window": True}).window == 4096
     used = read_config({**qwen, "use_sliding_window": True})
     assert (used.window, used.full_layers, used.qkv_bias) == (8, (0,), True)
     gemma = {**LLAMA, "model_type": "gemma2", "head_dim": 8, "num_hidden_layers": 4}
@@ -122,7 +124,7 @@ def test_a_config_is_written_as_a_family_that_tells_it_all(kind) -> None:
         ({"vocab_size": None}, "no 'vocab_size'"),
         ({"num_hidden_layers": 10**9}, "1000000000 layers"),
         ({"vocab_size": 10**9}, r"model\.embed_tokens\.weight is f32\[29, 32\]"),
-        ({"num_attention_heads": 0}, "sizes that are none"),
+        ({"num_attention_heads": 0}, "heads=0 is no size"),
         ({"rms_norm_eps": 1e308}, "rms_norm_eps"),
         ({"attention_bias": True}, r"missing: model\.layers\.0\.self_attn\.q_proj\.bias"),
         ({"num_hidden_layers": 1}, r"left over: model\.layers\.1"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from gradwright.models import (
     Greedy,
     NoRepeatNgram,
     RepetitionPenalty,
+    RopeScaling,
     Temperature,
     TopK,
     TopP,
@@ -163,6 +166,8 @@ def test_drafts_that_make_no_sense(model, large, near) -> None:
     short = loud(DecoderConfig(vocabulary=23, width=8, layers=1, heads=2, context=10)).generation()
     with pytest.raises(FeedError, match="3 tokens and 9 more exceed"):
         large.generate([[1, 2, 3]], 9, draft=Draft(short))
+    with pytest.raises(GraphError, match=r"Generation is no draft\n.*Draft\(smaller"):
+        large.generate([[1]], 3, draft=near)
     for tokens in (0, -1, 1.5):
         with pytest.raises(GraphError, match="a draft of"):
             Draft(near, tokens)  # type: ignore[arg-type]
@@ -188,6 +193,18 @@ def test_prompts_in_chunks_give_the_same_tokens(large, near, chunk) -> None:
     assert found == wanted
 
 
+def test_factors_of_all_lengths_leave_prompts_in_chunks() -> None:
+    """As a GGUF file tells Llama 3.1's: a factor for each pair, however long a row is."""
+    each = (1.0, 1.5, 4.0, 8.0)
+    scaling = RopeScaling("longrope", 1.0, 128, 1.0, short_factor=each, long_factor=each)
+    generation, shapes = loud(replace(CONFIG, rope_scaling=scaling)).generation(), []
+    run, prompts = generation.run, [list(range(20)), [1]]
+    wanted = generation.generate(prompts, 3)
+    generation.run = lambda ids, *rest: shapes.append(ids.shape) or run(ids, *rest)
+    assert generation.generate(prompts, 3, prefill_chunk=8) == wanted
+    assert shapes == [(2, 8)] * 3 + [(2, 1)] * 2
+
+
 def test_chunks_bound_what_is_read_at_once(model) -> None:
     generation, shapes = model.generation(), []
     run = generation.run
@@ -197,3 +214,32 @@ def test_chunks_bound_what_is_read_at_once(model) -> None:
     for chunk in (0, -1, 2.5):
         with pytest.raises(GraphError, match="are no chunk"):
             generation.generate([[1]], 3, prefill_chunk=chunk)  # type: ignore[arg-type]
+
+
+KINDS = {
+    "rows that are read anew": {
+        "rope_scaling": RopeScaling(
+            "longrope", 4.0, 9, short_factor=(1.0,) * 4, long_factor=(2.0, 3.0, 4.0, 5.0)
+        )
+    },
+    "learned positions": {"positions": "learned", "norm": "layer", "gated": False},
+    "windows": {"window": 5, "full_layers": (1,)},
+    "experts": {"experts": 4},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_decoders_do_not_feel_drafts_and_chunks(kind) -> None:
+    """To the end of their context, and where a row gets too long for how it was read."""
+    config = DecoderConfig(
+        vocabulary=23, width=32, layers=2, heads=4, kv_heads=2, inner=48, context=40, **KINDS[kind]
+    )
+    large, small = loud(config).generation(), loud(config, seed=4).generation()
+    prompts = [[5, 9, 2], [7], list(range(12)), [20, 1, 1, 4, 9, 3, 2]]
+    wanted = large.generate(prompts, 28)
+    assert [large.generate([p], 28)[0].tokens for p in prompts] == [row.tokens for row in wanted]
+    assert len({tuple(row.tokens) for row in wanted}) == 4
+    for draft in (Draft(large, 3), Draft(small, 3)):
+        assert large.generate(prompts, 28, draft=draft) == wanted
+    assert large.generate(prompts, 28, prefill_chunk=4) == wanted
+    assert large.generate(prompts, 28, prefill_chunk=5, draft=Draft(large, 3)) == wanted

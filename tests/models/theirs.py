@@ -90,11 +90,15 @@ def torch_of() -> Any:
 
 
 def model_of(kind: str, seed: int = 0) -> Any:
-    """Return a model with weights so large that all parts of it show."""
+    """Return a model of a kind with weights so large that all parts of it show."""
+    return made_of(*KINDS[kind], seed)
+
+
+def made_of(name: str, more: dict[str, Any], seed: int) -> Any:
+    """Return a model of a class with settings beside the sizes."""
     torch = torch_of()
     import transformers
 
-    name, more = KINDS[kind]
     sizes = GPT2 if name == "GPT2" else SIZES
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

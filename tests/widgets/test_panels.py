@@ -35,6 +35,7 @@ SHOWS = {
     "ops": {"graph"},
     "runs": {"parameters", "plot"},
     "stepper": {"graph", "tensor"},
+    "text": {"stepper"},
     "training": {"plot"},
 }
 """Panel -> panels that it has inside of it, or whose parts it uses."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .panels.runs.panel import RunComparison as RunComparison
     from .panels.stepper.panel import StepperPanel as StepperPanel
     from .panels.tensor.panel import TensorView as TensorView
+    from .panels.text.panel import TextPanel as TextPanel
     from .panels.training.panel import TrainerPanel as TrainerPanel
     from .workbench import Workbench as Workbench
 
@@ -30,6 +31,7 @@ _ROOMS = {
     "RuntimeComparison": "panels.compare.panel",
     "StepperPanel": "panels.stepper.panel",
     "TensorView": "panels.tensor.panel",
+    "TextPanel": "panels.text.panel",
     "TrainerPanel": "panels.training.panel",
     "Workbench": "workbench",
 }

@@ -95,7 +95,23 @@ def test_folders_called_checkpoints_are_listed_and_copies_still_kept(server):
     for method in ("PUT", "PATCH", "DELETE"):
         assert server.get(f"{at}?content=1", method=method).status in (403, 405)
     assert (server.root / "run/run/checkpoints").is_dir()
-    assert server.get("/base/api/contents/gw/net.gw/checkpoints").json == []
+
+
+def test_copies_of_files_are_made_restored_and_deleted(server):
+    at, file = "/base/api/contents/copied.ipynb/checkpoints", server.root / "copied.ipynb"
+    book = {"cells": [], "metadata": {"version": 1}, "nbformat": 4, "nbformat_minor": 5}
+    file.write_text(json.dumps(book))
+    assert server.get(at).json == []
+    for method in ("GET", "POST"):
+        assert server.get(at, method=method, token=None).status == 403
+    assert server.get(at, method="HEAD").status == 405  # as Jupyter Server's own handler
+    made = server.get(at, method="POST")
+    assert made.status == 201 and server.get(at).json == [made.json]
+    file.write_text(json.dumps(book | {"metadata": {"version": 2}}))
+    assert server.get(made.headers["Location"], method="POST").status == 204
+    assert json.loads(file.read_text())["metadata"] == {"version": 1}
+    assert server.get(made.headers["Location"], method="DELETE").status == 204
+    assert server.get(at).json == []
 
 
 def test_what_is_asked_for_is_told(server):

@@ -123,6 +123,17 @@ test("the values of what is selected are read while its sheet is open, if they s
   assert.deepEqual(names, ["w", "c"]);
 });
 
+test("what is said of values that cannot be read goes when others are", async () => {
+  const drawn: Drawn = { ...stamped, nodes: 2, notes: [], state: { inspector: true, graph_spec: { names: ["v", "w"], kind: { $bytes: btoa("\u0002\u0002") } } }, messages: [] };
+  const { about: given } = about((_, { node }) => (node === "v" ? new Refused("the file is damaged", 422) : { ...stamped, messages: [] }));
+  const model = new DrawingModel(given, drawn, new AbortController().signal);
+  for (const [node, message] of [["v", "the file is damaged"], ["w", ""]]) {
+    model.set("selected", node);
+    await soon();
+    assert.equal(model.get("message"), message);
+  }
+});
+
 test("what a node encloses is read once, when it is opened", async () => {
   const drawn: Drawn = { ...stamped, nodes: 2, notes: [], state: { insides: { "known": {} }, expanded: [], graph_spec: { names: ["known", "scan"] } }, messages: [] };
   const { about: given, asked } = about(() => ({ ...stamped, insides: { scan: { entries: { $bytes: btoa("ab") } } } }));

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import path_regex
 from jupyter_server.services.contents.handlers import CheckpointsHandler, ContentsHandler
 from jupyter_server.utils import ensure_async, url_path_join
+from tornado import web
 
 
 class FolderHandler(ContentsHandler):
@@ -19,8 +21,10 @@ class FolderHandler(ContentsHandler):
 
     SUPPORTED_METHODS = ("GET", "HEAD", "POST", "OPTIONS")  # nothing that changes what it lies in
 
+    @web.authenticated
+    @authorized
     async def get(self, path: str = "") -> None:
-        """Answer with the folder where it is asked for by ``content``; both ask who is asking."""
+        """Answer with the folder where it is asked for by ``content``."""
         if "content" in self.request.query_arguments:
             await ensure_async(super().get(f"{path}/checkpoints"))
         else:

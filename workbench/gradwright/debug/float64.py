@@ -48,9 +48,12 @@ def wide(given: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def widened(value: Any) -> Any:
-    """Return an attribute, an op or a sub-graph with every floating dtype in it made wide."""
+    """Return an attribute, an op or a sub-graph with every floating dtype in it made wide.
+
+    Those of 8 bits stay: to round to them is what quantising does.
+    """
     if isinstance(value, np.dtype):
-        return wide(value)
+        return value if value.itemsize == 1 else wide(value)
     if isinstance(value, tuple):
         return tuple(map(widened, value))
     if isinstance(value, SubGraph):

@@ -23,6 +23,7 @@ from .gguf.tokenizers import tokenizer_from_gguf
 from .gguf.writing import save_gguf
 from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
+from .interpretation import Attribution, Choice, Interpretation, Score, TokenReading
 from .sampling import (
     FrequencyPenalty,
     Greedy,
@@ -45,9 +46,11 @@ from .whisper import Whisper, WhisperConfig
 
 __all__ = [
     "Adapter",
+    "Attribution",
     "Bert",
     "BertConfig",
     "CharTokenizer",
+    "Choice",
     "Completion",
     "Conv",
     "Decoder",
@@ -58,6 +61,7 @@ __all__ = [
     "FrequencyPenalty",
     "Generation",
     "Greedy",
+    "Interpretation",
     "KvCache",
     "MinP",
     "NoRepeatNgram",
@@ -68,11 +72,13 @@ __all__ = [
     "Regex",
     "RepetitionPenalty",
     "RopeScaling",
+    "Score",
     "Sequential",
     "Strategy",
     "Temperature",
     "TextCodec",
     "TextStream",
+    "TokenReading",
     "Tokenizer",
     "TopK",
     "TopP",

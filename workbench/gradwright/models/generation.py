@@ -210,13 +210,17 @@ class Generation:
             raise GraphError(f"{listed} are no stops", need="texts of a character or more, tokens")
         if stops and self.tokenizer is None:
             raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
-        rows = self._rows(prompts, seed)
+        rows = self.rows(prompts, seed)
         rules = [
             rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
         ]
         longest = max(len(row.prompt) + len(row.tokens) for row in rows)
         self._check_room(longest, limit)
         if draft is not None:
+            if not isinstance(draft, Draft):
+                raise GraphError(
+                    f"{type(draft).__name__} is no draft", hint="Draft(smaller.generation())"
+                )
             draft.generation._check_room(longest, limit)
             if draft.generation.vocabulary != self.vocabulary:
                 raise GraphError(
@@ -236,7 +240,7 @@ class Generation:
                 hint="a shorter prompt, or fewer max_new_tokens",
             )
 
-    def _rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
+    def rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
         """Return the rows that prompts begin; refuse what is none."""
         listed: list[Any] = [prompts] if isinstance(prompts, str | Completion) else list(prompts)
         if not listed:
@@ -277,7 +281,7 @@ class Generation:
     ) -> Iterator[Piece]:
         """Read prompts and token after token until all rows have ended; yield what comes."""
         stops, deadline = self._stops, ends.deadline()
-        self._read_weights()
+        self.read_weights()
         tokens = [row.prompt + row.tokens for row in rows]
         texts = [Text(self.tokenizer, row, ends) for row in rows]
         begun = [len(row.tokens) for row in rows]
@@ -314,12 +318,21 @@ class Generation:
                     going.append(b)
             yield from pieces
             live = going
-            for b in live:
-                if self.reread is not None and reader.known[b] <= self.reread < len(tokens[b]):
-                    reader.keep(b, 0)
-            if guesses is not None and live:
+            anew = self._read_anew(reader, tokens, live)
+            guessed = {}
+            if guesses is not None and live and not anew:  # what is read anew is read in one piece
                 left = {b: begun[b] + ends.limit - len(rows[b].tokens) - 1 for b in live}
                 guessed = guesses.of(rows, tokens, self._before_reread(tokens, left))
+
+    def _read_anew(
+        self, reader: Reader, tokens: Sequence[Sequence[int]], live: Sequence[int]
+    ) -> bool:
+        """Forget rows that have just become longer than `reread`; tell whether there are any."""
+        n = self.reread
+        rows = [] if n is None else [b for b in live if reader.known[b] <= n < len(tokens[b])]
+        for b in rows:
+            reader.keep(b, 0)
+        return bool(rows)
 
     def _before_reread(
         self, tokens: Sequence[Sequence[int]], left: Mapping[int, int]
@@ -341,7 +354,7 @@ class Generation:
         if how.draft is None:
             return None
         other = how.draft.generation
-        other._read_weights()
+        other.read_weights()
         return Guesses(how.draft, other._reader(rows, how), rules, ends.eos | ends.tokens)
 
     def _run_all(self) -> Run:
@@ -356,7 +369,7 @@ class Generation:
             self._all = self.session.prepare([ALL, "present"], _FEEDS)
         return self._all
 
-    def _read_weights(self) -> None:
+    def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
         if self._weights is None:
             return

@@ -79,6 +79,19 @@ export interface Traits {
   tensor_plane: number[];
   tensor_range: "full" | "symmetric" | "robust" | "fixed";
   tensor_scope: "tensor" | "slice";
+  text_chosen: number;
+  text_head: number;
+  text_layer: number;
+  text_length: number;
+  text_mode: "generate" | "score";
+  text_model: object;
+  text_page: "text" | "step";
+  text_prompt: string;
+  text_seed: number;
+  text_state: "" | "running" | "done" | "stopped" | "failed";
+  text_temperature: number;
+  text_top_k: number;
+  text_top_p: number;
   training: object;
   views: object[];
   watch_on: boolean;
@@ -131,6 +144,12 @@ export type Request =
   | "tensor.sync"
   | "tensor.value"
   | "tensor.window"
+  | "text.look"
+  | "text.start"
+  | "text.step"
+  | "text.stop"
+  | "text.sync"
+  | "text.why"
   | "training.evaluate"
   | "training.pause"
   | "training.resume"
@@ -169,4 +188,7 @@ export type Told =
   | "tensor.value"
   | "tensor.who"
   | "tensor.window"
+  | "text.attention"
+  | "text.tokens"
+  | "text.why"
   | "watch.points";

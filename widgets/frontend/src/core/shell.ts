@@ -4,7 +4,7 @@ import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContex
 import { element } from "./dom";
 import { mountEdits } from "./edits";
 import { hearLate, isDetached, kernelState } from "./host";
-import { keepFocus } from "./keep_focus";
+import { keepFocus, keepKeys } from "./keep_focus";
 import type { Panel } from "./panel";
 import { DetachedModel, SavedModel, type Saved } from "./saved";
 import { styleSheet } from "./style";
@@ -51,7 +51,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
       },
       render({ model: given, el }: RenderContext) {
         const model = still ?? given;
-        const root = element("div", { class: "gw", "data-gw-view": model.get("_view"), "data-lm-suppress-shortcuts": "true" });
+        const root = element("div", { class: "gw", "data-gw-view": model.get("_view") });
         root.append(element("style", {}, styleSheet())); // in the view itself: the host may use a shadow root
         el.append(root);
         const cleanup = new Cleanup();
@@ -94,6 +94,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
         mountEdits(root, model, cleanup);
         root.append(notice, message);
         cleanup.add(keepFocus(root));
+        cleanup.add(keepKeys(root));
         update();
         return () => {
           cleanup.run();

@@ -48,9 +48,11 @@ function pageIsDark(root: HTMLElement): boolean | undefined {
   return schemes.length ? undefined : false; // a page that says nothing is white
 }
 
+const STARK = "(prefers-contrast: more)";
+
 /** Whether the page or the system has chosen high contrast. */
 function isStark({ ownerDocument: { body } }: HTMLElement): boolean {
-  return matchMedia("(prefers-contrast: more)").matches || /high.contrast/i.test(`${body.dataset.jpThemeName} ${body.dataset.vscodeThemeKind}`);
+  return matchMedia(STARK).matches || /high.contrast/i.test(`${body.dataset.jpThemeName} ${body.dataset.vscodeThemeKind}`);
 }
 
 /**
@@ -105,7 +107,7 @@ function readTheme(node: HTMLElement): Theme | undefined {
   return theme;
 }
 
-/** Calls back when the page changes between light and dark; JupyterLab swaps its style sheet a moment after the attribute. */
+/** Calls back when the page changes between light and dark, or its contrast; JupyterLab swaps its style sheet a moment after the attribute. */
 function watchTheme(onChange: () => void): () => void {
   const timers: ReturnType<typeof setTimeout>[] = [];
   const soon = (): void => {
@@ -115,11 +117,11 @@ function watchTheme(onChange: () => void): () => void {
   const observer = new MutationObserver(soon);
   observer.observe(document.body, { attributes: true, attributeFilter: ["class", "style", "data-jp-theme-name", "data-jp-theme-light", "data-vscode-theme-kind"] });
   observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "style", "data-theme", "data-bs-theme"] });
-  const media = window.matchMedia("(prefers-color-scheme: dark)");
-  media.addEventListener("change", soon);
+  const media = ["(prefers-color-scheme: dark)", STARK].map((query) => window.matchMedia(query));
+  for (const query of media) query.addEventListener("change", soon);
   return () => {
     observer.disconnect();
-    media.removeEventListener("change", soon);
+    for (const query of media) query.removeEventListener("change", soon);
     timers.forEach(clearTimeout);
   };
 }

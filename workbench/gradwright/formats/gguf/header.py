@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,7 +149,7 @@ class _Cursor:
 
     def _texts(self, count: int) -> Texts:
         """Go past texts, which are decoded later: a vocabulary has 400,000 of them."""
-        starts, at = list[int](), self.need(8 * count)  # each has its length
+        starts, at = array("Q"), self.need(8 * count)  # each has its length
         data, end = self.data, len(self.data)
         for _ in range(count):
             if at + 8 > end:

@@ -114,7 +114,8 @@ class Cached:
         if (cap := config.attention_cap) is not None:
             scores = tuple(Tanh()(s / cap) * cap for s in scores)
         hides = self._hides[config.reach(layer)]
-        weights = nn.softmax(Concat(axis=-1)(*(s + h for s, h in zip(scores, hides, strict=True))))
+        scores = tuple(s + h for s, h in zip(scores, hides, strict=True))
+        weights = nn.softmax(Concat(axis=-1)(*scores), name="attention")
         of_old, of_new = weights[..., : self._n_old], weights[..., self._n_old :]
         y: Tensor = group_average(of_old, old_v) + group_average(of_new, v)
         return y

@@ -139,14 +139,14 @@ class Decoder:
         and off by 6e-3 in each product.
         ``session`` are settings of its `Session`: ``deterministic=True`` gives the same bits again.
         """
-        name, long = f"{self.graph.name}_generation", self.config.rope_scaling
+        name, scaling = f"{self.graph.name}_generation", self.config.rope_scaling
         graph = generation_graph(self.config, name, packed=self.packed, activations=activations)
         return Generation(
             graph,
             tokenizer=self.tokenizer if tokenizer is None else tokenizer,
             eos=self.eos if eos is None else eos,
             context=self.config.context,
-            reread=long.original_length if long is not None and long.kind == "longrope" else None,
+            reread=scaling.original_length if scaling is not None and scaling.is_twofold else None,
             weights=self.graph.values,
             session=Session(graph, **session),
         )

@@ -112,8 +112,8 @@ class Weights:
         """Return the embedding of tokens."""
         kind = self._packed.get("embed")
         if kind is None:
-            return nn.embedding(ids, self["embed"])
-        return nn.ggml_embedding(ids, self["embed"], format=kind)
+            return nn.embedding(ids, self["embed"], name="embedded")
+        return nn.ggml_embedding(ids, self["embed"], format=kind, name="embedded")
 
     def norm(self, y: Tensor, name: str) -> Tensor:
         """Return y, normed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -53,6 +53,8 @@ FACTORS = (_SHORT, _LONG, _FREQS)
 """Tensors that are no weights, but say how pairs turn."""
 MAX_LAYERS = 1000
 """Layers of a model at most; the deepest have 130."""
+MAX_PAIRS = 1 << 12
+"""Pairs of features of a head at most, of which each may have a factor."""
 
 
 def known(name: str) -> Architecture:
@@ -64,6 +66,24 @@ def known(name: str) -> Architecture:
             hint="gw.inspect(path) tells its sizes, gradwright.formats.gguf.mapped.Gguf its arrays",
         )
     return ARCHITECTURES[name]
+
+
+def factors_of(
+    shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Array]
+) -> dict[str, Array]:
+    """Return the factors of pairs in a file, read by name; raises ArchiveError for others."""
+    found: dict[str, Array] = {}
+    for name in FACTORS:
+        if name not in shapes:
+            continue
+        if math.prod(shapes[name]) > MAX_PAIRS:
+            raise ArchiveError(
+                f"the tensor {name!r} has the shape {shapes[name]}", need="a factor for each pair"
+            )
+        found[name] = each = read(name).reshape(-1)
+        if not (np.isfinite(each) & (each > 0)).all():
+            raise ArchiveError(f"the tensor {name!r} holds no factors of pairs", need="floats > 0")
+    return found
 
 
 def config_of(

@@ -18,7 +18,7 @@ from ...formats.source import Source, naming
 from ...spec import TensorSpec
 from ..decoder import Decoder
 from ..decoder.weights import packed_shape
-from .architectures import ARCHITECTURES, FACTORS
+from .architectures import ARCHITECTURES, factors_of
 from .facts import Facts
 from .reading import from_gguf, graph_name, laid_out
 from .tokenizers import describe, tokenizer_problem
@@ -143,7 +143,7 @@ def outline(source: Source) -> Outline:
     with naming(source.name):
         shapes = {name: info.shape for name, info in infos.items()}
         kinds = {name: info.kind for name, info in infos.items()}
-        ones = {name: np.ones(shapes[name], "f4").reshape(-1) for name in FACTORS if name in shapes}
+        ones = factors_of(shapes, lambda name: np.ones(shapes[name], "f4"))
         config, places, packed = laid_out(header.keys, shapes, kinds, ones)
         values = {
             place.name: np.broadcast_to(

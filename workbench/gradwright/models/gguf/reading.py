@@ -16,7 +16,7 @@ from ...formats.source import naming
 from ...spec import is_floating
 from ..decoder import Decoder, DecoderConfig
 from ..decoder.weights import is_packable
-from .architectures import FACTORS, FOLDED, config_of
+from .architectures import FACTORS, FOLDED, config_of, factors_of
 from .names import Place, places
 from .tokenizers import GgufTokenizer, ends, tokenizer_problem
 
@@ -54,7 +54,7 @@ def from_gguf(path: str | os.PathLike[str]) -> Decoder:
 
 def decoder_of(held: Gguf, path: Path) -> Decoder:
     """Return the decoder of the tensors of a file."""
-    factors = {name: held[name].floats().reshape(-1) for name in FACTORS if name in held}
+    factors = factors_of(held.shapes, lambda name: held[name].floats())
     kinds = {name: info.kind for name, info in held.infos.items()}
     config, wanted, packed = laid_out(held.facts, held.shapes, kinds, factors)
     values: dict[str, Array] = {}

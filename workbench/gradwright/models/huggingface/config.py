@@ -16,6 +16,8 @@ from .fields import whole
 from .settings import read_settings, written_settings
 
 _ROTARY = {"rope_base", "rotary_size", "rope_scaling"}
+_WIDTHS = dict.fromkeys(("gemma2", "mistral", "qwen2", "qwen3"), 4096)
+"""Family -> keys that a query sees where a file does not tell."""
 _WINDOW, _FULL = "sliding_attention", "full_attention"
 
 
@@ -51,7 +53,7 @@ def read_config(data: Mapping[str, Any]) -> DecoderConfig:
 
 def _windows(family: Family, data: Mapping[str, Any], layers: int) -> dict[str, Any]:
     """Return which layers see how many keys."""
-    width = data.get("sliding_window", {"gemma2": 4096, "mistral": 4096}.get(family.name))
+    width = data.get("sliding_window", _WIDTHS.get(family.name))
     used = family.windows == "use" and not data.get("use_sliding_window", False)
     if not family.windows or width is None or used:
         return {}

@@ -76,7 +76,7 @@ export class SidePanel extends Panel {
     const top = new Widget();
     top.addClass("gw-side-top");
     const root = element(
-      "div", { class: "gw gw-side-root", "data-lm-suppress-shortcuts": "true" }, element("style", {}, styleSheet()),
+      "div", { class: "gw gw-side-root" }, element("style", {}, styleSheet()),
       element("div", { class: "gw-toolbar" }, this.heading), this.notice, this.trouble, this.failure.root,
       ...Object.values(this.lists).map(({ root: section }) => section), this.empty,
     );

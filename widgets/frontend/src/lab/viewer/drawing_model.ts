@@ -53,7 +53,10 @@ export class DrawingModel extends SavedModel {
   private async read(node: string): Promise<void> {
     const { served, path } = this.about;
     try {
-      if (!this.end.aborted) this.tell((await served.get<ValuesTold>("values", { path, node }, this.end)).messages);
+      if (this.end.aborted) return;
+      const { messages } = await served.get<ValuesTold>("values", { path, node }, this.end);
+      this.set("message", "");
+      this.tell(messages);
     } catch (error) {
       // A site without a server keeps the values of some nodes.
       if (!this.end.aborted && !served.kept) this.set("message", String((error as Error).message));

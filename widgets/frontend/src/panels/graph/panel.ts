@@ -117,7 +117,7 @@ class GraphPanel {
       double: (x, y) => this.double(x, y),
       fit: () => this.sight.fit(),
       toggle: () => this.toggle(this.look.selected),
-      escape: () => this.select(NONE),
+      escape: () => (model.get("inspector") && !this.text("path_to") ? commit(model, "inspector", false) : this.select(NONE)),
       inspect: () => commit(model, "inspector", !model.get("inspector")),
       walk: (way) => this.walk(way),
     });
