@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import subprocess
 import sys
@@ -30,6 +31,22 @@ from gradwright.ops.quantised.blocks import FORMATS, packed_ggml, unpacked
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 HERE = [m for m in MACHINES if m.needs <= has()] if available() else []
 Array = np.ndarray[Any, Any]
+
+
+HALVES = {"q2_k": (80, 82), "q3_k": (108,), "tq2_0": (64,)}
+"""Where scales stand in blocks of formats that nothing here writes."""
+
+
+def blocks_of(rng: Any, rows: int, n: int, name: str) -> Array:
+    """Return rows of blocks: of normal numbers, or of any codes where nothing writes them."""
+    if name not in HALVES:
+        return packed_ggml(normal(rng, rows, n), name)
+    form = FORMATS[name]
+    raw = rng.integers(0, 256, (rows * n // form.size, form.n_bytes), np.uint8)
+    for at in HALVES[name]:
+        raw[:, at : at + 2] = rng.uniform(0.01, 1, (len(raw), 1)).astype("f2").view("u1")
+    found: Array = raw.reshape(rows, -1)
+    return found
 
 
 def run(calls: Sequence[Call]) -> None:
@@ -61,7 +78,7 @@ def test_every_format_alone_and_in_panels(name: str, as_bytes: bool, rng: Any) -
     """Rows that fill no panel, blocks that fill no vector, rows of x that fill no tile."""
     size = FORMATS[name].size
     for n_x, n_rows, blocks in ((1, 5, 1), (1, 3, 11), (9, 37, 5), (10, 64, 9), (5, 5, 2)):
-        w = packed_ggml(normal(rng, n_rows, blocks * size), name)
+        w = blocks_of(rng, n_rows, blocks * size, name)
         x = normal(rng, n_x, blocks * size)
         y = multiplied(HERE[0], name, x, w, as_bytes=as_bytes)
         taken = rounded(x) if as_bytes else x
@@ -69,10 +86,10 @@ def test_every_format_alone_and_in_panels(name: str, as_bytes: bool, rng: Any) -
 
 
 @pytest.mark.parametrize("m", HERE[1:], ids=lambda m: m.name)
-@pytest.mark.parametrize("name", ["q5_1", "q8_0", "q4_k", "q6_k"])
+@pytest.mark.parametrize("name", ["q5_1", "q8_0", "mxfp4", "q2_k", "q3_k", "q4_k", "q6_k"])
 def test_every_machine_has_the_same_numbers(m: Machine, name: str, rng: Any) -> None:
     size = FORMATS[name].size
-    w = packed_ggml(normal(rng, 33, 3 * size), name)
+    w = blocks_of(rng, 33, 3 * size, name)
     for n_x in (1, 3):
         x = normal(rng, n_x, 3 * size)
         y = multiplied(m, name, x, w, as_bytes=True)
@@ -148,7 +165,7 @@ def test_a_machine_needs_what_its_functions_use() -> None:
         assert bool(m.level) == ("target-cpu" in m.attributes) == bool(m.needs)
 
 
-@pytest.mark.parametrize("name", ["q5_0", "q4_k"])
+@pytest.mark.parametrize("name", ["q5_0", "mxfp4", "q2_k", "q4_k"])
 def test_any_machine_is_aarch64_too(name: str) -> None:
     from tests.cpu.aarch64 import tools
     from tests.cpu.test_aarch64 import is_fine
@@ -229,7 +246,7 @@ def test_a_mapped_weight_is_read_where_it_lies(tmp_path: Path, rng: Any) -> None
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_rows_of_a_table(name: str, rng: Any) -> None:
-    w = packed_ggml(normal(rng, 7, 512), name)
+    w = blocks_of(rng, 7, 512, name)
     g = gw.Graph()
     ids = g.placeholder("ids", ("B", "T"), "int64")
     y = gw.nn.ggml_embedding(ids, g.constant(w), format=name)
@@ -242,12 +259,44 @@ def test_rows_of_a_table(name: str, rng: Any) -> None:
             session.run(y, {"ids": [[0, -1, 1]]})
 
 
+@pytest.mark.parametrize("m", HERE, ids=lambda m: m.name)
+def test_scales_that_are_powers_of_two(m: Machine, monkeypatch: Any) -> None:
+    """All codes, from the least scale, which floats have with fewer digits, to the greatest."""
+    codes = np.arange(16, dtype="u1") * 17
+    w = np.stack([np.concatenate([[e], codes]) for e in (0, 1, 2, 127, 128, 251, 252)])
+    w, y, ids = w.astype("u1"), np.empty((7, 32), "f4"), np.arange(7)
+    monkeypatch.setattr(bind, "machine", lambda: m)
+    calls = bind.bind_rows("mxfp4", ids, w, y)
+    assert calls is not None
+    run(calls)
+    np.testing.assert_array_equal(y, unpacked(w, "mxfp4"))
+
+
+def test_no_byte_behind_a_weight_is_read(rng: Any) -> None:
+    """Its last block ends where a page does, behind which reading ends the process."""
+    page = mmap.PAGESIZE
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for name in LAYOUTS:
+        given = blocks_of(rng, 32, 256, name)
+        room = mmap.mmap(-1, (-(-given.nbytes // page) + 1) * page)
+        whole = np.frombuffer(room, np.uint8)
+        end = len(whole) - page
+        w = whole[end - given.nbytes : end].reshape(given.shape)
+        w[:] = given
+        assert libc.mprotect(whole.ctypes.data + end, page, 0) == 0
+        for n_x in (1, 3, 9):
+            x = normal(rng, n_x, 256)
+            for as_bytes in (False, True):
+                multiplied(HERE[0], name, x, w, as_bytes=as_bytes)
+
+
 def test_formats_without_kernels_and_other_dtypes_multiply_too(rng: Any) -> None:
-    assert not {"q2_k", "mxfp4"} & LAYOUTS.keys()
+    assert "tq2_0" not in LAYOUTS
     g = gw.Graph()
     x = g.placeholder("x", ("B", 256))
-    for name, dtype in (("mxfp4", "float32"), ("q8_0", "float16"), ("q8_0", "float64")):
-        w = packed_ggml(normal(rng, 5, 256), name)
+    for name, dtype in (("tq2_0", "float32"), ("q8_0", "float16"), ("q8_0", "float64")):
+        w = blocks_of(rng, 5, 256, name)
         y = gw.nn.ggml_matmul(gw.cast(x, dtype), g.constant(w), format=name)
         feeds = {"x": normal(rng, 2, 256)}
         with gw.Session(g, kernels="wait") as session:

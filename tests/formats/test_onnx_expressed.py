@@ -33,6 +33,7 @@ NOT_WRITTEN = {
     },
     "bytes of blocks, which opset 26 begins to see": {
         *("quantize_ggml", "dequantize_ggml", "ggml_matmul", "ggml_lora_matmul", "bit_cast"),
+        *("ggml_grouped_matmul", "ggml_embedding"),
         *("packed_matmul_grad", "adam8bit_update"),
     },
     "draws of no fixed number, or that gradients read again": {

@@ -124,8 +124,8 @@ def test_sizes_that_do_not_go_together_are_refused() -> None:
     for wrong, what in (
         ({"width": 20}, "5 of 5 features of a head cannot turn in pairs"),
         ({"kv_heads": 3}, "4 heads of queries cannot share 3"),
-        ({"layers": 0}, "sizes that are none"),
-        ({"vocabulary": 2.5}, "sizes that are none"),
+        ({"layers": 0}, "layers=0 is no size"),
+        ({"vocabulary": 2.5}, "vocabulary=2.5 is no size"),
         ({"dropout": 1.0}, "is no share"),
     ):
         with pytest.raises(GraphError, match=what):

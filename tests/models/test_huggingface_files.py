@@ -124,7 +124,7 @@ def test_a_config_is_written_as_a_family_that_tells_it_all(kind) -> None:
         ({"vocab_size": None}, "no 'vocab_size'"),
         ({"num_hidden_layers": 10**9}, "1000000000 layers"),
         ({"vocab_size": 10**9}, r"model\.embed_tokens\.weight is f32\[29, 32\]"),
-        ({"num_attention_heads": 0}, "sizes that are none"),
+        ({"num_attention_heads": 0}, "heads=0 is no size"),
         ({"rms_norm_eps": 1e308}, "rms_norm_eps"),
         ({"attention_bias": True}, r"missing: model\.layers\.0\.self_attn\.q_proj\.bias"),
         ({"num_hidden_layers": 1}, r"left over: model\.layers\.1"),

@@ -159,20 +159,6 @@ def test_few_plans_are_enough(model, near) -> None:
     assert len(large.session.plan_cache) == 2
 
 
-@pytest.mark.parametrize("n_prompt", [3, 9, 14])
-def test_a_draft_guesses_for_rows_that_are_read_anew(far, n_prompt) -> None:
-    """What is read anew has one length for all its positions, whatever was guessed before."""
-    slowed = {"short_factor": (1.0, 1.1, 1.2, 1.3), "long_factor": (2.0, 2.5, 3.0, 4.0)}
-    model = loud(replace(CONFIG, rope_scaling=RopeScaling("longrope", 8.0, 16, **slowed)))
-    prompts = [list(range(n_prompt)), [5]]
-    wanted = model.generate(prompts, 30)
-    assert model.generate(prompts, 30, draft=Draft(far, 3)) == wanted
-    for row in wanted:  # a whole run over the row chooses the same
-        ids = np.array([row.prompt + row.tokens])
-        found = model.graph.output({"ids": ids[:, :-1]}, model.logits)["logits"][0]
-        assert row.tokens[-1] == found[-1].argmax()
-
-
 def test_drafts_that_make_no_sense(model, large, near) -> None:
     other = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)).generation()
     with pytest.raises(GraphError, match="a draft of 9 tokens guesses for a model of 23"):

@@ -207,7 +207,7 @@ def smooth(t: Any, x: Any, w: Any, alpha: float = 0.5) -> Any:
 def packed_ggml(format: str, *shape: int) -> Array:
     form = FORMATS[format]
     x = normal(*shape).astype("f4")
-    return form.pack(x.reshape(-1, form.size)).reshape(shape[0], -1)
+    return form.pack(x.reshape(-1, form.size)).reshape(*shape[:-1], -1)
 
 
 def packed_rows(*shape: int) -> tuple[Array, Array]:
@@ -317,6 +317,14 @@ ROWS: dict[str, Row] = {
             (normal(2, 3, 256), packed_ggml(name, 5, 256), {"format": name})
             for name in ("q8_0", "q4_k")
         ],
+    ),
+    "ggml_grouped_matmul": Row(
+        lambda t, x, w, sizes, format: t.einsum(
+            "md,mfd->mf",
+            x,
+            ggml(t, w, format).to(x.dtype)[t.repeat_interleave(t.arange(len(w)), sizes)],
+        ),
+        [(normal(6, 64), packed_ggml("q4_0", 3, 5, 64), np.array([2, 0, 4]), {"format": "q4_0"})],
     ),
     "ggml_lora_matmul": Row(
         lora,

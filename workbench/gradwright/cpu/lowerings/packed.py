@@ -10,7 +10,7 @@ import numpy as np
 from ...program.lowering import lowering
 from ...spec import TensorSpec
 from ..call import Call, Native, numbered
-from ..llvm.packed import bind_grad, bind_product, bind_rows, is_known
+from ..llvm.packed import bind_grad, bind_grouped, bind_product, bind_rows, is_known
 from .common import Specs
 
 SLOW = 1 << 20
@@ -27,6 +27,21 @@ def _product(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
         return bind_product(op.format, xs[0], xs[1], ys[0], as_bytes=as_bytes)
+
+    return Native(bind, slow=w.is_concrete and w.nbytes >= SLOW)
+
+
+@lowering("ggml_grouped_matmul")
+def _grouped(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Read the matrices of groups that have rows."""
+    x, w = ins[:2]
+    if x is None or w is None or x.dtype != np.dtype("float32") or not is_known(op.format):
+        return None
+    as_bytes = op.activations == "int8"
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        rows, weight, sizes = xs
+        return bind_grouped(op.format, rows, weight, sizes, ys[0], as_bytes=as_bytes)
 
     return Native(bind, slow=w.is_concrete and w.nbytes >= SLOW)
 

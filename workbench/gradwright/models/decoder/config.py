@@ -162,11 +162,8 @@ class DecoderConfig:
     interleaved: bool = False
 
     def __post_init__(self) -> None:
-        sizes = self.vocabulary, self.width, self.layers, self.heads, self.context
-        if not all(map(_is_size, sizes)) or not all(
-            map(_is_size, (self.shared, self.hidden, self.features))
-        ):
-            raise GraphError(f"{self} has sizes that are none", need="ints >= 1")
+        self._check_sizes("vocabulary", "width", "layers", "heads", "context")
+        self._check_sizes(kv_heads=self.shared, inner=self.hidden, head_size=self.features)
         for name, words in CHOICES.items():
             if getattr(self, name) not in words:
                 raise GraphError(f"no {name} {getattr(self, name)!r}", need=_either(words))
@@ -184,6 +181,12 @@ class DecoderConfig:
         if self.positions == "rotary":
             self._check_rotary()
         self._check_layers()
+
+    def _check_sizes(self, *names: str, **told: Any) -> None:
+        """Refuse sizes that are none; ``told`` are those that others stand for."""
+        for name, size in {**{n: getattr(self, n) for n in names}, **told}.items():
+            if not _is_size(size):
+                raise GraphError(f"{name}={size} is no size of a decoder", need="an int >= 1")
 
     def _check_rotary(self) -> None:
         turned = self.turned

@@ -66,7 +66,8 @@ class Decoder:
         values: all weights, by the names of ``config.weights()``, instead of first ones. Arrays are
             read where they lie, such as in a mapped file; training makes arrays of its own.
         packed: weights that lie in blocks of a ggml format, and which: ``{"layer0/q": "q4_k"}``.
-            Such a weight is u8[out, bytes of a row], and not trained.
+            Such a weight is u8[out, bytes of a row], of experts u8[E, out, bytes of a row], and not
+            trained.
         tokenizer: for generations.
         eos: tokens that end a row, likewise.
         source: the file or folder that it is of.

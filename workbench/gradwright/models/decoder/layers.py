@@ -8,6 +8,7 @@ from functools import partial
 from ... import nn
 from ...graph import Tensor
 from ...ops.core.activation import Tanh
+from ...ops.experts.mixture import routed
 from .attention import Attend
 from .config import DecoderConfig
 from .weights import Weights
@@ -77,13 +78,7 @@ def _network(config: DecoderConfig, weights: Weights, h: Tensor, at: str) -> Ten
     """Return what the network adds: norm, two products or three, or experts of a choice."""
     y, act = weights.norm(h, f"{at}/mlp_norm"), ACTIVATIONS[config.activation]
     if config.experts:
-        router, gate, up, down = (weights[f"{at}/{n}"].mT for n in ("router", "gate", "up", "down"))
-        y, _ = nn.mixture_of_experts(
-            *(y, router, gate, down, up),
-            k=config.experts_per_token,
-            renormalize=config.renormalize,
-            activation=config.activation,
-        )
+        y = _experts(config, weights, y, at)
     else:
         up = weights.product(y, f"{at}/up")
         if not config.gated:
@@ -94,6 +89,29 @@ def _network(config: DecoderConfig, weights: Weights, h: Tensor, at: str) -> Ten
             y = act(weights.product(y, f"{at}/gate")) * up
         y = weights.product(y, f"{at}/down")
     return _dropped(config, weights.norm(y, f"{at}/mlp_post_norm") if config.post_norms else y)
+
+
+def _experts(config: DecoderConfig, weights: Weights, y: Tensor, at: str) -> Tensor:
+    """Return the mixture of the experts that each token chooses; packed ones stay packed."""
+    k, renormalize = config.experts_per_token, config.renormalize
+    if not any(weights.is_packed(f"{at}/{n}") for n in ("gate", "up", "down")):
+        router, gate, up, down = (weights[f"{at}/{n}"].mT for n in ("router", "gate", "up", "down"))
+        y, _ = nn.mixture_of_experts(
+            *(y, router, gate, down, up),
+            k=k,
+            renormalize=renormalize,
+            activation=config.activation,
+        )
+        return y
+
+    def network(rows: Tensor, sizes: Tensor, _: Tensor) -> Tensor:
+        gate, up = (weights.grouped(rows, sizes, f"{at}/{n}") for n in ("gate", "up"))
+        hidden = ACTIVATIONS[config.activation](gate) * up
+        return weights.grouped(hidden, sizes, f"{at}/down")
+
+    router = weights[f"{at}/router"].mT
+    mixed: Tensor = routed(y, router, network, k=k, renormalize=renormalize)[0]
+    return mixed
 
 
 def _dropped(config: DecoderConfig, y: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from ...errors import GraphError
 from ...ops.quantised.blocks import FORMATS, WRITTEN, packed_ggml, unpacked
 from ...words.tables import Table, Tabular, size
 from .config import DecoderConfig
+from .weights import is_packable
 
 if TYPE_CHECKING:
     from .decoder import Decoder
@@ -128,7 +129,7 @@ def _kind(
     """Return what a weight is packed as, and why, if that is not what was wanted."""
     if wanted == KEPT or len(shape) == 1:
         return KEPT, ""
-    if name == "positions" or name.endswith("router") or len(shape) != 2:
+    if not is_packable(name, shape):
         return KEPT, "no product of blocks takes it"
     if held is None and not np.isfinite(data).all():
         return KEPT, "it has numbers that are not finite"
@@ -147,10 +148,11 @@ def _packed(
     if kind == KEPT:
         return (data, 0.0) if held is None else (unpacked(data, held), 0.0)
     form = FORMATS[kind]
-    made = np.empty((*shape[:-1], shape[-1] // form.size * form.n_bytes), np.uint8)
+    made = np.empty((math.prod(shape[:-1]), shape[-1] // form.size * form.n_bytes), np.uint8)
+    data = data.reshape(len(made), -1)
     error = total = 0.0
     step = max(1, PIECE // shape[-1])
-    for start in range(0, shape[0], step):
+    for start in range(0, len(made), step):
         x = (
             data[start : start + step]
             if held is None
@@ -160,4 +162,5 @@ def _packed(
         made[start : start + step] = q = packed_ggml(x, kind)
         error += float(np.square(unpacked(q, kind) - x, dtype=np.float64).sum())
         total += float(np.square(x, dtype=np.float64).sum())
+    made = made.reshape(*shape[:-1], -1)
     return made, math.sqrt(error / total) if total else 0.0

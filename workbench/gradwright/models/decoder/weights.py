@@ -57,8 +57,9 @@ class Kind(Protocol):
 class Weights:
     """Variables for all weights of a model, and what is computed with them.
 
-    ``packed`` says which of them lie as blocks of a ggml format, u8[out, bytes of a row], and
-    ``activations`` what they are multiplied with, as of ``nn.ggml_matmul``.
+    ``packed`` says which of them lie as blocks of a ggml format, u8[out, bytes of a row], or
+    u8[E, out, bytes of a row] of experts, and ``activations`` what they are multiplied with, as of
+    ``nn.ggml_matmul``.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Weights:
         self.config, self._packed, self._activations = config, packed, activations
         shapes = dict(config.weights())
         for name in packed:
-            if len(shapes.get(name, ())) != 2 or name == "positions":
+            if not is_packable(name, shapes.get(name, ())):
                 raise GraphError(f"{name!r} is no matrix that can lie in blocks", hint="packed={}")
         self._tensors = {
             name: graph.variable(name, packed_shape(shape, packed[name]), dtype="uint8")
@@ -95,6 +96,18 @@ class Weights:
             z = nn.ggml_matmul(y, weight, format=kind, activations=how)
         return z if bias is None else z + bias
 
+    def is_packed(self, name: str) -> bool:
+        """Tell whether a weight lies in blocks."""
+        return name in self._packed
+
+    def grouped(self, rows: Tensor, sizes: Tensor, name: str) -> Tensor:
+        """Return rows @ weightᵀ of the expert of each; those of expert 0 stand first."""
+        kind = self._packed.get(name)
+        if kind is None:
+            return nn.grouped_matmul(rows, self[name].mT, sizes)
+        how = self._activations
+        return nn.ggml_grouped_matmul(rows, self[name], sizes, format=kind, activations=how)
+
     def rows(self, ids: Tensor) -> Tensor:
         """Return the embedding of tokens."""
         kind = self._packed.get("embed")
@@ -110,6 +123,15 @@ class Weights:
         return nn.rms_norm(
             y, weight + 1.0 if config.norm == "rms_plus_one" else weight, eps=config.eps
         )
+
+
+def is_packable(name: str, shape: tuple[int, ...]) -> bool:
+    """Tell whether products read a weight from blocks: a matrix, or those of experts.
+
+    >>> is_packable("layer0/up", (8, 96, 64)), is_packable("positions", (32, 64))
+    (True, False)
+    """
+    return len(shape) in (2, 3) and not name.endswith(("positions", "router"))
 
 
 def packed_shape(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from ...formats.gguf.mapped import Gguf, Tensor
 from ...formats.source import naming
 from ...spec import is_floating
 from ..decoder import Decoder, DecoderConfig
+from ..decoder.weights import is_packable
 from .architectures import FACTORS, FOLDED, config_of, factors_of
 from .names import Place, places
 from .tokenizers import GgufTokenizer, ends, tokenizer_problem
@@ -97,9 +98,7 @@ def laid_out(
     packed = {
         place.name: kinds[place.tensor].name
         for place in wanted
-        if kinds[place.tensor].name in PACKED
-        and len(place.shape) == 2
-        and place.name != "positions"
+        if kinds[place.tensor].name in PACKED and is_packable(place.name, place.shape)
     }
     return config, wanted, packed
 

@@ -116,7 +116,10 @@ def found_weights(
     Raises ArchiveError for tensors that are missing, left over, or of another shape or dtype.
     """
     if config.layers > len(specs):
-        raise ArchiveError(f"{config.layers} layers, and {len(specs)} tensors", need="one or more")
+        raise ArchiveError(
+            f"{config.layers} layers, and {len(specs)} tensors",
+            need="one or more of each layer",
+        )
     ours = _by_our_names(family, specs)
     left = set(ours) - {name for name in ours if re.search(family.ignored, name)}
     found: dict[str, Weight] = {}

@@ -27,7 +27,8 @@ from ..numerics.products import product
 Array = np.ndarray[Any, Any]
 
 
-def _check_sizes(op: Op, sizes: TensorSpec) -> None:
+def check_sizes(op: Op, sizes: TensorSpec) -> None:
+    """Raise unless sizes may be those of groups."""
     if sizes.rank != 1 or kind(sizes.dtype) not in "iu":
         raise DTypeError(f"{op.name}: sizes are {sizes}", need="i64[E], rows of each group")
 
@@ -39,7 +40,7 @@ def _joint(op: Op, a: TensorSpec, b: TensorSpec) -> np.dtype[Any]:
     return joint
 
 
-def _groups(op: Op, sizes: Array, n_rows: int) -> Iterator[tuple[int, slice]]:
+def groups(op: Op, sizes: Array, n_rows: int) -> Iterator[tuple[int, slice]]:
     """Yield the groups that have rows."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if ends.size else 0
@@ -73,7 +74,7 @@ class GroupedMatmul(Op):
     flops = of_product
 
     def infer(self, x: TensorSpec, weight: TensorSpec, sizes: TensorSpec) -> TensorSpec:
-        _check_sizes(self, sizes)
+        check_sizes(self, sizes)
         if x.rank != 2 or weight.rank != 3 or differ(x.shape[1], weight.shape[1]):
             raise ShapeError(
                 "x does not fit weight",
@@ -89,7 +90,7 @@ class GroupedMatmul(Op):
         joint = promote(x.dtype, weight.dtype)
         a, b = (widened(t.astype(joint, copy=False)) for t in (x, weight))
         y = np.empty((len(x), weight.shape[2]), a.dtype)
-        for group, rows in _groups(self, sizes, len(x)):
+        for group, rows in groups(self, sizes, len(x)):
             product(a[rows], b[group], out=y[rows])
         return y.astype(joint, copy=False)
 
@@ -129,7 +130,7 @@ class GroupedMatmulGrad(Op):
     dependence = LINEAR
 
     def infer(self, x: TensorSpec, g: TensorSpec, sizes: TensorSpec) -> TensorSpec:
-        _check_sizes(self, sizes)
+        check_sizes(self, sizes)
         if x.rank != 2 or g.rank != 2 or differ(x.shape[0], g.shape[0]):
             raise ShapeError("x and g have different rows", facts=[f"got {x} and {g}"])
         return TensorSpec((sizes.shape[0], x.shape[1], g.shape[1]), _joint(self, x, g))
@@ -138,7 +139,7 @@ class GroupedMatmulGrad(Op):
         joint = promote(x.dtype, g.dtype)
         a, b = (widened(t.astype(joint, copy=False)) for t in (x, g))
         y = np.zeros((len(sizes), x.shape[1], g.shape[1]), a.dtype)
-        for group, rows in _groups(self, sizes, len(x)):
+        for group, rows in groups(self, sizes, len(x)):
             product(a[rows].T, b[rows], out=y[group])
         return y.astype(joint, copy=False)
 

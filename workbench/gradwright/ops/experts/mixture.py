@@ -91,6 +91,24 @@ class MoeGate(Op):
         yield ErrorSample((TensorSpec((3, 2), "int64"), gate), {}, "does not take int64")
 
 
+def routed(
+    x: Any, gate: Any, network: Callable[[Any, Any, Any], Any], *, k: int, renormalize: bool
+) -> tuple[Any, Any]:
+    """Return the mixture of what experts give for the tokens that choose them, and the balance.
+
+    ``network`` computes rows in groups, as ``grouped_matmul`` does, from them, sizes of groups, and
+    the expert of each row.
+    """
+    flat = x.reshape((-1, x.shape[-1]))
+    weights, experts, balance = MoeGate(k=k, renormalize=renormalize)(flat, gate)
+    of_token = experts.reshape((-1,))
+    order = Argsort()(of_token)
+    sizes = OneHot(depth=gate.shape[1], dtype=np.dtype("int64"))(of_token).sum(0)
+    y = network(Gather()(flat, order // k), sizes, Gather()(of_token, order))
+    back = Gather()(y, Argsort()(order)).reshape((-1, k, x.shape[-1]))
+    return (back * weights.expand_dims(-1)).sum(1).reshape(x.shape), balance
+
+
 class MixtureOfExperts(Op):
     """Networks of two layers, of which each token goes through the k that a gate chooses.
 
@@ -143,26 +161,17 @@ class MixtureOfExperts(Op):
     def expand(
         self, x: Any, gate: Any, w1: Any, w2: Any, w3: Any = None, b1: Any = None, b2: Any = None
     ) -> Any:
-        flat = x.reshape((-1, x.shape[-1]))
-        weights, experts, balance = MoeGate(k=self.k, renormalize=self.renormalize)(flat, gate)
-        of_token = experts.reshape((-1,))
-        order = Argsort()(of_token)
-        n_experts = gate.shape[1]
-        sizes = OneHot(depth=n_experts, dtype=np.dtype("int64"))(of_token).sum(0)
-        place = Gather()(of_token, order)
+        def network(rows: Any, sizes: Any, place: Any) -> Any:
+            def apply(rows: Any, w: Any, b: Any = None) -> Any:
+                y = GroupedMatmul()(rows, w, sizes)
+                return y if b is None else y + Gather()(b, place)
 
-        def apply(rows: Any, w: Any, b: Any = None) -> Any:
-            y = GroupedMatmul()(rows, w, sizes)
-            return y if b is None else y + Gather()(b, place)
+            hidden = ACTIVATIONS[self.activation](apply(rows, w1, b1))
+            if w3 is not None:
+                hidden = hidden * apply(rows, w3)
+            return apply(hidden, w2, b2)
 
-        rows = Gather()(flat, order // self.k)
-        hidden = ACTIVATIONS[self.activation](apply(rows, w1, b1))
-        if w3 is not None:
-            hidden = hidden * apply(rows, w3)
-        y = apply(hidden, w2, b2)
-        back = Gather()(y, Argsort()(order)).reshape((-1, self.k, x.shape[-1]))
-        mixed = (back * weights.expand_dims(-1)).sum(1)
-        return mixed.reshape(x.shape), balance
+        return routed(x, gate, network, k=self.k, renormalize=self.renormalize)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

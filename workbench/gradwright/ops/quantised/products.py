@@ -82,6 +82,13 @@ class PackedMatmul(Op, abstract=True):
             np.matmul(flat, w.T.astype(a.dtype, copy=False), out=y[:, part])
         return y.reshape(*x.shape[:-1], n_rows).astype(x.dtype, copy=False)
 
+    def back(self, g: Array, n: int, packed: Sequence[Any]) -> Array:
+        """Return g[M, F] @ W, rows of n numbers."""
+        y = np.zeros((len(g), n), g.dtype)
+        for part, w in self.blocks(n, g.shape[-1], packed):
+            y += g[:, part] @ w.astype(g.dtype, copy=False)
+        return y
+
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         x, *packed = xs
         return (lambda: PackedMatmulGrad(op=self)(gs[0], x, *packed), *(FROZEN for _ in packed))
@@ -113,9 +120,7 @@ class PackedMatmulGrad(Op):
     def forward(self, g: Any, x: Any, *packed: Any) -> Any:
         a, n = widened(g), x.shape[-1]
         flat = a.reshape(int(np.prod(a.shape[:-1])), g.shape[-1])
-        y = np.zeros((len(flat), n), a.dtype)
-        for part, w in self.product.blocks(n, g.shape[-1], packed):
-            y += flat[:, part] @ w.astype(a.dtype, copy=False)
+        y = self.product.back(flat, n, packed)
         return y.reshape(x.shape).astype(g.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

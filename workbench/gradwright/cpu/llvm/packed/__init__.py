@@ -7,6 +7,6 @@ the weight one by one, several meet panels of them. `machine` says what each pro
 sizes stand in blocks of numbers.
 """
 
-from .bind import bind_grad, bind_product, bind_rows, is_known
+from .bind import bind_grad, bind_grouped, bind_product, bind_rows, is_known
 
-__all__ = ["bind_grad", "bind_product", "bind_rows", "is_known"]
+__all__ = ["bind_grad", "bind_grouped", "bind_product", "bind_rows", "is_known"]

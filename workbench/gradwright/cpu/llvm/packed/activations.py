@@ -4,15 +4,16 @@
 with NaN or ∞ becomes NaN as a whole. For products with one row at a time a row of x is
 
     q: i8[K], as vectors find it; of: i32[K/4], −offset·Σq of four; d: f32[K/32];
-    sums: f32[K/32], d·Σq, or Σx where x stays as it is
+    sums: f32[K/per], d·Σq, or Σx where x stays as it is
 
 Panels compute tiles of T rows of x; of bytes a tile is a record for each part
 
-    q: i8[T, 32]; d: f32[T]; of: i32[32/per, T], −offset·Σq; or sums: f32[T]
+    q: i8[T, 32]; d: f32[T]; of: i32[32/per, T], −offset·Σq; or sums: f32[32/per, T]
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..text import Code, Num
@@ -40,10 +41,9 @@ class Part:
         """Return the numbers as bytes."""
         return self.q[0].to("trunc", "<16 x i8>"), self.q[1].to("trunc", "<16 x i8>")
 
-    @property
-    def sum(self) -> Num:
-        """Return the sum of the numbers, with their scale."""
-        return total(self.q[0] + self.q[1]).to("sitofp", "float") * self.d
+    def sums(self, form: Layout) -> list[Num]:
+        """Return the sums of the numbers that share a minimum, with their scale."""
+        return [total(q).to("sitofp", "float") * self.d for q in by_unit(form, self.q)]
 
 
 def rounded(x: Num) -> Part:
@@ -60,15 +60,21 @@ def rounded(x: Num) -> Part:
         return Part((a, b), size / 127.0 + (size - size))  # no number from ∞ on
 
 
+def by_unit(form: Layout, q: tuple[Num, Num]) -> Sequence[Num]:
+    """Return what is added up for each scale of 32 numbers."""
+    return q if form.per < PART else (q[0] + q[1],)
+
+
 def _whole(x: Num) -> Num:
     """Return floats as integers; any, where they are none."""
     found = x.to("fptosi", "<16 x i32>")
     return x.code.let(found.type, f"freeze {found.type} {found.name}")
 
 
-def row_bytes(k: int) -> int:
+def row_bytes(form: Layout, k: int, *, as_bytes: bool) -> int:
     """Return the bytes of a row that is ready for products one row at a time."""
-    return 2 * k + k // 4
+    sums = 4 * (k // form.per)
+    return 2 * k + k // 8 + sums if as_bytes else sums
 
 
 def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
@@ -89,8 +95,10 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
         elif form.minimum is not None:
             with code.loop(zero, at["parts"]) as part:
                 p = near(x, part.index << 7)
-                whole = total(load("<16 x float>", p) + load("<16 x float>", p, 64))
-                store(whole, near(y, part.index << 2))
+                given = load("<16 x float>", p), load("<16 x float>", p, 64)
+                into = near(y, part.index * (4 * PART // form.per))
+                for unit, x_of in enumerate(by_unit(form, given)):
+                    store(total(x_of), into, 4 * unit)
     return module(code, m)
 
 
@@ -99,12 +107,15 @@ def _group(form: Layout, m: Machine, n: int, x: Num, y: Num, k: Num, first: Num)
     taken, places = offset(form, m), order(form, n)
     is_joint = form.size == PART and (not form.signed or n == 4)  # two vectors make one sum
     q, of, scales = near(y, first << 5), near(near(y, k), first << 5), near(y, k << 1)
-    scales, sums = (near(p, first << 2) for p in (scales, near(scales, k.op("lshr", 3))))
+    units = PART // form.per
+    sums = near(near(scales, k.op("lshr", 3)), first * (4 * units))
+    scales = near(scales, first << 2)
     for number in range(len(places) // 2):
         part = rounded(near(near(x, first << 7), 128 * number))
         store(part.d, scales, 4 * number)
         if form.minimum is not None:
-            store(part.sum, sums, 4 * number)
+            for unit, sum_ in enumerate(part.sums(form)):
+                store(sum_, sums, 4 * (units * number + unit))
         own = places[2 * number :][:2]
         for codes, place in zip(part.bytes, own, strict=True):
             store(codes, q, 16 * place)
@@ -125,7 +136,7 @@ def _weighed(m: Machine, codes: Num, by: int) -> Num:
 
 def record(form: Layout, tile: int) -> int:
     """Return the bytes of a tile's record of a part."""
-    return tile * (PART + 4 + 4 * (1 if form.minimum is not None else PART // form.per))
+    return tile * (PART + 4 + 4 * (PART // form.per))
 
 
 def tiles(form: Layout, m: Machine, tile: int) -> str:
@@ -147,9 +158,9 @@ def tiles(form: Layout, m: Machine, tile: int) -> str:
                 store(joined(part.bytes), into, PART * row)
                 store(part.d, into, PART * tile + 4 * row)
                 if form.minimum is not None:
-                    store(part.sum, into, (PART + 4) * tile + 4 * row)
+                    for unit, sum_ in enumerate(part.sums(form)):
+                        store(sum_, into, (PART + 4 + 4 * unit) * tile + 4 * row)
                 elif taken:
-                    halves = part.q if form.per < PART else (part.q[0] + part.q[1],)
-                    for unit, q in enumerate(halves):
+                    for unit, q in enumerate(by_unit(form, part.q)):
                         store(total(q) * -taken, into, (PART + 4 + 4 * unit) * tile + 4 * row)
     return module(code, m)

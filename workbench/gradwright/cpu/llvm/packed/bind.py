@@ -75,6 +75,39 @@ def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: b
     return _by_row(name, m, x, w, y, as_bytes=as_bytes)
 
 
+def bind_grouped(
+    name: str, x: Array, w: Array, sizes: Array, y: Array, *, as_bytes: bool
+) -> Sequence[Call] | None:
+    """Return the calls of ``y[M, F] = x[M, K] @ W[e]ᵀ`` for ``w[E, F, bytes]``; None: numpy has to.
+
+    Rows of group 0 stand first. Operands are x, w, sizes and y. Sizes that are not of the rows of x
+    set an alarm.
+    """
+    is_dense = x.flags.c_contiguous and sizes.flags.c_contiguous
+    if not y.size or not is_dense or sizes.dtype != np.dtype("int64"):
+        return None
+    form, alarm = LAYOUTS[name], np.zeros(1, np.int64)
+    try:
+        calls, ready, row = _ready(name, machine(), x, as_bytes=as_bytes)
+        address = _compiled("grouped", name, machine(), as_bytes)
+    except (RuntimeError, ValueError) as error:
+        LOG.info("products of groups with %s stay on numpy: %s", name, error)
+        return None
+    held = ready if calls else None
+    block = numbers(
+        vectors.GROUPED,
+        w=w.ctypes.data, x=x.ctypes.data, y=y.ctypes.data, ready=ready.ctypes.data,
+        sizes=sizes.ctypes.data, alarm=alarm.ctypes.data,
+        n_rows=w.shape[1], w_row=w.strides[1], n_x=len(x), x_row=x.strides[0], ready_row=row,
+        y_row=y.strides[0], blocks=x.shape[1] // form.size, groups=len(w), w_group=w.strides[0],
+    )  # fmt: skip
+    slots = [(0, 1), (1, 0), (2, 3), (4, 2), *([] if calls else [(3, 0)])]
+    call = Call(address, block, slots, held, alarm=alarm)
+    read = w[: len(x)].nbytes  # about: each row of x has a group of its own
+    cut = Cut(6, w.shape[1], [(0, w.strides[1]), (2, 4)], GRAIN, GRAIN)
+    return [*calls, replace(call, cut=cut, cost=read / PER_NS, label=f"packed groups {name}")]
+
+
 def bind_rows(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | None:
     """Return the call of ``y = W[ids]`` as floats, for packed rows; None: numpy has to.
 
@@ -129,18 +162,10 @@ def _unchecked(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | No
 
 
 def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
-    form, calls, held = LAYOUTS[name], [], None
-    n_x, k = x.shape
-    row = activations.row_bytes(k) if as_bytes else k // 8
-    ready, tile = x, 0 if as_bytes or n_x == 1 or n_x > FEW else n_x
-    if as_bytes or (form.minimum is not None and not tile):
-        ready = held = _scratch(n_x * row)
-        block = numbers(
-            activations.ROWS,
-            x=x.ctypes.data, y=ready.ctypes.data, rows=n_x, parts=k // PART,
-            x_row=x.strides[0], y_row=row,
-        )  # fmt: skip
-        calls.append(Call(_compiled("rows", name, m, as_bytes), block, [(0, 0)], held))
+    form, (n_x, k) = LAYOUTS[name], x.shape
+    tile = 0 if as_bytes or n_x == 1 or n_x > FEW else n_x
+    calls, ready, row = ([], x, 0) if tile else _ready(name, m, x, as_bytes=as_bytes)
+    held = ready if calls else None
     block = numbers(
         vectors.PRODUCT,
         w=w.ctypes.data, x=x.ctypes.data, y=y.ctypes.data, ready=ready.ctypes.data,
@@ -150,6 +175,21 @@ def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bo
     slots = [(0, 1), (1, 0), (2, 2), *([] if held is not None else [(3, 0)])]
     address = _compiled("tile" if tile else "vectors", name, m, as_bytes, tile)
     return [*calls, _cut(Call(address, block, slots, held), name, x, w)]
+
+
+def _ready(name: str, m: Machine, x: Array, *, as_bytes: bool) -> tuple[list[Call], Array, int]:
+    """Return what makes rows of x ready, where they are then, and the bytes of each."""
+    form, (n_x, k) = LAYOUTS[name], x.shape
+    row = activations.row_bytes(form, k, as_bytes=as_bytes)
+    if not as_bytes and form.minimum is None:
+        return [], x, row
+    ready = _scratch(n_x * row)
+    block = numbers(
+        activations.ROWS,
+        x=x.ctypes.data, y=ready.ctypes.data, rows=n_x, parts=k // PART,
+        x_row=x.strides[0], y_row=row,
+    )  # fmt: skip
+    return [Call(_compiled("rows", name, m, as_bytes), block, [(0, 0)], ready)], ready, row
 
 
 def _by_panel(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
@@ -202,6 +242,7 @@ def _compiled(kind: str, name: str, m: Machine, as_bytes: bool, tile: int = 0) -
         "rows": lambda: activations.rows(form, m, as_bytes=as_bytes),
         "tiles": lambda: activations.tiles(form, m, tile),
         "vectors": lambda: vectors.product(form, m, as_bytes=as_bytes),
+        "grouped": lambda: vectors.grouped(form, m, as_bytes=as_bytes),
         "tile": lambda: vectors.tile(form, m, tile),
         "taken": lambda: vectors.taken(form, m),
         "panels": lambda: panels.product(form, m, tile, as_bytes=as_bytes),

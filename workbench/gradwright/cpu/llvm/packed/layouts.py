@@ -1,18 +1,13 @@
-"""Where numbers lie in blocks, and how vectors read them; ``ops/quantised`` says what they mean.
-
-A `Group` is what one turn of a loop reads: blocks of one row that fill vectors. With bytes of x,
-codes become unsigned bytes, four to a lane, so that their products are one instruction; what makes
-them unsigned is taken off the sums. With floats of x each code becomes a float.
-"""
+"""Where numbers and scales lie in blocks; ``ops/quantised`` says what they mean."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ..text import Num, lanes
-from .lanes import chosen, floats, gathered, halves, ints, is_set, joined, load, near, pick, spread
-from .machine import Machine, table
+from ..text import Num
+from .lanes import gathered, ints, load
+from .machine import Machine
 
 PART = 32
 """Numbers of x that share a scale where x is bytes."""
@@ -29,11 +24,15 @@ class Layout:
     offset: int = 0
     """What is taken off an unsigned code."""
     minimum: int | None = None
-    fifth: int | None = None
-    """Where the fifth bits stand."""
+    upper: int | None = None
+    """Where a bit more of each code stands."""
     per: int = 32
     """Numbers that share a scale."""
     signed: bool = False
+    bits: int = 4
+    """Of a code that stand with others in a byte, where it is no byte."""
+    numbers: tuple[int, ...] = ()
+    """What codes mean, if not themselves; the offset is in them."""
 
     @property
     def units(self) -> int:
@@ -41,30 +40,22 @@ class Layout:
         return self.size // self.per
 
 
+E2M1 = tuple(12 + sign * x for sign in (1, -1) for x in (0, 1, 2, 3, 4, 6, 8, 12))
+"""Floats of 4 bits, twice as large, and 12 more."""
 LAYOUTS = {
     "q4_0": Layout(32, 18, scale=0, codes=2, offset=8),
     "q4_1": Layout(32, 20, scale=0, codes=4, minimum=2),
-    "q5_0": Layout(32, 22, scale=0, codes=6, offset=16, fifth=2),
-    "q5_1": Layout(32, 24, scale=0, codes=8, minimum=2, fifth=4),
+    "q5_0": Layout(32, 22, scale=0, codes=6, offset=16, upper=2),
+    "q5_1": Layout(32, 24, scale=0, codes=8, minimum=2, upper=4),
     "q8_0": Layout(32, 34, scale=0, codes=2, signed=True),
+    "mxfp4": Layout(32, 17, scale=0, codes=1, offset=12, numbers=E2M1),
+    "q2_k": Layout(256, 84, scale=80, codes=16, minimum=82, per=16, bits=2),
+    "q3_k": Layout(256, 110, scale=108, codes=32, offset=4, upper=0, per=16, bits=2),
     "q4_k": Layout(256, 144, scale=0, codes=16, minimum=2),
-    "q5_k": Layout(256, 176, scale=0, codes=48, minimum=2, fifth=16),
+    "q5_k": Layout(256, 176, scale=0, codes=48, minimum=2, upper=16),
     "q6_k": Layout(256, 210, scale=208, codes=0, offset=32, per=16),
 }
 """Formats whose blocks machine code reads."""
-
-
-@dataclass
-class Group:
-    """What a turn of a loop has read: scales and minima of its units, and its numbers.
-
-    ``parts`` are vectors and where their numbers stand in the group: of bytes several that make one
-    sum, with the unit of each lane; of floats one with its unit.
-    """
-
-    scales: Num
-    minima: Num | None = None
-    parts: list[tuple[list[tuple[Num, int]], Sequence[int]]] = field(default_factory=list)
 
 
 def offset(form: Layout, m: Machine) -> int:
@@ -100,77 +91,14 @@ def order(form: Layout, n: int) -> tuple[int, ...]:
     return tuple(h * count + b for b in range(count) for h in (0, 1))
 
 
-# -- codes as bytes -------------------------------------------------------------------------------
+# -- scales ----------------------------------------------------------------------------------------
 
 
-def read_bytes(form: Layout, m: Machine, n: int, w: Num) -> Group:
-    """Read a group of codes as bytes, for vectors of ``n`` lanes."""
-    if form.per < PART:
-        return _sixths(form, n, w)
-    if form.size > PART:
-        return _nibbles_of_256(form, n, w)
-    count = blocks_of(form, n)
-    group = Group(_halves_of(form, n, w, form.scale))
-    if form.minimum is not None:
-        group.minima = _halves_of(form, n, w, form.minimum)
-    if form.signed:
-        codes = joined([load("<32 x i8>", near(w, form.n_bytes * b), 2) for b in range(count)])
-        codes = codes ^ -128 if m.has_dots else codes
-        width = min(4 * n, 32 * count)
-        vectors = [
-            (codes if width == 32 * count else pick(codes, range(s, s + width)), s)
-            for s in range(0, 32 * count, width)
-        ]
-        group.parts = [(vectors, [lane * 4 * len(vectors) // 32 for lane in range(n)])]
-        return group
-    codes = _words(form, n, w, form.codes, 8).to("bitcast", f"<{4 * n} x i8>")
-    low, high = codes & 15, codes.op("lshr", 4)
-    if form.fifth is not None:
-        low, high = (
-            x | chosen(_fifths(form, m, _words(form, n, w, at, 1)), 16, 0, x.type)
-            for x, at in ((low, form.fifth), (high, form.fifth + 2))
-        )
-    group.parts = [([(low, 0), (high, 16 * count)], [lane // 4 for lane in range(n)])]
-    return group
-
-
-def _fifths(form: Layout, m: Machine, words: Num) -> Num:
-    """Return which bits of some 16 are set."""
-    count, _ = lanes(words.type)
-    if not m.has_tables:
-        words = words.to("bitcast", f"<{2 * count} x i8>")
-    return is_set(words, 16 * count, as_mask=m.has_tables)
-
-
-def _halves_of(form: Layout, n: int, w: Num, at: int) -> Num:
-    """Return a float16 of each block of a group, as floats."""
-    return floats(_words(form, n, w, at, 1).to("bitcast", f"<{blocks_of(form, n)} x half>"))
-
-
-def _words(form: Layout, n: int, w: Num, at: int, each: int) -> Num:
-    """Return some 16 bits of each block of a group: of four blocks picked from two loads."""
-    count = blocks_of(form, n)
-    if count < 4:
-        of = [load(f"<{each} x i16>", w, form.n_bytes * b + at) for b in range(count)]
-        return joined(of)
-    second = form.n_bytes * count - 64
-    places = []
-    for b in range(count):
-        for start in range(form.n_bytes * b + at, form.n_bytes * b + at + 2 * each, 2):
-            places.append(start // 2 if start < 64 else 32 + (start - second) // 2)
-    return pick(load("<32 x i16>", w), places, load("<32 x i16>", w, second))
-
-
-def _scales_of_256(form: Layout, w: Num) -> tuple[Num, Num]:
-    """Return the scales of eight parts, and what is added to them: −minima."""
-    assert form.minimum is not None
-    of_scales, of_minima = six_bits([load("i32", w, 4 + 4 * i) for i in range(3)])
-
-    def eight(pair: Sequence[Num], at: int) -> Num:
-        codes = ints(gathered(pair).to("bitcast", "<8 x i8>"), "zext")
-        return floats(codes) * pick(halves([w], at), [0] * 8)
-
-    return eight(of_scales, form.scale), -eight(of_minima, form.minimum)
+def powers(ps: Sequence[Num], offset: int) -> Num:
+    """Return 2^(e − 128) of the bytes e that stand at some places."""
+    e = ints(gathered([load("i8", p, offset) for p in ps]), "zext")
+    tiny = e.of(1 << 21) << e  # of 0 and 1, which floats have without a leading one
+    return (e < 2).where(tiny, (e - 1) << 23).to("bitcast", f"<{len(ps)} x float>")
 
 
 def six_bits(given: Sequence[Num]) -> tuple[list[Num], list[Num]]:
@@ -181,122 +109,16 @@ def six_bits(given: Sequence[Num]) -> tuple[list[Num], list[Num]]:
     return scales, minima
 
 
-def _nibbles_of_256(form: Layout, n: int, w: Num) -> Group:
-    group = Group(*_scales_of_256(form, w))
-    width = 4 * n
-    fifth = None if form.fifth is None else load("<32 x i8>", w, form.fifth)
-    for start in range(0, 128, width):
-        codes = load(f"<{width} x i8>", w, form.codes + start)
-        first = start // 32 * 2
-        for high in (0, 1):
-            x = codes.op("lshr", 4) if high else codes & 15
-            units = [first + high + 2 * (lane // 8) for lane in range(n)]
-            if fifth is not None:
-                bits = [_bit(fifth, u, 4) for u in sorted(set(units))]
-                x = x | joined(bits)
-            group.parts.append(([(x, 2 * start + width * high)], units))
-    return group
+def words_of_scales(form: Layout, words: Sequence[Num]) -> tuple[list[Num], list[Num]]:
+    """Return 16 scales of q2_k or q3_k, four bytes in each, and minima if there are any."""
+    if form.minimum is not None:
+        return [x & 0x0F0F0F0F for x in words], [x.op("lshr", 4) & 0x0F0F0F0F for x in words]
+    *low, high = words
+    low = [*(x & 0x0F0F0F0F for x in low), *(x.op("lshr", 4) & 0x0F0F0F0F for x in low)]
+    twos = [high << 4, high << 2, high, high.op("lshr", 2)]
+    return [x | two & 0x30303030 for x, two in zip(low, twos, strict=True)], []
 
 
-def _bit(x: Num, at: int, to: int) -> Num:
-    """Return one bit of bytes, moved to another place."""
-    moved = x.op("lshr", at - to) if at > to else x << (to - at)
-    return moved & 1 << to
-
-
-def _sixths(form: Layout, n: int, w: Num) -> Group:
-    """Read q6_k: low halves, two bits elsewhere, a signed byte per 16 numbers as scale."""
-    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
-    group = Group(scales * pick(halves([w], form.scale), [0] * 16))
-    width = 4 * n
-    for half in (0, 1):
-        upper = [load("<32 x i8>", w, 128 + 32 * half)]
-        for start in range(0, 64, width):
-            codes = load(f"<{width} x i8>", w, 64 * half + start)
-            for high in (0, 1):
-                x = codes.op("lshr", 4) if high else codes & 15
-                quarters = [2 * high + (start + s) // 32 for s in range(0, width, 32)]
-                x = x | joined([_two_bits(upper[0], q) for q in quarters])
-                at = 128 * half + 64 * high + start
-                group.parts.append(([(x, at)], [at // 16 + lane // 4 for lane in range(n)]))
-    return group
-
-
-def _two_bits(x: Num, quarter: int) -> Num:
-    """Return two bits of bytes as bits 4 and 5."""
-    return (x << (4 - 2 * quarter) if quarter < 3 else x.op("lshr", 2)) & 0x30
-
-
-# -- codes as floats ------------------------------------------------------------------------------
-
-
-def read_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
-    """Read a block of codes as floats, in vectors of ``n`` lanes."""
-    code = w.code
-    if form.per < PART:
-        group = _sixths_as_floats(form, m, n, w)
-    elif form.size > PART:
-        group = Group(*_scales_of_256(form, w))
-        for part in range(8):
-            at = form.codes + part // 2 * 32
-            for start in range(0, 32, n):
-                z = ints(load(f"<{n} x i8>", w, at + start), "zext")
-                fifth = None
-                if form.fifth is not None:
-                    bits = ints(load(f"<{n} x i8>", w, form.fifth + start), "zext")
-                    fifth = (bits & 1 << part).compare("ne", 0)
-                x = _nibble(form, m, z, part % 2, fifth)
-                group.parts.append(([(x, 32 * part + start)], [part]))
-    else:
-        group = Group(halves([w], form.scale))
-        if form.minimum is not None:
-            group.minima = halves([w], form.minimum)
-        for start in range(0, 32 if form.signed else 16, n):
-            raw = load(f"<{n} x i8>", w, form.codes + start)
-            if form.signed:
-                group.parts.append(([(floats(ints(raw, "sext")), start)], [0]))
-                continue
-            z = ints(raw, "zext")
-            for high in (0, 1):
-                fifth = None
-                if form.fifth is not None:
-                    first = start + 16 * high
-                    bits = spread(load("i32", w, form.fifth), n)
-                    own = code.const(bits.type, [1 << first + lane for lane in range(n)])
-                    fifth = (bits & own).compare("ne", 0)
-                x = _nibble(form, m, z, high, fifth)
-                group.parts.append(([(x, start + 16 * high)], [0]))
-    return group
-
-
-def _nibble(form: Layout, m: Machine, z: Num, high: int, fifth: Num | None) -> Num:
-    """Return a half of bytes, and 16 where a fifth bit is set, without the offset, as floats."""
-    if m.has_tables:  # which look at four bits alone
-        x = table(m, [float(q - form.offset) for q in range(16)], z.op("lshr", 4) if high else z)
-        return x if fifth is None else fifth.where(x + 16.0, x)
-    q = z.op("lshr", 4) if high else z & 15
-    if fifth is not None:
-        q = q | chosen(fifth, 16, 0, q.type)
-    return floats(q - form.offset if form.offset else q)
-
-
-def _sixths_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
-    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
-    group = Group(scales * pick(halves([w], form.scale), [0] * 16))
-    for half in (0, 1):
-        for quarter in range(4):
-            for start in range(0, 32, n):
-                at = 64 * half + 32 * (quarter % 2) + start
-                z = ints(load(f"<{n} x i8>", w, at), "zext")
-                upper = ints(load(f"<{n} x i8>", w, 128 + 32 * half + start), "zext")
-                low = z.op("lshr", 4) if quarter > 1 else z if m.has_tables else z & 15
-                if m.has_tables:  # of 16, and of 4 that stand in one of two places
-                    bits = upper.op("lshr", 4) if quarter > 1 else upper
-                    shift = 2 * (quarter % 2)
-                    sixteens = [16.0 * (i >> shift & 3) - form.offset for i in range(16)]
-                    x = table(m, [float(i) for i in range(16)], low) + table(m, sixteens, bits)
-                else:
-                    x = floats((low | _two_bits(upper, quarter)) - form.offset)
-                place = 128 * half + 32 * quarter + start
-                group.parts.append(([(x, place)], [place // form.per]))
-    return group
+def places_of_scales(form: Layout) -> range:
+    """Return where the words stand that 16 scales of q2_k or q3_k are made of."""
+    return range(0, 16, 4) if form.minimum is not None else range(96, 108, 4)

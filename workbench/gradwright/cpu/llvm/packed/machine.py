@@ -13,9 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..target import V3, V4, has
-from ..text import Code, Num
+from ..text import Code, Num, lanes
 from .lanes import pick
 
+SHUFFLES = {
+    16: "llvm.x86.ssse3.pshuf.b.128",
+    32: "llvm.x86.avx2.pshuf.b",
+    64: "llvm.x86.avx512.pshuf.b.512",
+}
+"""By bytes: each 16 of them looked up in a table of their own."""
 PAIRS = {
     4: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
     8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
@@ -115,6 +121,19 @@ def table(m: Machine, numbers: Sequence[float], index: Num) -> Num:
     code = index.code
     of = code.const("<16 x float>", numbers)
     return code.call("<16 x float>", "llvm.x86.avx512.permvar.sf.512", of, index)
+
+
+def looked_up(m: Machine, numbers: Sequence[int], index: Num) -> Num:
+    """Return bytes of a table of sixteen, by bytes below 16."""
+    code, (n, _) = index.code, lanes(index.type)
+    if m.level and n in SHUFFLES:
+        of = code.const(index.type, [*numbers] * (n // 16))
+        return code.call(index.type, SHUFFLES[n], of, index)
+    found = [code.const(index.type, number) for number in numbers]
+    for bit in (1, 2, 4, 8):  # from pairs, the one that the bit says
+        is_second = (index & bit).compare("ne", 0)
+        found = [is_second.where(b, a) for a, b in zip(found[::2], found[1::2], strict=True)]
+    return found[0]
 
 
 # -- functions ------------------------------------------------------------------------------------

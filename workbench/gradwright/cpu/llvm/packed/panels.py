@@ -46,7 +46,7 @@ def scratch_bytes(form: Layout, m: Machine, *, as_bytes: bool) -> int:
 
 def _held(form: Layout, m: Machine) -> int:
     """Return the bytes of a part in the scratch."""
-    return 4 * m.lanes * (8 + PART // form.per + (form.minimum is not None))
+    return 4 * m.lanes * (8 + PART // form.per * (1 if form.minimum is None else 2))
 
 
 def product(form: Layout, m: Machine, tile: int, *, as_bytes: bool) -> str:
@@ -116,7 +116,7 @@ def _take_apart(form: Layout, m: Machine, w: Num, w_row: Num, into: Num, *, as_b
         for row in rows:  # what the next panel will need: by then it is near
             fetch(near(row, w_row * panel(m, as_bytes=as_bytes)), form.n_bytes)
         here = into if as_bytes else near(into, side.index * vector)
-        for number, part in enumerate(parts(form, rows)):
+        for number, part in enumerate(parts(form, m, rows)):
             if as_bytes:
                 _hold(form, m, part, near(here, number * _held(form, m)))
             else:
@@ -127,17 +127,19 @@ def _hold(form: Layout, m: Machine, part: Part, into: Num) -> None:
     """Write the codes of a part, four in a lane, its scales and minima."""
     is_moved = form.signed and m.has_dots
     codes = [x ^ -0x7F7F7F80 for x in part.codes] if is_moved else part.codes
-    least = [] if part.minimum is None else [part.minimum]
-    for i, x in enumerate([*codes, *part.scales, *least]):
+    for i, x in enumerate([*codes, *part.scales, *part.minima]):
         store(x, into, 4 * m.lanes * i)
 
 
 def _hold_floats(form: Layout, part: Part, into: Num, step: int) -> None:
     """Write the numbers of a part."""
-    added = part.minimum
+    added = None
     for j, four in enumerate(part.codes):
-        scale = part.scales[j * len(part.scales) // 8]
-        if form.offset:
+        unit = j * len(part.scales) // 8
+        scale = part.scales[unit]
+        if part.minima:
+            added = part.minima[unit]
+        elif form.offset:
             added = scale * -float(form.offset)
         for i in range(4):
             x = floats(byte(four, i, signed=form.signed))
@@ -168,9 +170,9 @@ def _bytes(
                     given = (v.to("bitcast", f"<{vector} x i8>") for v in (codes[j], y))
                     found = dot(m, found, *given, signed=is_signed(form, m))
                 total = (floats(found) * d).madd(scales[unit], total)
-            if form.minimum is not None:
-                least = load(of_floats, held, vector * (8 + units))
-                added = spread(load("float", own, (PART + 4) * tile + 4 * i), m.lanes)
+            for unit in range(units if form.minimum is not None else 0):
+                least = load(of_floats, held, vector * (8 + units + unit))
+                added = spread(load("float", own, (PART + 4 + 4 * unit) * tile + 4 * i), m.lanes)
                 total = least.madd(added, total)
             loop.turned.append(total)
     return loop.carried

@@ -11,25 +11,28 @@ from dataclasses import dataclass
 
 from ..text import Num, lanes
 from .lanes import floats, gathered, halves, joined, load, pick
-from .layouts import PART, Layout, six_bits
+from .layouts import PART, Layout, places_of_scales, powers, six_bits, words_of_scales
+from .machine import Machine, looked_up
 
 ONES = 0x01010101
 
 
 @dataclass(frozen=True)
 class Part:
-    """32 numbers of each row: eight vectors of four codes each, and scales, one per unit."""
+    """32 numbers of each row: eight vectors of four codes each, scales and minima of each unit."""
 
     codes: Sequence[Num]
     scales: Sequence[Num]
-    minimum: Num | None = None
+    minima: Sequence[Num] = ()
 
 
-def parts(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
+def parts(form: Layout, m: Machine, rows: Sequence[Num]) -> Iterator[Part]:
     """Read a block of each row, part by part; codes are unsigned bytes but those of q8_0."""
+    if form.bits == 2:
+        return _twos(form, rows)
     if form.per < PART:
         return _sixths(form, rows)
-    return _of_256(form, rows) if form.size > PART else _of_32(form, rows)
+    return _of_256(form, rows) if form.size > PART else _of_32(form, m, rows)
 
 
 def sixteen(rows: Sequence[Num], offset: int) -> list[Num]:
@@ -67,17 +70,23 @@ def _high(codes: Sequence[Num]) -> list[Num]:
     return [x.op("lshr", 4) & 15 * ONES for x in codes]
 
 
-def _of_32(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
+def _of_32(form: Layout, m: Machine, rows: Sequence[Num]) -> Iterator[Part]:
     codes = sixteen(rows, form.codes)
     if form.signed:
         codes += sixteen(rows, form.codes + 16)
     else:
         codes = [*_low(codes), *_high(codes)]
-    if form.fifth is not None:
-        bits = gathered([load("i32", row, form.fifth) for row in rows])
+    if form.upper is not None:
+        bits = gathered([load("i32", row, form.upper) for row in rows])
         codes = [x | _spread_bits(bits, 4 * j) for j, x in enumerate(codes)]
-    minimum = None if form.minimum is None else halves(rows, form.minimum)
-    yield Part(codes, [halves(rows, form.scale)], minimum)
+    if form.numbers:
+        of_bytes, of_words = f"<{4 * len(rows)} x i8>", codes[0].type
+        codes = [
+            looked_up(m, form.numbers, x.to("bitcast", of_bytes)).to("bitcast", of_words)
+            for x in codes
+        ]
+    scale = (powers if form.numbers else halves)(rows, form.scale)
+    yield Part(codes, [scale], [] if form.minimum is None else [halves(rows, form.minimum)])
 
 
 def _spread_bits(x: Num, start: int) -> Num:
@@ -95,8 +104,8 @@ def _of_256(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
     )
     scales, minima = six_bits(packed)
     fifth = []
-    if form.fifth is not None:
-        fifth = [*sixteen(rows, form.fifth), *sixteen(rows, form.fifth + 16)]
+    if form.upper is not None:
+        fifth = [*sixteen(rows, form.upper), *sixteen(rows, form.upper + 16)]
     for number in range(8):
         if number % 2 == 0:
             at = form.codes + 16 * number
@@ -111,7 +120,34 @@ def _of_256(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
             floats(byte(of[number // 4], number % 4)) * by
             for of, by in ((scales, d), (minima, least))
         )
-        yield Part(codes, [scale], -minimum)
+        yield Part(codes, [scale], [-minimum])
+
+
+def _twos(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
+    words = [gathered([load("i32", row, at) for row in rows]) for at in places_of_scales(form)]
+    of, of_minima = words_of_scales(form, words)
+    d, less = halves(rows, form.scale), 32 if form.minimum is None else 0
+    third = []
+    if form.upper is not None:
+        third = [*sixteen(rows, form.upper), *sixteen(rows, form.upper + 16)]
+    for number in range(8):
+        if number % 4 == 0:
+            at = form.codes + 8 * number
+            raw = [*sixteen(rows, at), *sixteen(rows, at + 16)]
+        by = 2 * (number % 4)
+        codes = [(x.op("lshr", by) if by else x) & 3 * ONES for x in raw]
+        if third:
+            codes = [
+                x | (t.op("lshr", number) if number else t) << 2 & 4 * ONES
+                for x, t in zip(codes, third, strict=True)
+            ]
+        units = [(unit // 4, unit % 4) for unit in (2 * number, 2 * number + 1)]
+        scales = [floats(byte(of[i], at) - less) * d for i, at in units]
+        minima: list[Num] = []
+        if form.minimum is not None:
+            least = halves(rows, form.minimum)
+            minima = [-(floats(byte(of_minima[i], at)) * least) for i, at in units]
+        yield Part(codes, scales, minima)
 
 
 def _sixths(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:

@@ -6,11 +6,12 @@ are asked for early (twice as fast as without), one row at a time (four are a th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..text import Code, Num
+from .codes import Group, read_bytes, read_floats
 from .lanes import fetch, floats, load, near, pick, store, total
-from .layouts import PART, Group, Layout, blocks_of, is_signed, offset, read_bytes, read_floats
+from .layouts import PART, Layout, blocks_of, is_signed, offset
 from .machine import Machine, dot, entries, module
 
 PRODUCT = (
@@ -19,6 +20,11 @@ PRODUCT = (
 """Block of a product: addresses, counts, and steps in bytes; a row has so many blocks."""
 ROWS = ("w", "ids", "y", "alarm", "n_ids", "w_row", "y_row", "blocks", "n_rows")
 """Block of what takes rows by number."""
+GROUPED = (
+    "w", "x", "y", "ready", "sizes", "alarm", "n_rows", "w_row", "n_x", "x_row", "ready_row",
+    "y_row", "blocks", "groups", "w_group",
+)  # fmt: skip
+"""Block of a product of rows in groups."""
 AHEAD = 4096
 """Bytes; 512 take 15 % longer."""
 AT_ONCE = 4
@@ -30,9 +36,47 @@ def product(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     code = Code()
     at = entries(code, PRODUCT, 4)
     zero = code.const("i64", 0)
-    with code.loop(zero, at["n_rows"]) as row:
-        w = near(at["w"], row.index * at["w_row"])
-        with code.loop(zero, at["n_x"]) as turn:
+    _rows(form, m, at, at["w"], (zero, at["n_x"]), at["n_rows"], as_bytes=as_bytes)
+    return module(code, m)
+
+
+def grouped(form: Layout, m: Machine, *, as_bytes: bool) -> str:
+    """Return the text of ``y[e] = x[e] @ W[e]ᵀ`` for the rows of each group, one after another.
+
+    Sizes that are not those of the rows of x are an alarm; no other rows are touched.
+    """
+    code = Code()
+    at = entries(code, GROUPED, 6)
+    zero = code.const("i64", 0)
+    with code.loop(zero, at["groups"], carried=[zero, zero]) as group:
+        first, wrong = group.carried
+        size = load("i64", near(at["sizes"], group.index << 3))
+        is_fine = size.compare("ule", at["n_x"] - first)
+        stop = first + is_fine.where(size, 0)
+        n_rows = stop.equals(first).where(zero, at["n_rows"])
+        w = near(at["w"], group.index * at["w_group"])
+        _rows(form, m, at, w, (first, stop), n_rows, as_bytes=as_bytes)
+        group.turned = [stop, is_fine.where(wrong, 1)]
+    stop, wrong = group.carried
+    store(stop.equals(at["n_x"]).where(wrong, 1), at["alarm"])
+    return module(code, m)
+
+
+def _rows(
+    form: Layout,
+    m: Machine,
+    at: Mapping[str, Num],
+    weight: Num,
+    of_x: tuple[Num, Num],
+    n_rows: Num,
+    *,
+    as_bytes: bool,
+) -> None:
+    """Write the products of rows of a weight with those of x from one to another."""
+    code = weight.code
+    with code.loop(code.const("i64", 0), n_rows) as row:
+        w = near(weight, row.index * at["w_row"])
+        with code.loop(*of_x) as turn:
             ready = near(at["ready"], turn.index * at["ready_row"])
             if as_bytes:
                 y = _of_bytes(form, m, w, ready, at["blocks"])
@@ -40,7 +84,6 @@ def product(form: Layout, m: Machine, *, as_bytes: bool) -> str:
                 x = near(at["x"], turn.index * at["x_row"])
                 y = _of_floats(form, m, w, x, ready, at["blocks"])
             store(y, near(near(at["y"], turn.index * at["y_row"]), row.index << 2))
-    return module(code, m)
 
 
 def _of_bytes(form: Layout, m: Machine, w: Num, ready: Num, blocks: Num) -> Num:
@@ -73,7 +116,8 @@ def _of_bytes(form: Layout, m: Machine, w: Num, ready: Num, blocks: Num) -> Num:
             i = number % len(sums_of)
             sums_of[i] = floats(found).madd(pick(scale, lanes), sums_of[i])
         if group.minima is not None:
-            least = group.minima.madd(load(f"<{units} x float>", near(sums, first << 2)), least)
+            own = near(sums, first * (4 * PART // form.per))
+            least = group.minima.madd(load(f"<{units} x float>", own), least)
         return [*sums_of, least]
 
     n = m.lanes
@@ -106,7 +150,7 @@ def _added(totals: Sequence[Num], form: Layout) -> Num:
 
 def _of_floats(form: Layout, m: Machine, w: Num, x: Num, ready: Num, blocks: Num) -> Num:
     """Return the product of a row with one of x as it is."""
-    code, parts, n = w.code, form.size // PART, m.lanes
+    code, n = w.code, m.lanes
     zero, count = code.const("i64", 0), AT_ONCE if form.size == PART else 1
 
     def turn(count: int, block: Num, given: Sequence[Num]) -> list[Num]:
@@ -121,8 +165,8 @@ def _of_floats(form: Layout, m: Machine, w: Num, x: Num, ready: Num, blocks: Num
                 i = (number + unit) % len(totals)
                 totals[i] = sum_.madd(pick(group.scales, [unit] * n), totals[i])
             if group.minima is not None:
-                sums = near(ready, block * (4 * parts))
-                own = load(f"<{form.units} x float>", sums, 4 * parts * number)
+                sums = near(ready, block * (4 * form.units))
+                own = load(f"<{form.units} x float>", sums, 4 * form.units * number)
                 least = group.minima.madd(own, least)
         return [*totals, least]
 
