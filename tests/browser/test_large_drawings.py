@@ -56,7 +56,7 @@ def test_reading_begins_at_the_input_and_fit_shows_all(saved, screens, size):
     view = View(saved(GraphView(large_models.decoder(12), height=size[1] - 60), *size))
     ends = ("ids", "layer0/", "layer11/", "labels", "loss")
     assert view.sees("ids")
-    assert view.sees("embedding")
+    assert view.sees("embedded")
     view.page.screenshot(path=screens / f"large_first_{size[0]}.png")
     view.press("Fit the drawing")
     assert all(view.sees(name) for name in ends)
