@@ -108,7 +108,7 @@ def come_and_go(page, lab):
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
     )
     notice = view.locator(".gw-notice:visible").first
-    expect(notice).to_contain_text("run the cell again")
+    expect(notice).to_contain_text("Run the cell again")
     expect(graphs.first).to_be_visible()
 
     for cell in range(2):

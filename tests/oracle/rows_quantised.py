@@ -318,6 +318,13 @@ ROWS: dict[str, Row] = {
             for name in ("q8_0", "q4_k")
         ],
     ),
+    "ggml_embedding": Row(
+        lambda t, ids, w, format: ggml(t, w, format)[ids],
+        [
+            (np.array([[3, 0], [1, 1]]), packed_ggml(name, 4, 256), {"format": name})
+            for name in WRITTEN
+        ],
+    ),
     "ggml_grouped_matmul": Row(
         lambda t, x, w, sizes, format: t.einsum(
             "md,mfd->mf",

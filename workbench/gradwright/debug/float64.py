@@ -48,18 +48,16 @@ def wide(given: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def widened(value: Any) -> Any:
-    """Return an attribute, an op or a sub-graph with every floating dtype in it made wide.
-
-    Those of 8 bits stay: to round to them is what quantising does.
-    """
+    """Return an attribute, an op or a sub-graph with every floating dtype in it made wide."""
     if isinstance(value, np.dtype):
-        return value if value.itemsize == 1 else wide(value)
+        return wide(value)
     if isinstance(value, tuple):
         return tuple(map(widened, value))
     if isinstance(value, SubGraph):
         return _widened_graph(value)
     if isinstance(value, Op) and type(value).attrs:
-        changes = {k: w for k, v in value.attributes().items() if (w := widened(v)) is not v}
+        free = {k: v for k, v in value.attributes().items() if not type(value).attrs[k].exact}
+        changes = {k: w for k, v in free.items() if (w := widened(v)) is not v}
         return value.replace(**changes) if changes else value
     return value
 

@@ -53,6 +53,7 @@ class Attr:
     choices: tuple[Any, ...] = ()
     least: float | None = None
     most: float | None = None
+    exact: bool = False
 
     @property
     def text(self) -> str:
@@ -90,12 +91,14 @@ def attr(
     choices: Sequence[Any] = (),
     least: float | None = None,
     most: float | None = None,
+    exact: bool = False,
 ) -> Any:
     """Declare an attribute: identity, keyword argument, form field and ONNX attribute at once.
 
-    Numbers below ``least`` or above ``most``, and NaN where one of them is stated, are refused.
+    Numbers below ``least`` or above ``most``, and NaN where one of them is stated, are refused. An
+    ``exact`` dtype is what the op is about, and stays where the op is looked at in float64.
     """
-    return Attr(default, doc, choices=tuple(choices), least=least, most=most)
+    return Attr(default, doc, choices=tuple(choices), least=least, most=most, exact=exact)
 
 
 def freeze(value: Any, owner: str) -> Any:

@@ -129,7 +129,7 @@ class QuantizeFp8(Op):
 
     namespace = "quant"
     returns = "q", "inverse", "amax"
-    dtype: np.dtype[Any] = attr(E4M3, doc="float8_e4m3fn or float8_e5m2.")
+    dtype: np.dtype[Any] = attr(E4M3, doc="float8_e4m3fn or float8_e5m2.", exact=True)
     margin: int = attr(0, doc="Powers of two that are left as room above amax.")
 
     def infer(self, x: TensorSpec, scale: TensorSpec | None = None) -> tuple[TensorSpec, ...]:

@@ -10,10 +10,10 @@ import numpy as np
 from ...errors import ShapeError
 from ...op import ZERO, Cotangent, Dependence, ErrorSample, Sample, attr
 from ...spec import TensorSpec, differ
-from ..experts.grouped import check_sizes, groups
-from .blocks import FORMATS, columns, packed_ggml
-from .nf4 import FROZEN
-from .products import GgmlMatmul, PackedMatmul, PackedMatmulGrad
+from ..quantised.blocks import FORMATS, columns, packed_ggml
+from ..quantised.nf4 import FROZEN
+from ..quantised.products import GgmlMatmul, PackedMatmul, PackedMatmulGrad
+from .grouped import check_sizes, groups
 
 Array = np.ndarray[Any, Any]
 
