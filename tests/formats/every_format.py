@@ -156,11 +156,11 @@ def make_huggingface(folder: Path) -> Made:
 MAKERS: dict[str, Callable[[Path], Made]] = {
     "safetensors-index": make_safetensors_index,
     "safetensors": make_safetensors,
-    "gguf": make_gguf,
     "onnx": make_onnx,
     "checkpoint": make_checkpoint,
     "gw": make_archive,
     "run": make_run,
+    "gguf": make_gguf,
     "huggingface": make_huggingface,
 }
 

@@ -26,16 +26,17 @@ from .source import Source, at, naming
 FORMATS = {
     "safetensors-index": "gradwright.formats.safetensors.several",
     "safetensors": "gradwright.formats.safetensors.format",
-    "gguf": "gradwright.models.gguf.format",
     "onnx": "gradwright.formats.onnx.format",
     "checkpoint": "gradwright.train.checkpoints.format",
     "gw": "gradwright.formats.archive.format",
     "run": "gradwright.recording.format",
+    "gguf": "gradwright.models.gguf.format",
     "huggingface": "gradwright.models.huggingface.format",
     "pickle": "gradwright.formats.pickles",
 }
 """Format -> the module that declares it as ``FORMAT``, in the order of asking: the special ones go
-before the general ones, for a checkpoint is an archive."""
+before the general ones, for a checkpoint is an archive; then those whose rooms take long to import.
+"""
 
 
 @dataclass(frozen=True)
