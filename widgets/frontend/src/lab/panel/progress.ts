@@ -109,7 +109,10 @@ export class Notices {
         continue;
       }
       const since = this.began.get(key);
-      if (since === undefined) continue;
+      if (since === undefined) {
+        this.skipped.set(key, row.skipped);
+        continue;
+      }
       this.began.delete(key);
       this.troubles(notebook, row);
       this.ends(notebook, row, (Date.now() - since) / 1000);
@@ -117,7 +120,7 @@ export class Notices {
   }
 
   private troubles(notebook: string, row: TrainingRow): void {
-    const more = row.skipped > (this.skipped.get(row.key) ?? row.skipped);
+    const more = row.skipped > (this.skipped.get(row.key) ?? 0);
     this.skipped.set(row.key, row.skipped);
     const bad = row.step > 0 && !Number.isFinite(Number(row.loss));
     if (!(bad || more) || this.troubled.has(row.key) || !this.wishes().trouble) return;
