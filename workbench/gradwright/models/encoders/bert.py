@@ -16,16 +16,16 @@ import numpy as np
 from ... import loss, nn
 from ...errors import FeedError, GraphError
 from ...graph import Graph, Tensor
-from ...ops.core.activation import Tanh
 from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
 from ...spec.buffer import Buffer
 from ...words.jsonable import jsonable
 from ..decoder.layers import ACTIVATIONS
 from ..decoder.rows import IGNORED
-from ..decoder.weights import Weights, count, fill
+from ..decoder.weights import Weights
 from ..tokenizers import TextCodec
-from .layers import Shapes, attention, check_sizes, dropped, first, layer, matrix, network, norm
+from .encoder import Encoder
+from .layers import Shapes, attention, check_sizes, dropped, layer, matrix, network, norm
 
 Array = np.ndarray[Any, Any]
 HEADS = ("none", "tokens", "classes")
@@ -106,7 +106,7 @@ class BertConfig:
             yield from matrix("classes", self.classes, d)
 
 
-class Bert:
+class Bert(Encoder):
     """A BERT: its graph, for training and for use.
 
     ``ids``, ``attention_mask`` and ``token_type_ids`` are placeholders i64[B, T]: tokens, 1 where
@@ -122,6 +122,8 @@ class Bert:
     (2, 3, 16)
     """
 
+    config: BertConfig
+
     def __init__(
         self,
         config: BertConfig,
@@ -132,26 +134,13 @@ class Bert:
         tokenizer: TextCodec | None = None,
         source: Path | None = None,
     ) -> None:
-        self.config, self.tokenizer, self.source = config, tokenizer, source
-        self.graph = g = Graph(name)
+        self.config, self.tokenizer = config, tokenizer
+        graph = Graph(name)
         self.ids, self.attention_mask, self.token_type_ids = (
-            g.placeholder(label, ("B", "T"), "int64")
+            graph.placeholder(label, ("B", "T"), "int64")
             for label in ("ids", "attention_mask", "token_type_ids")
         )
-        with g:
-            weights = Weights(g, config, {}, first(config, seed) if values is None else None)
-            self.hidden = Identity()(self._layers(weights), name="hidden")
-            self.pooled: Tensor | None = None
-            self.labels: Tensor | None = None
-            self.logits: Tensor | None = None
-            self.loss: Tensor | None = None
-            if config.pooler:
-                y = Tanh()(weights.product(self.hidden[:, 0], "pooler"))
-                self.pooled = Identity()(y, name="pooled")
-            self._head(weights)
-        if values is not None:
-            fill(g, values)
-        self.n_weights = count(config)
+        super().__init__(graph, seed, values, source)
 
     def _layers(self, weights: Weights) -> Tensor:
         config, ids = self.config, self.ids
@@ -170,7 +159,6 @@ class Bert:
         return h
 
     def _head(self, weights: Weights) -> None:
-        """Add logits and loss of the head, if there is one."""
         config, g = self.config, self.graph
         if config.head == "none":
             return
@@ -187,9 +175,6 @@ class Bert:
         self.loss = loss.sparse_softmax_cross_entropy(
             self.labels, self.logits, ignore_index=IGNORED, name="loss"
         )
-
-    def __repr__(self) -> str:
-        return f"<Bert of {self.n_weights:,} weights: {self.config}>"
 
     def examples(
         self, rows: Sequence[Sequence[int]], segments: Sequence[Sequence[int]] | None = None

@@ -16,13 +16,13 @@ import numpy as np
 from ... import cnn, loss
 from ...errors import GraphError
 from ...graph import Graph, Tensor
-from ...ops.core.activation import Tanh
 from ...ops.core.identity import Identity
 from ...ops.core.joining import Concat
 from ...spec.buffer import Buffer
 from ...words.jsonable import jsonable
-from ..decoder.weights import Weights, count, fill
-from .layers import Shapes, attention, check_sizes, dropped, first, layer, matrix, network, norm
+from ..decoder.weights import Weights
+from .encoder import Encoder
+from .layers import Shapes, attention, check_sizes, dropped, layer, matrix, network, norm
 
 Array = np.ndarray[Any, Any]
 
@@ -103,7 +103,7 @@ class VitConfig:
             yield from matrix("classes", self.classes, d)
 
 
-class Vit:
+class Vit(Encoder):
     """A vision transformer: its graph, for training and for use.
 
     ``pixels`` is a placeholder f32[B, C, H, W]. ``hidden`` is f32[B, patches + 1, D], the first
@@ -118,6 +118,8 @@ class Vit:
     (2, 3)
     """
 
+    config: VitConfig
+
     def __init__(
         self,
         config: VitConfig,
@@ -127,28 +129,10 @@ class Vit:
         values: Mapping[str, Array | Buffer] | None = None,
         source: Path | None = None,
     ) -> None:
-        self.config, self.source = config, source
-        self.graph = g = Graph(name)
-        side = config.image
-        self.pixels = g.placeholder("pixels", ("B", config.channels, side, side))
-        with g:
-            weights = Weights(g, config, {}, first(config, seed) if values is None else None)
-            self.hidden = Identity()(self._layers(weights), name="hidden")
-            self.pooled: Tensor | None = None
-            self.labels: Tensor | None = None
-            self.logits: Tensor | None = None
-            self.loss: Tensor | None = None
-            if config.pooler:
-                y = Tanh()(weights.product(self.hidden[:, 0], "pooler"))
-                self.pooled = Identity()(y, name="pooled")
-            if config.classes:
-                self.labels = g.placeholder("labels", ("B",), "int64")
-                y = weights.product(self.hidden[:, 0], "classes")
-                self.logits = Identity()(y, name="logits")
-                self.loss = loss.sparse_softmax_cross_entropy(self.labels, self.logits, name="loss")
-        if values is not None:
-            fill(g, values)
-        self.n_weights = count(config)
+        self.config = config
+        graph, side = Graph(name), config.image
+        self.pixels = graph.placeholder("pixels", ("B", config.channels, side, side))
+        super().__init__(graph, seed, values, source)
 
     def _layers(self, weights: Weights) -> Tensor:
         config, d = self.config, self.config.width
@@ -168,5 +152,10 @@ class Vit:
                 h = h + dropped(y, config.dropout)
         return weights.norm(h, "norm")
 
-    def __repr__(self) -> str:
-        return f"<Vit of {self.n_weights:,} weights: {self.config}>"
+    def _head(self, weights: Weights) -> None:
+        if not self.config.classes:
+            return
+        self.labels = self.graph.placeholder("labels", ("B",), "int64")
+        y = weights.product(self.hidden[:, 0], "classes")
+        self.logits = Identity()(y, name="logits")
+        self.loss = loss.sparse_softmax_cross_entropy(self.labels, self.logits, name="loss")
