@@ -52,7 +52,7 @@ def _lines(path: Path) -> list[str]:
 def recognise(source: Source) -> bool | None:
     """Tell a pickle by its first words, in the ZIP file that torch writes or alone."""
     if source.read(0, 4) == b"PK\3\4":
-        return any(name == DATA or name.endswith("/" + DATA) for name in source.names())
+        return bool(_pickled(source))
     head = source.read(0, HEAD)
     if len(head) < 3 or head[0] != 0x80 or not 2 <= head[1] <= 5:
         return False
@@ -69,10 +69,14 @@ def recognise(source: Source) -> bool | None:
     return True
 
 
+def _pickled(source: Source) -> list[str]:
+    """Return the members of a ZIP file that are pickles."""
+    return [name for name in source.names() if name == DATA or name.endswith("/" + DATA)]
+
+
 def _programs(source: Source) -> list[bytes]:
     """Return what is executed when a file is opened, as far as it is looked at."""
-    names = [n for n in source.names() if n == DATA or n.endswith("/" + DATA)]
-    return [source.part(name).read(0, READ) for name in names] or [source.read(0, READ)]
+    return [source.part(name).read(0, READ) for name in _pickled(source)] or [source.read(0, READ)]
 
 
 def imports(program: bytes) -> tuple[dict[str, int], bool]:

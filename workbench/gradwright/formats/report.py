@@ -153,12 +153,10 @@ class ModelInfo:
             for name, why in self.unknown_ops.items()
         ]
         rows = [
-            [name, str(spec), self.packed[name].kind if name in self.packed else "", f"{n:,}"]
+            [name, str(spec), *[kind if name in self.packed else ""] * bool(self.packed), f"{n:,}"]
             for name, spec in self.largest()
-            for n in [self.stored(name)[1]]
+            for kind, n in [self.stored(name)]
         ]
-        if not self.packed:
-            rows = [[name, spec, n] for name, spec, _, n in rows]
         found = [["refused" if f.grave else "note", str(f)] for f in self.findings]
         return [
             table("cannot run here", ["op", "nodes", "why", "where"], unknown),

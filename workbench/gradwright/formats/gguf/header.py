@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ...errors import ArchiveError
 from ..source import Source, exactly
 from .kinds import ARRAY, BOOL, FLOAT, KINDS, SCALARS, STRING, Kind
 
+T = TypeVar("T")
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 ALIGNMENT = 32
@@ -173,7 +174,7 @@ def _flag(byte: int) -> bool:
 
 
 def is_gguf(source: Source) -> bool:
-    """Tell by the first bytes."""
+    """Tell a file by its first four bytes."""
     return source.read(0, 4) == MAGIC
 
 
@@ -192,19 +193,22 @@ def read_header(source: Source) -> Header:
     for n, least, what in ((n_tensors, 24, "tensors"), (n_keys, 13, "keys")):
         if n * least > source.size:
             raise ArchiveError(f"it has {n:,} {what}", need=f"fewer: {source.size:,} bytes in all")
-    keys: dict[str, Any] = {}
-    for _ in range(n_keys):
-        name = cursor.text(MAX_KEY)
-        if name in keys:
-            raise ArchiveError(f"the key {name[:60]!r} is given twice")
-        keys[name] = _value(cursor, name)
-    infos: dict[str, Info] = {}
-    for _ in range(n_tensors):
-        name = cursor.text(MAX_KEY)
-        if name in infos:
-            raise ArchiveError(f"the tensor {name[:60]!r} is given twice")
-        infos[name] = _info(cursor, name)
+    keys = _named(cursor, n_keys, "key", _value)
+    infos = _named(cursor, n_tensors, "tensor", _info)
     return Header(version, keys, _placed(infos, keys, cursor.at, source.size))
+
+
+def _named(
+    cursor: _Cursor, count: int, what: str, read: Callable[[_Cursor, str], T]
+) -> dict[str, T]:
+    """Return what is read behind each of so many names, none of which may come twice."""
+    found: dict[str, T] = {}
+    for _ in range(count):
+        name = cursor.text(MAX_KEY)
+        if name in found:
+            raise ArchiveError(f"the {what} {name[:60]!r} is given twice")
+        found[name] = read(cursor, name)
+    return found
 
 
 def _value(cursor: _Cursor, name: str) -> Any:

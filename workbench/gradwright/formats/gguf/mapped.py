@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import ArchiveError
 from ...ops.quantised.blocks import FORMATS, unpacked
-from ..source import Source, as_path, at
+from ..source import as_path, at
+from ..stored import Files
 from .kinds import BY_NAME
 from .splits import whole
 
@@ -72,11 +71,12 @@ class Gguf(Mapping[str, Tensor]):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        source = at(as_path(path))
-        header, self.infos, self._files = whole(source)
+        place = as_path(path)
+        header, self.infos, self._files = whole(at(place))
         self.facts: Mapping[str, Any] = header.keys
+        files = Files(place.resolve())  # others lie where a link leads
         self._maps = {
-            file: _mapped(source.beside(file) if file else source)
+            file: np.frombuffer(files.map(file), np.uint8)
             for file in dict.fromkeys(self._files.values())
         }
 
@@ -96,9 +96,3 @@ class Gguf(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self.infos)
-
-
-def _mapped(source: Source) -> Array:
-    """Return the bytes of a file, which stay where they are."""
-    with Path(source.name).open("rb") as file:
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)

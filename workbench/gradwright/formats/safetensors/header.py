@@ -20,6 +20,8 @@ from ..checked import expect, expect_fields, parse_json
 MAX_HEADER = 100_000_000
 """Bytes of a header at most, as in the safetensors library."""
 METADATA = "__metadata__"
+MAP = "weight_map"
+"""What of an index says in which file a tensor lies."""
 CODES = {
     **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
     **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},

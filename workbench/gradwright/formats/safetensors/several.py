@@ -13,9 +13,8 @@ from ..registry import Format, TensorRange
 from ..report import ModelInfo
 from ..source import TOGETHER, Source, at, exactly, naming
 from . import format as single
+from .header import MAP
 from .mapped import Tensors
-
-MAP = "weight_map"
 
 
 def recognise(source: Source) -> bool | None:

@@ -25,7 +25,7 @@ from ...spec import dtype as as_dtype
 from ...spec import dtype_name
 from ..checked import MAX_JSON, parse_json
 from ..source import as_path
-from .header import MAX_HEADER, METADATA, PACKED, PLAIN
+from .header import MAP, MAX_HEADER, METADATA, PACKED, PLAIN
 
 Array = np.ndarray[Any, Any]
 ORDER = (
@@ -34,7 +34,6 @@ ORDER = (
 )
 """How the library sorts: so no number lies across a multiple of its size."""
 INDEX = ".index.json"
-MAP = "weight_map"
 PIECE = 1 << 24
 """Elements that are copied at a time where an array does not lie in one piece."""
 

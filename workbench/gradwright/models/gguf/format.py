@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,11 +24,6 @@ from .tokenizers import describe, tokenizer_problem
 
 LONG = 200
 """Characters of a text among the metadata at most; a template of chats has thousands."""
-
-
-def recognise(source: Source) -> bool:
-    """Tell a file by its first four bytes."""
-    return is_gguf(source)
 
 
 def tensors(source: Source) -> Mapping[str, TensorRange]:
@@ -159,18 +153,14 @@ def outline(source: Source) -> Outline:
         return Outline(graph)
 
 
-def _opened(path: Path) -> Any:
-    return from_gguf(path)
-
-
 FORMAT = Format(
     name="gguf",
     title="a GGUF file",
     suffixes=(".gguf",),
-    recognise=recognise,
+    recognise=is_gguf,
     inspect=inspect,
     tensors=tensors,
     use="gw.open(path), or gw.models.from_gguf(path)",
     outline=outline,
-    open=_opened,
+    open=from_gguf,
 )
