@@ -32,18 +32,13 @@ PIXELS = np.random.default_rng(0).standard_normal((2, 3, 12, 12)).astype("float3
 
 def made(kind: str):
     """Return a model of transformers with weights so large that all parts of it show."""
-    torch = other.torch_of()
+    other.torch_of()
     import transformers
 
     cls = getattr(transformers, kind)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = cls(cls.config_class(**KINDS[kind])).eval()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for p in theirs.parameters():
-            p.copy_(torch.randn(p.shape) * (0.25 if p.ndim > 1 else 0.1) + (p.ndim == 1))
-    return theirs
+        return other.drawn(cls(cls.config_class(**KINDS[kind])).eval())
 
 
 def outputs(model) -> dict[str, np.ndarray]:

@@ -31,19 +31,14 @@ IDS = RNG.integers(1, 36, (2, 9))
 
 def made():
     """Return a Whisper of transformers with weights so large that all parts of it show."""
-    torch = other.torch_of()
+    other.torch_of()
     import transformers
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         config = transformers.WhisperConfig(**SIZES)
         theirs = transformers.WhisperForConditionalGeneration(config).eval()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for name, p in theirs.named_parameters():
-            if name != "model.encoder.embed_positions.weight":
-                p.copy_(torch.randn(p.shape) * (0.25 if p.ndim > 1 else 0.1) + (p.ndim == 1))
-    return theirs
+    return other.drawn(theirs, kept="model.encoder.embed_positions.weight")
 
 
 def logits_of(model) -> np.ndarray:
@@ -154,8 +149,9 @@ def test_gradients_are_those_of_differences() -> None:
 def test_what_is_none_is_refused(tmp_path) -> None:
     with pytest.raises(GraphError, match="8 is not 3 heads"):
         WhisperConfig(**{**SMALL.__dict__, "decoder_heads": 3})
-    with pytest.raises(GraphError, match="frames is 0"):
-        WhisperConfig(**{**SMALL.__dict__, "frames": 0})
+    for name in ("frames", "encoder_heads", "decoder_heads"):
+        with pytest.raises(GraphError, match=f"{name} is 0"):
+            WhisperConfig(**{**SMALL.__dict__, name: 0})
     model = Whisper(SMALL)
     with pytest.raises(FeedError, match=r"sound 0 is \(2, 5\)"):
         model.hear([np.zeros((2, 5))])
@@ -178,6 +174,7 @@ def test_what_is_none_is_refused(tmp_path) -> None:
         ({"scale_embedding": True}, "scale_embedding is True"),
         ({"forced_decoder_ids": [1]}, "forced_decoder_ids are none"),
         ({"suppress_tokens": "x"}, "suppress_tokens is str"),
+        ({"decoder_attention_heads": 0}, "decoder_heads is 0"),
         ({"encoder_layers": 2}, r"missing: model\.encoder\.layers\.1"),
     ):
         path.write_text(json.dumps({**data, **keys}))

@@ -96,7 +96,7 @@ def model_of(kind: str, seed: int = 0) -> Any:
 
 def made_of(name: str, more: dict[str, Any], seed: int) -> Any:
     """Return a model of a class with settings beside the sizes."""
-    torch = torch_of()
+    torch_of()
     import transformers
 
     sizes = GPT2 if name == "GPT2" else SIZES
@@ -106,11 +106,17 @@ def made_of(name: str, more: dict[str, Any], seed: int) -> Any:
             **{**sizes, **more}, attn_implementation="eager"
         )
         theirs = transformers.AutoModelForCausalLM.from_config(config).eval()
+    return drawn(theirs, seed)
+
+
+def drawn(theirs: Any, seed: int = 0, kept: str = "") -> Any:
+    """Return a model after its weights have been drawn, so large that all parts of it show."""
+    torch = torch_of()
     torch.manual_seed(seed)
     with torch.no_grad():
-        for p in theirs.parameters():
-            size = 0.25 if p.ndim > 1 else 0.1
-            p.copy_(torch.randn(p.shape) * size + (p.ndim == 1))
+        for name, p in theirs.named_parameters():
+            if name != kept:
+                p.copy_(torch.randn(p.shape) * (0.25 if p.ndim > 1 else 0.1) + (p.ndim == 1))
     return theirs
 
 
@@ -134,7 +140,7 @@ def loaded(folder: Path) -> Any:
         return AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
 
 
-def greedy(theirs: Any, prompt: list[int], n: int) -> list[int]:
+def greedy(theirs: Any, prompt: list[int], n: int, **more: Any) -> list[int]:
     """Return greedy tokens of transformers, with its cache."""
     torch = torch_of()
     ids = torch.tensor([prompt])
@@ -145,5 +151,6 @@ def greedy(theirs: Any, prompt: list[int], n: int) -> list[int]:
         do_sample=False,
         pad_token_id=0,
         eos_token_id=None,
+        **more,
     )
     return found[0, len(prompt) :].tolist()

@@ -167,11 +167,8 @@ class DecoderConfig:
         for name, words in CHOICES.items():
             if getattr(self, name) not in words:
                 raise GraphError(f"no {name} {getattr(self, name)!r}", need=_either(words))
-        if self.head_size is None and self.width % self.heads:
-            raise GraphError(
-                f"a width of {self.width} is not {self.heads} heads",
-                need=f"a multiple of {self.heads}",
-            )
+        if self.head_size is None:
+            check_heads(self.width, self.heads)
         if self.heads % self.shared:
             raise GraphError(
                 f"{self.heads} heads of queries cannot share {self.shared} of keys and values",
@@ -306,6 +303,12 @@ def _matrix(name: str, n_out: int, n_in: int, bias: bool) -> Iterator[tuple[str,
     yield name, (n_out, n_in)
     if bias:
         yield f"{name}_bias", (n_out,)
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Refuse a width that is no whole number of features for each head."""
+    if width % heads:
+        raise GraphError(f"a width of {width} is not {heads} heads", need=f"a multiple of {heads}")
 
 
 def check_numbers(config: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ... import init, nn
 from ...errors import GraphError
 from ...graph import Tensor
-from ..decoder.config import check_numbers
+from ..decoder.config import check_heads, check_numbers
 from ..decoder.layers import ACTIVATIONS
 from ..decoder.weights import Weights
 
@@ -99,11 +99,7 @@ def check_sizes(config: Any, *names: str) -> None:
     wrong = [n for n, size in sizes.items() if type(size) is not int or size < 1]
     if wrong:
         raise GraphError(f"{wrong[0]} is {sizes[wrong[0]]!r}", need="an int >= 1")
-    if config.width % config.heads:
-        raise GraphError(
-            f"a width of {config.width} is not {config.heads} heads",
-            need=f"a multiple of {config.heads}",
-        )
+    check_heads(config.width, config.heads)
     if config.activation not in ACTIVATIONS:
         raise GraphError(f"no activation {config.activation!r}", need=", ".join(ACTIVATIONS))
     check_numbers(config)

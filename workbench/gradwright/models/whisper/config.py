@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...errors import GraphError
 from ...words.jsonable import jsonable
+from ..decoder.config import check_heads
 from ..encoders.layers import Shapes, check_sizes, layer, matrix, norm
 
 
@@ -58,13 +58,12 @@ class WhisperConfig:
     """Samples of a frame of the spectrum."""
 
     def __post_init__(self) -> None:
-        names = ("vocabulary", "width", "encoder_layers", "decoder_layers", "bands", "frames")
-        check_sizes(self, *names, "context", "encoder_hidden", "decoder_hidden", "heads")
-        if self.width % self.decoder_heads:
-            raise GraphError(
-                f"a width of {self.width} is not {self.decoder_heads} heads",
-                need=f"a multiple of {self.decoder_heads}",
-            )
+        names = ("vocabulary", "width", "bands", "frames", "context")
+        parts = [
+            f"{part}_{n}" for part in ("encoder", "decoder") for n in ("layers", "hidden", "heads")
+        ]
+        check_sizes(self, *names, *parts)
+        check_heads(self.width, self.decoder_heads)
 
     @property
     def heads(self) -> int:

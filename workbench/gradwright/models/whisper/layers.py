@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from ... import cnn, nn
 from ...graph import Graph, Tensor
@@ -18,7 +15,6 @@ from ..decoder.weights import Weights
 from ..encoders.layers import attention, averages, by_heads, dropped, joined, network
 from .config import WhisperConfig
 
-Array = np.ndarray[Any, Any]
 KeysValues = tuple[Tensor, Tensor]
 
 
@@ -88,18 +84,18 @@ def causal(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return nn.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def hearing_graph(config: WhisperConfig, packed: Mapping[str, str]) -> Graph:
+def hearing_graph(config: WhisperConfig) -> Graph:
     """Return the graph from a spectrum to keys and values, ``cross``: [layers, 2, B, H, S, E]."""
     g = Graph("whisper_hearing")
     features = g.placeholder("features", ("B", config.bands, 2 * config.frames))
     with g:
-        weights = Weights(g, config, packed)
+        weights = Weights(g, config, {})
         made = crossed(config, weights, heard(config, weights, features))
         Identity()(Stack(axis=0)(*(Stack(axis=0)(*pair) for pair in made)), name="cross")
     return g
 
 
-def writing_graph(config: WhisperConfig, packed: Mapping[str, str]) -> Graph:
+def writing_graph(config: WhisperConfig) -> Graph:
     """Return the graph from new tokens, and what is known, to logits of the next one.
 
     ``ids`` i64[B, T] stand from ``position`` i64[] on; ``past`` has room for keys and values of
@@ -113,7 +109,7 @@ def writing_graph(config: WhisperConfig, packed: Mapping[str, str]) -> Graph:
     past = g.placeholder("past", (*room, "S", features))
     cross = g.placeholder("cross", (*room, config.frames, features))
     with g:
-        weights = Weights(g, config, packed)
+        weights = Weights(g, config, {})
         new, old = Arange(start=ids.shape[1])(), Arange(start=past.shape[4])()
         hides = Concat(axis=-1)(
             Where()((old < position)[None] & (new >= 0)[:, None], 0.0, HIDDEN),

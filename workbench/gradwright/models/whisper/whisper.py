@@ -195,7 +195,7 @@ class Whisper:
     def _ready(self) -> tuple[Session, Session]:
         """Return sessions that hear and write, with the weights as they are now."""
         if self._sessions is None:
-            graphs = hearing_graph(self.config, {}), writing_graph(self.config, {})
+            graphs = hearing_graph(self.config), writing_graph(self.config)
             self._sessions = Session(graphs[0]), Session(graphs[1])
         held = self.graph.values
         with held.lock:
