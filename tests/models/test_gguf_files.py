@@ -56,6 +56,7 @@ def logits(model: Decoder, ids: np.ndarray = IDS) -> np.ndarray:
         ({"experts": 4}, "llama"),
         ({"rope_scaling": RopeScaling("linear", 2.0, 1024)}, "llama"),
         ({"rope_scaling": RopeScaling("yarn", 4.0, 16, beta_fast=16.0)}, "llama"),
+        ({"rope_scaling": RopeScaling("yarn", 0.5, 16, attention_factor=1.25)}, "llama"),
         ({"rope_scaling": RopeScaling("llama3", 8.0, 16)}, "llama"),
         ({"qkv_bias": True}, "qwen2"),
         ({"qk_norm": True, "head_size": 32}, "qwen3"),
@@ -273,6 +274,7 @@ def test_a_file_is_drawn_from_its_header_alone(tmp_path):
     counted = Counted(source.at(tmp_path / "m.gguf"))
     graph = registry.named("gguf").outline(counted).graph
     assert counted.total[0] < 20_000 < counted.size and graph.name == "small_model"
+    assert not {"embed", "norm"} & set(graph.values)  # and no zeros in their place
     assert [n.name for n in graph.nodes] == [n.name for n in model.graph.nodes]
     assert graph["layer0/o"].spec == model.graph["layer0/o"].spec
     assert graph.known_as["blk.0.attn_output.weight"] is graph["layer0/o"]

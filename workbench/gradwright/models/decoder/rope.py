@@ -16,11 +16,19 @@ from ...ops.core.joining import Concat
 from ...ops.core.movement import Cast
 from .config import DecoderConfig, RopeScaling
 
-Array = np.ndarray[Any, Any]
 Turn = Callable[[Tensor], Tensor]
 _OF_THE_ROW = ("dynamic", "longrope")
 """Scalings by which all pairs turn by how long the row is. Keys in a cache stay as they were turned
 when the row was shorter, as in transformers; for longrope a generation reads the row anew."""
+
+
+def yarn_size(factor: float, scale: float = 1.0) -> float:
+    """Return by what yarn multiplies cosines and sines: 0.1·scale·ln factor + 1, or 1 up to 1.
+
+    >>> yarn_size(1.0), round(yarn_size(8.0), 3)
+    (1.0, 1.208)
+    """
+    return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
 
 
 def turning(config: DecoderConfig, places: Tensor, length: Tensor) -> Turn:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import ArchiveError, GraphError
 from ..decoder import DecoderConfig, RopeScaling
+from ..decoder.rope import yarn_size
 from .facts import Facts
 
 Array = np.ndarray[Any, Any]
@@ -168,9 +169,8 @@ def _scaling(facts: Facts, factors: Mapping[str, Array]) -> RopeScaling | None:
     if kind == "linear":
         return RopeScaling("linear", factor, length)
     if kind == "yarn":
-        own = 0.1 * math.log(factor) + 1 if factor > 1 else 1.0
         return RopeScaling(
-            *("yarn", factor, length, None if size is None else size * own),
+            *("yarn", factor, length, None if size is None else size * yarn_size(factor)),
             beta_fast=facts.number("rope.scaling.yarn_beta_fast", 32.0),
             beta_slow=facts.number("rope.scaling.yarn_beta_slow", 1.0),
         )
@@ -250,7 +250,7 @@ def _scaling_keys(config: DecoderConfig, name: str, factors: dict[str, Array]) -
             found["rope.scaling.yarn_beta_fast"] = scaling.beta_fast
             found["rope.scaling.yarn_beta_slow"] = scaling.beta_slow
         if scaling.attention_factor is not None:
-            own = 0.1 * math.log(scaling.factor) + 1 if scaling.kind == "yarn" else 1.0
+            own = yarn_size(scaling.factor) if scaling.kind == "yarn" else 1.0
             found["rope.scaling.attn_factor"] = scaling.attention_factor / own
         return found
     if scaling.kind == "longrope":

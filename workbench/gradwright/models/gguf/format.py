@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -139,16 +140,15 @@ def outline(source: Source) -> Outline:
         kinds = {name: info.kind for name, info in infos.items()}
         ones = factors_of(shapes, lambda name: np.ones(shapes[name], "f4"))
         config, places, packed = laid_out(header.keys, shapes, kinds, ones)
-        values = {
-            place.name: np.broadcast_to(
-                np.zeros((), "u1"), packed_shape(place.shape, packed[place.name])
-            )
-            if place.name in packed
-            else np.broadcast_to(np.zeros((), "f4"), place.shape)
-            for place in places
-        }
+        zero, values = np.zeros((), "f4"), dict[str, np.ndarray[Any, Any]]()
+        for place in places:
+            kind = packed.get(place.name)
+            shape = place.shape if kind is None else packed_shape(place.shape, kind)
+            values[place.name] = np.broadcast_to(zero if kind is None else zero.astype("u1"), shape)
         name = graph_name(header.keys)
         graph = Decoder(config, name=name, values=values, packed=packed).graph
+        for name in values:
+            graph.values.discard(name)
         graph.known_as = {p.tensor: graph[p.name] for p in places if p.start is None}
         return Outline(graph)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ArchiveError
 from ..decoder.config import DecoderConfig, RopeScaling
+from ..decoder.rope import yarn_size
 from .fields import number, whole
 
 KINDS = {
@@ -86,7 +86,7 @@ def _scaling(
             raise ArchiveError("yarn between pairs, truncate=False, is not known here")
         ours, all_dim = rows.get("mscale"), rows.get("mscale_all_dim")
         if told.get("attention_factor") is None and ours and all_dim:
-            sizes = (_size(told["factor"], number(m, "mscale")) for m in (ours, all_dim))
+            sizes = (yarn_size(told["factor"], number(m, "mscale")) for m in (ours, all_dim))
             told["attention_factor"] = next(sizes) / next(sizes)
     if kind == "longrope":
         for name in FACTORS:
@@ -97,10 +97,6 @@ def _scaling(
     if kind != "linear":
         told["original_length"] = length
     return RopeScaling(kind, **told)
-
-
-def _size(factor: float, scale: float) -> float:
-    return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
 
 
 def written(config: DecoderConfig, family: str) -> dict[str, Any]:
