@@ -30,7 +30,6 @@ from .sampling import Greedy, Sampling, Strategy, chosen, in_order
 from .speculation import Draft, Guesses
 from .tokenizers import TextCodec
 
-Array = np.ndarray[Any, Any]
 _FEEDS = ("ids", "position", "last", "past")
 _FETCHES = ("logits", "present")
 ALL = "all_logits"

@@ -318,20 +318,15 @@ class Interpretation:
         return list(session.run(fetches, given))
 
 
-@dataclass(frozen=True)
 class _Heard(Strategy):
     """Keeps the logits of a step as they come from the model, before any rule."""
 
     order = -1
-    _kept: list[Array] = field(default_factory=list)
+    logits: Array
 
     def __call__(self, logits: Array, tokens: Sequence[int], n_prompt: int) -> Array:
-        self._kept[:] = [np.array(logits)]
+        self.logits = np.array(logits)
         return logits
-
-    @property
-    def logits(self) -> Array:
-        return self._kept[0]
 
 
 def _log_softmax(logits: Array) -> Array:

@@ -139,7 +139,7 @@ def tells(config: DecoderConfig, family: Family) -> bool:
 
 def _bare(config: DecoderConfig) -> dict[str, Any]:
     """Return fields, with what None stands for in its place, and what has no effect left out."""
-    found = {name: getattr(config, name) for name in (f.name for f in fields(DecoderConfig))}
+    found = {f.name: getattr(config, f.name) for f in fields(config)}
     found |= {
         "kv_heads": config.shared, "inner": config.hidden, "head_size": config.features
     }  # fmt: skip

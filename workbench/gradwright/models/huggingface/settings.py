@@ -55,8 +55,6 @@ def written_settings(family: Family, config: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "architectures": [family.architecture],
         "model_type": family.name,
-        "dtype": "float32",
-        "torch_dtype": "float32",
     }
     for key, (names, _) in family.keys.items():
         value = getattr(config, names.split()[0])

@@ -121,7 +121,7 @@ def found_weights(
             need="one or more of each layer",
         )
     ours = _by_our_names(family, specs)
-    left = set(ours) - {name for name in ours if re.search(family.ignored, name)}
+    left = {name for name in ours if not re.search(family.ignored, name)}
     found: dict[str, Weight] = {}
     missing: dict[str, None] = {}
     for name, shape, place in places(family, config):

@@ -82,10 +82,8 @@ def save_pretrained(
     if before.get("model_type") == kind.family.name:
         config = {**before, **config}
         config.pop("auto_map", None)
-    config |= {"dtype": name, "torch_dtype": name}
     ends = _ends(model)
-    if ends:
-        config |= ends
+    config |= {"dtype": name, "torch_dtype": name, **ends}
     folder.mkdir(parents=True, exist_ok=True)
     save(arrays, folder / WEIGHTS, metadata={"format": "pt"}, max_file_bytes=max_file_bytes)
     write_text(folder / CONFIG, _text(config))
