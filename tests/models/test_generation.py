@@ -25,6 +25,7 @@ from gradwright.models import (
     load_state_dict,
 )
 from tests.models.test_decoder import llama
+from tests.models.theirs import greedy
 
 CONFIG = DecoderConfig(
     vocabulary=37, width=32, layers=2, heads=4, kv_heads=2, inner=48, context=128, eps=1e-5
@@ -33,34 +34,23 @@ PROMPTS = [[5, 9, 2], [7], list(range(20)), [30, 1, 1, 4, 9]]
 DRAWN = [Temperature(1.1), TopK(30), TopP(0.95)]
 
 
-@pytest.fixture(scope="module")
-def model() -> Decoder:
-    """A model of weights large enough for its text to be varied."""
-    model, rng = Decoder(CONFIG), np.random.default_rng(3)
+def loud(config: DecoderConfig, seed: int = 3) -> Decoder:
+    """Return a model of weights large enough for its text to be varied."""
+    model, rng = Decoder(config), np.random.default_rng(seed)
     for v in model.graph.variables:
         if len(v.shape) == 2:
             model.graph.values[v.name] = 0.3 * rng.standard_normal(v.shape)
     return model
 
 
+@pytest.fixture(scope="module")
+def model() -> Decoder:
+    return loud(CONFIG)
+
+
 @pytest.fixture
 def generation(model) -> Generation:
     return model.generation()
-
-
-def by_transformers(theirs, torch, prompt: list[int], n: int, **more) -> list[int]:
-    """Return greedy tokens of transformers."""
-    ids = torch.tensor([prompt])
-    found = theirs.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        max_new_tokens=n,
-        do_sample=False,
-        pad_token_id=0,
-        eos_token_id=None,
-        **more,
-    )
-    return found[0, len(prompt) :].tolist()
 
 
 def naive(model: Decoder, prompt: list[int], n: int) -> list[int]:
@@ -76,20 +66,20 @@ def naive(model: Decoder, prompt: list[int], n: int) -> list[int]:
 @pytest.mark.parametrize("kv_heads", [4, 2])
 def test_greedy_tokens_are_those_of_transformers(kv_heads) -> None:
     config = DecoderConfig(**{**CONFIG.__dict__, "kv_heads": kv_heads})
-    theirs, torch = llama(config)
+    theirs, _ = llama(config)
     model = Decoder(config)
     load_state_dict(model, theirs.state_dict())
     rows = model.generation().generate(PROMPTS, 40)
     for row in rows:
-        assert row.tokens == by_transformers(theirs, torch, row.prompt, 40)
+        assert row.tokens == greedy(theirs, row.prompt, 40)
 
 
 def test_penalised_greedy_tokens_are_those_of_transformers() -> None:
-    theirs, torch = llama(CONFIG)
+    theirs, _ = llama(CONFIG)
     model = Decoder(CONFIG)
     load_state_dict(model, theirs.state_dict())
     row = model.generation().generate([[3, 4]], 30, sampling=[Greedy(), RepetitionPenalty(1.4)])[0]
-    assert row.tokens == by_transformers(theirs, torch, [3, 4], 30, repetition_penalty=1.4)
+    assert row.tokens == greedy(theirs, [3, 4], 30, repetition_penalty=1.4)
     assert len(set(row.tokens)) > 10
 
 

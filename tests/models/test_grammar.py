@@ -26,6 +26,7 @@ from gradwright.models import (
 )
 from gradwright.models.grammar.automaton import DEAD, START, Automaton, code_points
 from gradwright.models.grammar.vocabulary import Vocabulary, spellings
+from tests.models.test_generation import loud
 
 PATTERNS = [
     "abc", "a*", "(ab)+c?", "a|bc|", "[a-c]{2,3}", "(a|b)*abb", "[^a]b", "x?(a.c)*", "",
@@ -212,11 +213,7 @@ def test_masks_let_through_what_can_go_on(byte_level, pattern) -> None:
 @pytest.fixture(scope="module")
 def model(byte_level) -> Decoder:
     config = DecoderConfig(vocabulary=len(byte_level), width=32, layers=1, heads=2, context=200)
-    model, rng = Decoder(config), np.random.default_rng(1)
-    for v in model.graph.variables:
-        if len(v.shape) == 2:
-            model.graph.values[v.name] = 0.3 * rng.standard_normal(v.shape)
-    return model
+    return loud(config, seed=1)
 
 
 JSON = r'\{"name": "[a-zé日🙂]{1,6}", "age": (0|[1-9]\d{0,2})\}'

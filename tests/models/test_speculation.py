@@ -23,6 +23,7 @@ from gradwright.models import (
     TopP,
     probabilities,
 )
+from tests.models.test_generation import loud
 
 CONFIG = DecoderConfig(
     vocabulary=23, width=32, layers=2, heads=4, kv_heads=2, inner=48, context=128, eps=1e-5
@@ -35,15 +36,6 @@ WAYS = {
     "plain": [],
     "penalised": [Greedy(), RepetitionPenalty(1.3), NoRepeatNgram(3)],
 }
-
-
-def loud(config: DecoderConfig, seed: int = 3) -> Decoder:
-    """Return a model of weights large enough for its text to be varied."""
-    model, rng = Decoder(config), np.random.default_rng(seed)
-    for v in model.graph.variables:
-        if len(v.shape) == 2:
-            model.graph.values[v.name] = 0.3 * rng.standard_normal(v.shape)
-    return model
 
 
 @pytest.fixture(scope="module")
