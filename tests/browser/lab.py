@@ -226,6 +226,19 @@ def note(kind, **facts):
 """
 """Defines ``note`` in a notebook: how the kernel tells the test what it has seen."""
 
+HIDDEN = """
+import numpy as np
+import gradwright as gw
+
+g = gw.Graph("digits")
+x = g.placeholder("x", (None, 16))
+t = g.placeholder("t", (None,), dtype="int64")
+with g.scope("hidden"):
+    w = g.variable("w", (16, 32), init=gw.init.he_normal(seed=0))
+    h = gw.nn.relu(x @ w + g.variable("b", (32,)))
+"""
+"""Begins a classifier in a notebook: a graph ``g``, inputs ``x`` and ``t``, a layer ``h``."""
+
 
 EVIL = "<img src=x onerror=window.executed=1>"
 """The name of a node or parameter that would show if names were read as HTML anywhere."""

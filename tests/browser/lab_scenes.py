@@ -9,20 +9,13 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from tests.browser.lab import Page, expect, points, wait_for
+from tests.browser.lab import HIDDEN, Page, expect, points, wait_for
 
 CELLS = {
-    "graph": """
+    "graph": f"""
+{HIDDEN}
 import time
-import numpy as np
-import gradwright as gw
 from gradwright_widgets import Workbench
-g = gw.Graph("digits")
-x = g.placeholder("x", (None, 16))
-t = g.placeholder("t", (None,), dtype="int64")
-with g.scope("hidden"):
-    w = g.variable("w", (16, 32), init=gw.init.he_normal(seed=0))
-    h = gw.nn.relu(x @ w + g.variable("b", (32,)))
 logits = h @ g.variable("w2", (32, 4), init=gw.init.xavier_uniform(seed=1))
 loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
 """,

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, expect, wait_for
+from tests.browser.lab import EVIL, HIDDEN, NOTE, expect, wait_for
 
 pytestmark = pytest.mark.browser
 
 SETUP = f"""
 {NOTE}
-import numpy as np
-import gradwright as gw
+{HIDDEN}
 from gradwright_widgets import StepperPanel
-
-g = gw.Graph("digits")
-x = g.placeholder("x", (None, 16))
-t = g.placeholder("t", (None,), dtype="int64")
-with g.scope("hidden"):
-    w = g.variable("w", (16, 32), init=gw.init.he_normal(seed=0))
-    h = gw.nn.relu(x @ w + g.variable("b", (32,)))
 n = gw.nn.layer_norm(h, g.variable("scale", (32,), init=1.0), g.variable("shift", (32,)), name="ln")
 logits = gw.matmul(n, g.variable("w2", (32, 4), init=gw.init.xavier_uniform(seed=1)), name={EVIL!r})
 loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.browser
 
 SETUP = f"""
 {NOTE}
+import time
 import numpy as np
 from gradwright.models import Decoder, DecoderConfig
 from gradwright_widgets import TextPanel
@@ -22,6 +23,7 @@ class Words:
     def encode(self, text):
         return [WORDS.index(word + " ") for word in text.split()]
     def decode(self, ids):
+        time.sleep(0.001)  # a text of 1,900 tokens takes half a minute: who stops it comes in time
         return "".join(WORDS[i] for i in ids)
 
 config = DecoderConfig(vocabulary=8, width=16, layers=2, heads=4, kv_heads=2, context=2000)

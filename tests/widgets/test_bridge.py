@@ -307,6 +307,30 @@ def test_the_hook_is_set_once_in_a_kernel_and_nowhere_else():
     assert not hook.install(SimpleNamespace()) and not hook.install()
 
 
+def test_what_a_page_says_while_the_session_takes_over_is_heard(monkeypatch):
+    wire, heard = Wire(), list[str]()
+    session = SimpleNamespace(receive=lambda comm, data: heard.append(data["kind"]))
+    waiting = hook.Waiting(wire)
+
+    def say(kind: str) -> threading.Thread:
+        thread = threading.Thread(target=wire.heard, args=({"content": {"data": {"kind": kind}}},))
+        thread.start()
+        return thread
+
+    def join(comm: Any) -> Any:
+        last.append(say("amidst"))
+        last[0].join(0.1)
+        return session
+
+    last: list[threading.Thread] = []
+    monkeypatch.setattr(hook, "_joined", join)
+    say("hello").join()
+    waiting._join()
+    last[0].join()
+    say("after").join()
+    assert heard == ["hello", "amidst", "after"]
+
+
 def test_a_cell_ends_well_whatever_the_objects_of_the_user_answer(kernel):
     class Own(gw.Trainer):
         broken = False

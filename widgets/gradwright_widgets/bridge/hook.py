@@ -71,6 +71,8 @@ class Waiting:
 
     def __init__(self, comm: Any) -> None:
         self._comm, self._heard = comm, list[Any]()
+        self._session: Any = None
+        """What has taken over."""
         self._lock, self._over = threading.Lock(), threading.Event()
         comm._reply_subshell_for = lambda data, chosen: chosen  # as of widgets: see BaseWidget.open
         comm.on_msg(self._hear)
@@ -83,8 +85,13 @@ class Waiting:
                 self._join()
 
     def _hear(self, message: Any) -> None:
-        self._heard.append(message["content"]["data"])
-        if "id" in self._heard[-1]:
+        data = message["content"]["data"]
+        with self._lock:  # it may come while the session takes over
+            if self._session is not None:
+                self._session.receive(self._comm, data)
+                return
+            self._heard.append(data)
+        if "id" in data:
             between_cells(self._join)  # which may be what imports gradwright
 
     def _join(self) -> None:
@@ -92,9 +99,9 @@ class Waiting:
         with self._lock:
             if not self._over.is_set():
                 self._over.set()
-                session = _joined(self._comm)
+                self._session = _joined(self._comm)
                 for data in self._heard:
-                    session.receive(self._comm, data)
+                    self._session.receive(self._comm, data)
 
 
 def _after_cell(result: Any) -> None:

@@ -35,6 +35,17 @@ def parse_number(value: Any) -> float:
     return value
 
 
+def whole_number(value: Any) -> int:
+    """Return a whole number that a page has sent.
+
+    >>> whole_number(2)
+    2
+    """
+    if type(value) is not int:
+        raise GraphError(f"{value!r:.60} is no whole number")
+    return value
+
+
 def whole_numbers(value: Any) -> tuple[int, ...]:
     """Return a list of whole numbers that a page has sent.
 

@@ -13,6 +13,15 @@ Message = tuple[dict[str, Any], list[Any]]
 """Content, ``{"kind": "panel.data", ...}``, and the buffers that belong to it."""
 
 
+def finite(number: float | None) -> float | None:
+    """Return a number, or None for one that JSON has no word for.
+
+    >>> finite(0.5), finite(math.nan)
+    (0.5, None)
+    """
+    return number if number is not None and math.isfinite(number) else None
+
+
 class Finite(traitlets.Float[float, Any]):
     """A number that is neither NaN nor infinite, for which JSON has no word."""
 

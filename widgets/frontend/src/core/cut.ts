@@ -31,7 +31,7 @@ export function nameLink(name: string, onClick: () => void, title: string): HTML
 
 /** About so many letters of a text: of a name from all its pieces, of words the first. */
 export function shortened(text: string, letters: number): string {
-  if (text.includes(" ")) return `${first(text, letters)}…`;
+  if (text.includes(" ")) return `${[...text].slice(0, letters).join("")}…`;
   const [head, ...others] = pieces(text).map((piece) => [...piece]);
   const tail = others.pop() ?? [];
   const [counted = []] = others;
@@ -44,8 +44,4 @@ export function shortened(text: string, letters: number): string {
     ...begin, gap(begin.length < head.length || (isShort && !counted.length)),
     ...kept, gap(kept.length < counted.length || (isShort && counted.length > 0)), ...tail.slice(tail.length - end),
   ].join("");
-}
-
-function first(text: string, letters: number): string {
-  return [...text].slice(0, letters).join("");
 }

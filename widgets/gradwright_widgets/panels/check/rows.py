@@ -16,7 +16,7 @@ from gradwright.debug.check.blame import NodeCheck
 from gradwright.debug.check.report import VERDICTS
 
 from ...drawing.buffers import float64, int32
-from ...host.wire import Message
+from ...host.wire import Message, finite
 
 MOST_TROUBLES = 20  # elements listed of each parameter
 
@@ -71,7 +71,7 @@ class CheckProgress:
             "nodes": [
                 {
                     "name": n.name, "op": n.op, "verdict": n.verdict, "reason": n.reason,
-                    "where": n.where, "error": _error(n.relative_error), "seconds": n.seconds,
+                    "where": n.where, "error": finite(n.relative_error), "seconds": n.seconds,
                     "faults": [_fault(f) for f in n.faults()] if n.verdict == "fail" else [],
                 }
                 for n in nodes[first:]
@@ -177,7 +177,7 @@ def _row(p: ParameterCheck) -> dict[str, Any]:
         "differenced": p.differenced,
         "probed": p.probed,
         "surrogates": list(p.surrogates),
-        "error": _error(worst),
+        "error": finite(worst),
         "verdict": p.verdict,
         "where": p.where,
         "troubles": [
@@ -191,10 +191,6 @@ def _row(p: ParameterCheck) -> dict[str, Any]:
 def _brief(e: ElementCheck) -> str:
     c = e.comparison
     return f"{c.analytic:.4g}, measured {c.numeric:.4g}"
-
-
-def _error(x: float) -> float | None:
-    return x if math.isfinite(x) else None
 
 
 def planned_row(t: Tensor) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import threading
 import time
 from typing import Any
@@ -20,7 +19,7 @@ from ...host.host import Host
 from ...host.insides import is_called
 from ...host.panel import Panel
 from ...host.part import handles, member_of, shared, watches
-from ...host.wire import Message
+from ...host.wire import Message, finite
 
 PER_SECOND = 10
 _OVERLAY = "of rounding"  # as the column is called that has these numbers
@@ -262,12 +261,9 @@ def compare_message(facts: dict[str, Any], found: Comparison | None) -> Message:
 
 
 def _row(row: NodeComparison) -> dict[str, Any]:
-    def number(x: float) -> float | None:
-        return x if math.isfinite(x) else None
-
     return {
         "name": row.name, "op": row.op, "onnx": row.onnx, "spec": row.spec,
-        "error": number(row.error), "own": number(row.own), "ratio": number(row.ratio),
+        "error": finite(row.error), "own": finite(row.own), "ratio": finite(row.ratio),
         "verdict": row.verdict, "reason": row.reason, "second": row.second, "where": row.where,
         "lit": row.drawn[0] if row.drawn else "",
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ...host.desk import GraphDesk
 from ...host.host import Host
 from ...host.panel import Panel
 from ...host.part import handles, member_of, shared
+from ...host.typed import whole_number
 from ...host.wire import Finite, Message
 from ...still.tables import html_table
 from ..stepper.panel import StepPanel
@@ -127,8 +129,8 @@ class WritingPanel(Panel):
         room = look.decoder.config.context - len(tokens)
         if room < 1:
             raise GraphError("the prompt fills the context", need="room for a token")
-        found = Written(n_prompt=len(tokens), wanted=min(self.text_length, room))
-        found.tokens = list(map(TokenReading, tokens, look.pieces(tokens)))
+        typed = list(map(TokenReading, tokens, look.pieces(tokens)))
+        found = Written(tokens=typed, n_prompt=len(typed), wanted=min(self.text_length, room))
         pieces = look.stream(tokens, found.wanted, sampling=self._sampling(), seed=self.text_seed)
 
         def write(stop: threading.Event) -> str:
@@ -199,7 +201,7 @@ class WritingPanel(Panel):
             found.append(TopP(self.text_top_p))
         return found
 
-    def _start(self, found: Written, task: Any, wait: bool) -> None:
+    def _start(self, found: Written, task: Callable[[threading.Event], str], wait: bool) -> None:
         failed: list[Exception] = []
 
         def work(stop: threading.Event) -> None:
@@ -270,8 +272,8 @@ class WritingPanel(Panel):
             found = self.interpretation.attributions(tokens[:-1], tokens[-1])
         content = {
             "kind": "text.why", "run": self._written.run, "at": at, "chosen": choice(found.chosen),
-            "scores": [float(s) for s in np.nan_to_num(found.scores)],
-            "shares": [float(s) for s in np.nan_to_num(found.shares)],
+            "scores": np.nan_to_num(found.scores).tolist(),
+            "shares": np.nan_to_num(found.shares).tolist(),
         }  # fmt: skip
         self.text_chosen = at
         self._tell(content, [])
@@ -317,17 +319,17 @@ class WritingPanel(Panel):
 
     @handles("look")
     def _on_look(self, content: dict[str, Any]) -> None:
-        at, layer, head = (_whole(content.get(key)) for key in ("at", "layer", "head"))
+        at, layer, head = (whole_number(content.get(key)) for key in ("at", "layer", "head"))
         self._in_background(lambda: self.look_at(at, layer, head))
 
     @handles("why")
     def _on_why(self, content: dict[str, Any]) -> None:
-        at = _whole(content.get("at"))
+        at = whole_number(content.get("at"))
         self._in_background(lambda: self.why(at))
 
     @handles("step")
     def _on_step(self, content: dict[str, Any]) -> None:
-        self.step_to(_whole(content.get("at")))
+        self.step_to(whole_number(content.get("at")))
 
     @handles("sync")
     def _on_sync(self, _: Any) -> None:
@@ -356,13 +358,6 @@ class WritingPanel(Panel):
             return ""
         table = Score(readings).table()
         return html_table(table.columns, table.rows)
-
-
-def _whole(value: Any) -> int:
-    """Return a whole number that a page has sent."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise GraphError(f"{value!r} is no place", need="a whole number")
-    return value
 
 
 class TextPanel(Host):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from gradwright.models import Choice, Score, TokenReading
 
-from ...host.wire import Message
+from ...host.wire import Message, finite
 
 
 @dataclass
@@ -73,8 +72,3 @@ def row(token: TokenReading) -> dict[str, Any]:
 def choice(c: Choice) -> list[Any]:
     """Return text, number, logit and probability of a token that might come."""
     return [c.text, c.token, finite(c.logit), finite(c.probability)]
-
-
-def finite(number: float | None) -> float | None:
-    """Return a number, or None for what JSON has no word for."""
-    return number if number is not None and math.isfinite(number) else None

@@ -18,7 +18,7 @@ from ...drawing.buffers import float64
 from ...host.desk import GraphDesk
 from ...host.panel import Panel
 from ...host.part import handles, shared
-from ...host.wire import Message
+from ...host.wire import Message, finite
 
 MOST = 400
 """Points of a schedule that are drawn; a curve on a page has hardly more pixels."""
@@ -203,8 +203,7 @@ def _number(schedule: Callable[[int], float], step: int) -> float:
 
 def rate_of(trainer: Trainer) -> float | None:
     """Return the learning rate of the next step, None where the schedule fails to tell it."""
-    rate = _number(trainer.optimizer.rate, trainer.steps_done)
-    return rate if math.isfinite(rate) else None
+    return finite(_number(trainer.optimizer.rate, trainer.steps_done))
 
 
 def schedule_name(schedule: Any) -> str:

@@ -3,6 +3,7 @@
 import { ask, isSaved, type Model } from "../../core/afm";
 import { action, element, field, select, Surface } from "../../core/dom";
 import { rgb, cssOf, mixed } from "../../core/colors";
+import { compact } from "../../core/format";
 import type { Theme } from "../../core/theme";
 import { tabStrip } from "../../core/tabs";
 import { ranked, type Lens } from "./flow";
@@ -99,7 +100,7 @@ export function detail(model: Model, store: TextStore, theme: () => Theme | unde
     const rows = order.slice(0, MOST_WHY).map(({ share, place, score }) => {
       const row = element(
         "li",
-        { "data-hue": score < 0 ? "against" : "for", title: `adds ${Number(score.toPrecision(3))} to the logit` },
+        { "data-hue": score < 0 ? "against" : "for", title: `adds ${compact(score, 3)} to the logit` },
         element("span", { class: "gw-rank-text gw-code" }, visible(store.tokens[place]?.text ?? "")),
         element("span", { class: "gw-rank-bar" }, element("span", {})),
         element("span", { class: "gw-rank-p" }, `${score < 0 ? "−" : "+"}${percent(share)}`),
@@ -108,7 +109,7 @@ export function detail(model: Model, store: TextStore, theme: () => Theme | unde
       return row;
     });
     const [text, , logit] = found.chosen;
-    const said = `What each token before adds to the logit of ${visible(text)}${logit === null ? "" : `, ${Number(logit.toPrecision(3))}`}: gradient × embedding, in parts of all.`;
+    const said = `What each token before adds to the logit of ${visible(text)}${logit === null ? "" : `, ${compact(logit, 3)}`}: gradient × embedding, in parts of all.`;
     return [element("p", { class: "gw-text-words" }, said), element("ol", { class: "gw-ranked" }, ...rows)];
   }
 

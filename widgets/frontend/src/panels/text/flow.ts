@@ -1,6 +1,7 @@
 // The text as tokens in a line, each with the colour of what is asked of it; one of them is chosen, by pointer or by arrow keys.
 
 import { element } from "../../core/dom";
+import { compact } from "../../core/format";
 import { percent, surprise, visible, type Choice, type TextStore, type Token } from "./store";
 
 /** What colours the text: how likely tokens were, what is attended to, what adds to a logit. */
@@ -11,7 +12,7 @@ const SURE = 0.55; // what is certain is quieter than what surprises
 
 export interface Flow {
   root: HTMLElement;
-  /** Draws what is new, or all of it where colours have changed. */
+  /** Writes what is new, and colours all of it. */
   draw(lens: Lens, chosen: number, prompt: number): void;
 }
 
@@ -46,6 +47,7 @@ export function flow(store: TextStore, choose: (at: number) => void, hover: (at:
   const draw = (lens: Lens, chosen: number, prompt: number): void => {
     const { tokens } = store;
     while (spans.length > tokens.length) spans.pop()!.remove();
+    shown.length = spans.length;
     const attention = lens === "attention" ? store.attention(chosen) : undefined;
     const why = lens === "why" ? store.why(chosen) : undefined;
     const row = attention?.weights.subarray(attention.weights.length - attention.at - 1);
@@ -58,20 +60,21 @@ export function flow(store: TextStore, choose: (at: number) => void, hover: (at:
       return size > 0 ? [size, "unlikely"] : [-SURE * size, "likely"];
     };
     tokens.forEach((token, place) => {
-      const span = spans[place] ?? element("span", { class: "gw-token", role: "option" });
+      const span = spans[place] ?? element("span", { id: `gw-token-${Math.random().toString(36).slice(2)}`, class: "gw-token", role: "option" });
       if (place === spans.length) {
         spans.push(span);
         root.append(span);
       }
-      if (shown[place] !== token) span.replaceChildren(...pieces(token.text));
-      shown[place] = token;
-      span.id ||= `gw-token-${Math.random().toString(36).slice(2)}`;
+      if (shown[place] !== token) {
+        span.replaceChildren(...pieces(token.text));
+        span.setAttribute("aria-label", `${visible(token.text)}${token.p === null ? "" : `, ${percent(token.p)}`}`);
+        shown[place] = token;
+      }
       span.classList.toggle("gw-token-prompt", place < prompt);
       span.setAttribute("aria-selected", String(place === chosen));
       const [amount, hue] = colour(place, token);
       span.dataset.hue = hue;
       span.style.setProperty("--gw-amount", `${Math.round(DEPTH * amount)}%`);
-      span.setAttribute("aria-label", `${visible(token.text)}${token.p === null ? "" : `, ${percent(token.p)}`}`);
     });
     if (chosen >= 0 && spans[chosen]) root.setAttribute("aria-activedescendant", spans[chosen].id);
     else root.removeAttribute("aria-activedescendant");
@@ -99,7 +102,7 @@ export function ranked(choices: readonly Choice[], came: Token | undefined): HTM
 function bar([text, id, logit, p]: Choice, came: boolean, place?: number): HTMLElement {
   const row = element(
     "li",
-    { title: `token ${id}${logit === null ? "" : `, logit ${Number(logit.toPrecision(4))}`}`, ...(came ? { "data-came": true } : {}) },
+    { title: `token ${id}${logit === null ? "" : `, logit ${compact(logit)}`}`, ...(came ? { "data-came": true } : {}) },
     element("span", { class: "gw-rank-text gw-code" }, visible(text)),
     element("span", { class: "gw-rank-bar" }, element("span", {})),
     element("span", { class: "gw-rank-p" }, place ? `${percent(p)} · ${place}.` : percent(p)),
