@@ -65,6 +65,12 @@ def _sixteen_scales(form: Layout, w: Num) -> Group:
     return group
 
 
+def _signed_scales(form: Layout, w: Num) -> Group:
+    """Return a group with the scales of 16 parts of q6_k, which are signed bytes."""
+    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
+    return Group(scales * pick(halves([w], form.scale), [0] * 16))
+
+
 # -- as bytes --------------------------------------------------------------------------------------
 
 
@@ -181,17 +187,16 @@ def _twos(form: Layout, n: int, w: Num) -> Group:
 
 def _sixths(form: Layout, n: int, w: Num) -> Group:
     """Read q6_k: low halves, two bits elsewhere, a signed byte per 16 numbers as scale."""
-    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
-    group = Group(scales * pick(halves([w], form.scale), [0] * 16))
+    group = _signed_scales(form, w)
     width = 4 * n
     for half in (0, 1):
-        upper = [load("<32 x i8>", w, 128 + 32 * half)]
+        upper = load("<32 x i8>", w, 128 + 32 * half)
         for start in range(0, 64, width):
             codes = load(f"<{width} x i8>", w, 64 * half + start)
             for high in (0, 1):
                 x = codes.op("lshr", 4) if high else codes & 15
                 quarters = [2 * high + (start + s) // 32 for s in range(0, width, 32)]
-                x = x | joined([_two_bits(upper[0], q) for q in quarters])
+                x = x | joined([_two_bits(upper, q) for q in quarters])
                 at = 128 * half + 64 * high + start
                 group.parts.append(([(x, at)], [at // 16 + lane // 4 for lane in range(n)]))
     return group
@@ -261,8 +266,7 @@ def _nibble(form: Layout, m: Machine, z: Num, high: int, fifth: Num | None) -> N
 
 
 def _sixths_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
-    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
-    group = Group(scales * pick(halves([w], form.scale), [0] * 16))
+    group = _signed_scales(form, w)
     for half in (0, 1):
         for quarter in range(4):
             for start in range(0, 32, n):
