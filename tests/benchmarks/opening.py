@@ -3,9 +3,9 @@
     python -m tests.benchmarks.opening [folder]
 
 A Llama of 1.2 G weights as Q8_0 with a vocabulary of 32,000, and as much in safetensors, are
-written once and then opened in turns: ``gw.inspect``, ``gw.open``, and all weights taken as arrays.
-Told are the least of seven by the clock and of the processor, and anonymous pages of Linux's
-smaps_rollup, at most.
+written once, to stay if a folder is named, and then opened in turns: ``gw.inspect``, ``gw.open``,
+and all weights taken as arrays. Told are the least of seven by the clock and of the processor, and
+anonymous pages of Linux's smaps_rollup, at most.
 """
 
 from __future__ import annotations
@@ -72,7 +72,11 @@ def private() -> float:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+    with tempfile.TemporaryDirectory() as own:
+        show(Path(sys.argv[1] if len(sys.argv) > 1 else own))
+
+
+def show(folder: Path) -> None:
     files = {"GGUF": folder / "model.gguf", "safetensors": folder / "model.safetensors"}
     for path, make in zip(files.values(), (gguf, safetensors), strict=True):
         if not path.exists():

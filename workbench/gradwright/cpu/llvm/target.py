@@ -112,9 +112,9 @@ def has() -> frozenset[str]:
     True
     """
     chosen = target()
-    return chosen.flags or (
-        _asked() if chosen.level == "native" and chosen.is_x86 else chosen.flags
-    )
+    if chosen.flags or chosen.level != "native" or not chosen.is_x86:
+        return chosen.flags
+    return _asked()
 
 
 def _asked() -> frozenset[str]:
@@ -125,6 +125,8 @@ def _asked() -> frozenset[str]:
         found = {name for name, has in llvm.get_host_cpu_features().items() if has}
     except (ImportError, RuntimeError):
         return frozenset()
-    renamed = {"bmi": "bmi1", "lzcnt": "abm", "sse3": "pni", "sahf": "lahf_lm"}
-    renamed |= {"avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni"}
+    renamed = {
+        "bmi": "bmi1", "lzcnt": "abm", "sse3": "pni", "sahf": "lahf_lm",
+        "avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni",
+    }  # fmt: skip
     return frozenset(renamed.get(name, name.replace(".", "_")) for name in found)

@@ -77,7 +77,7 @@ def _fused(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native:
 def _concat(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Copy each part to its place."""
     y = outs[0]
-    if any(s is None or s.dtype != y.dtype for s in ins) or y.by_reference:
+    if not _is_copied(ins, y):
         return None
     axis = normalize_axis(op.axis, y.rank)
 
@@ -85,11 +85,8 @@ def _concat(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         np.concatenate(xs, axis, out=ys[0])
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
-        ends = np.cumsum([x.shape[axis] for x in xs]).tolist()
-        starts = [0, *ends[:-1]]
-        lead = (slice(None),) * axis
-        places = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
-        return _bind_parts(xs, [ys[0][(*lead, place)] for place in places])
+        ends = np.cumsum([x.shape[axis] for x in xs])
+        return _bind_parts(xs, np.split(ys[0], ends[:-1], axis))
 
     return Native(bind, launch)
 
@@ -98,7 +95,7 @@ def _concat(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
 def _stack(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Copy each tensor to its place."""
     y = outs[0]
-    if any(s is None or s.dtype != y.dtype for s in ins) or y.by_reference:
+    if not _is_copied(ins, y):
         return None
     axis = normalize_axis(op.axis, y.rank)
 
@@ -107,6 +104,11 @@ def _stack(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         return _bind_parts(xs, [moved[i, ...] for i in range(len(xs))])
 
     return Native(bind)
+
+
+def _is_copied(ins: Specs, y: TensorSpec) -> bool:
+    """Tell whether inputs stand in an output as they are."""
+    return not y.by_reference and all(s is not None and s.dtype == y.dtype for s in ins)
 
 
 def _bind_parts(xs: Sequence[Any], parts: Sequence[Any]) -> Sequence[Call] | None:

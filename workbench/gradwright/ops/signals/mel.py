@@ -339,9 +339,3 @@ class LogMelSpectrogram(MelSpectrogram):
         d = Log10()(Maximum()(mel[..., :n], 1e-10))
         d = Maximum()(d, Max(axis=(-2, -1), keepdims=True)(d) - 8.0)
         return (d + 4.0) * 0.25
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        small = {"sample_rate": 16, "n_fft": 8, "hop_length": 3, "n_mels": 3, "f_max": 8.0}
-        yield Sample((rng.standard_normal((2, 7)),), small)
-        yield Sample((rng.standard_normal(11),), {**small, "power": 1.0, "scale": "htk"})

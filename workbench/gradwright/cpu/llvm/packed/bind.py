@@ -195,7 +195,7 @@ def _ready(name: str, m: Machine, x: Array, *, as_bytes: bool) -> tuple[list[Cal
 def _by_panel(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     form, calls, held = LAYOUTS[name], [], None
     n_x, k = x.shape
-    tiles = -(-n_x // panels.most(m, as_bytes=as_bytes))
+    tiles = -(-n_x // panels.most(m))
     tile = -(-n_x // tiles)
     given = x
     if as_bytes:

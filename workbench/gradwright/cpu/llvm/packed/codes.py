@@ -65,6 +65,12 @@ def _sixteen_scales(form: Layout, w: Num) -> Group:
     return group
 
 
+def _signed_scales(form: Layout, w: Num) -> Group:
+    """Return a group with the scales of 16 parts of q6_k, which are signed bytes."""
+    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
+    return Group(scales * pick(halves([w], form.scale), [0] * 16))
+
+
 # -- as bytes --------------------------------------------------------------------------------------
 
 
@@ -181,17 +187,16 @@ def _twos(form: Layout, n: int, w: Num) -> Group:
 
 def _sixths(form: Layout, n: int, w: Num) -> Group:
     """Read q6_k: low halves, two bits elsewhere, a signed byte per 16 numbers as scale."""
-    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
-    group = Group(scales * pick(halves([w], form.scale), [0] * 16))
+    group = _signed_scales(form, w)
     width = 4 * n
     for half in (0, 1):
-        upper = [load("<32 x i8>", w, 128 + 32 * half)]
+        upper = load("<32 x i8>", w, 128 + 32 * half)
         for start in range(0, 64, width):
             codes = load(f"<{width} x i8>", w, 64 * half + start)
             for high in (0, 1):
                 x = codes.op("lshr", 4) if high else codes & 15
                 quarters = [2 * high + (start + s) // 32 for s in range(0, width, 32)]
-                x = x | joined([_two_bits(upper[0], q) for q in quarters])
+                x = x | joined([_two_bits(upper, q) for q in quarters])
                 at = 128 * half + 64 * high + start
                 group.parts.append(([(x, at)], [at // 16 + lane // 4 for lane in range(n)]))
     return group
@@ -250,7 +255,7 @@ def _nibble(form: Layout, m: Machine, z: Num, high: int, fifth: Num | None) -> N
     """Return a half of bytes, and 16 where a fifth bit is set, without the offset, as floats."""
     if m.has_tables:  # which look at four bits alone
         numbers = [float(q - form.offset) for q in form.numbers or range(16)]
-        x = table(m, numbers, z.op("lshr", 4) if high else z)
+        x = table(numbers, z.op("lshr", 4) if high else z)
         return x if fifth is None else fifth.where(x + 16.0, x)
     q = z.op("lshr", 4) if high else z & 15
     if fifth is not None:
@@ -261,8 +266,7 @@ def _nibble(form: Layout, m: Machine, z: Num, high: int, fifth: Num | None) -> N
 
 
 def _sixths_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
-    scales = floats(ints(load("<16 x i8>", w, 192), "sext"))
-    group = Group(scales * pick(halves([w], form.scale), [0] * 16))
+    group = _signed_scales(form, w)
     for half in (0, 1):
         for quarter in range(4):
             for start in range(0, 32, n):
@@ -274,7 +278,7 @@ def _sixths_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
                     bits = upper.op("lshr", 4) if quarter > 1 else upper
                     shift = 2 * (quarter % 2)
                     sixteens = [16.0 * (i >> shift & 3) - form.offset for i in range(16)]
-                    x = table(m, [float(i) for i in range(16)], low) + table(m, sixteens, bits)
+                    x = table([float(i) for i in range(16)], low) + table(sixteens, bits)
                 else:
                     x = floats((low | _two_bits(upper, quarter)) - form.offset)
                 place = 128 * half + 32 * quarter + start
@@ -293,7 +297,7 @@ def _twos_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
                 third = (bits & 1 << part).compare("ne", 0)
             if m.has_tables:
                 fours = [float((i >> 2 * (part % 2) & 3) - form.offset) for i in range(16)]
-                x = table(m, fours, z.op("lshr", 4) if part % 4 > 1 else z)
+                x = table(fours, z.op("lshr", 4) if part % 4 > 1 else z)
                 x = x if third is None else third.where(x + 4.0, x)
             else:
                 q = z.op("lshr", 2 * (part % 4)) & 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..text import Code, Num, lanes, suffix
+from ..text import Num, lanes, suffix
 
 LINE = 64
 """Bytes of a cache line."""
@@ -98,11 +98,6 @@ def total(x: Num) -> Num:
         return code.call(of, f"llvm.vector.reduce.add.{suffix(x.type)}", x)
     with code.flagged("reassoc"):
         return code.call(of, f"llvm.vector.reduce.fadd.{suffix(x.type)}", code.const(of, -0.0), x)
-
-
-def zeros(code: Code, type_: str) -> Num:
-    """Return a vector of zeros."""
-    return code.const(type_, 0)
 
 
 def is_set(x: Num, n: int, *, as_mask: bool) -> Num:

@@ -87,7 +87,7 @@ def dot(m: Machine, total: Num, codes: Num, y: Num, *, signed: bool) -> Num:
 
     ``codes`` are unsigned, or signed ones that a machine without dots takes.
     """
-    code, n = total.code, int(total.type[1:].split()[0])
+    code, (n, _) = total.code, lanes(total.type)
     if m.has_dots:
         assert not signed
         of_ints = f"<{n} x i32>"
@@ -112,11 +112,10 @@ def _plain(codes: Num, y: Num, n: int, widen: str) -> Num:
 
 
 def _evens(x: Num, start: int) -> Num:
-    n = int(x.type[1:].split()[0])
-    return pick(x, range(start, n, 2))
+    return pick(x, range(start, lanes(x.type)[0], 2))
 
 
-def table(m: Machine, numbers: Sequence[float], index: Num) -> Num:
+def table(numbers: Sequence[float], index: Num) -> Num:
     """Return numbers of sixteen, by the low four bits of lanes."""
     code = index.code
     of = code.const("<16 x float>", numbers)

@@ -30,7 +30,7 @@ def panel(m: Machine, *, as_bytes: bool) -> int:
     return m.lanes if as_bytes else 2 * m.lanes
 
 
-def most(m: Machine, *, as_bytes: bool) -> int:
+def most(m: Machine) -> int:
     """Return how many rows of x a tile has at most: what fits the registers."""
     return 8 if m.lanes == 16 else 4
 

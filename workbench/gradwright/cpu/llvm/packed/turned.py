@@ -52,14 +52,21 @@ def sixteen(rows: Sequence[Num], offset: int) -> list[Num]:
     ]  # fmt: skip
 
 
+def _words(rows: Sequence[Num], offset: int, n_bytes: int) -> list[Num]:
+    """Return bytes of each row, four in a lane."""
+    return [x for at in range(offset, offset + n_bytes, 16) for x in sixteen(rows, at)]
+
+
 def byte(x: Num, at: int, *, signed: bool = False) -> Num:
     """Return one of four bytes."""
     if signed:
         top = x << (24 - 8 * at) if at < 3 else x
         return top.op("ashr", 24)
-    if at == 3:
-        return x.op("lshr", 24)
-    return (x.op("lshr", 8 * at) if at else x) & 255
+    return x.op("lshr", 24) if at == 3 else _down(x, 8 * at) & 255
+
+
+def _down(x: Num, by: int) -> Num:
+    return x.op("lshr", by) if by else x
 
 
 def _low(codes: Sequence[Num]) -> list[Num]:
@@ -71,10 +78,8 @@ def _high(codes: Sequence[Num]) -> list[Num]:
 
 
 def _of_32(form: Layout, m: Machine, rows: Sequence[Num]) -> Iterator[Part]:
-    codes = sixteen(rows, form.codes)
-    if form.signed:
-        codes += sixteen(rows, form.codes + 16)
-    else:
+    codes = _words(rows, form.codes, 32 if form.signed else 16)
+    if not form.signed:
         codes = [*_low(codes), *_high(codes)]
     if form.upper is not None:
         bits = gathered([load("i32", row, form.upper) for row in rows])
@@ -91,8 +96,13 @@ def _of_32(form: Layout, m: Machine, rows: Sequence[Num]) -> Iterator[Part]:
 
 def _spread_bits(x: Num, start: int) -> Num:
     """Return four bits of each lane as bit 4 of its bytes."""
-    four = (x.op("lshr", start) if start else x) & 15
-    return four * 0x02040810 & 16 * ONES
+    return (_down(x, start) & 15) * 0x02040810 & 16 * ONES
+
+
+def _with(codes: Sequence[Num], upper: Sequence[Num], by: int, to: int, mask: int) -> list[Num]:
+    """Return codes with the bits of a mask that stand elsewhere: moved down, and up to a place."""
+    pairs = zip(codes, upper, strict=True)
+    return [x | _down(more, by) << to & mask * ONES for x, more in pairs]
 
 
 def _of_256(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
@@ -103,19 +113,13 @@ def _of_256(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
         for x in (head, head.op("lshr", 16))
     )
     scales, minima = six_bits(packed)
-    fifth = []
-    if form.upper is not None:
-        fifth = [*sixteen(rows, form.upper), *sixteen(rows, form.upper + 16)]
+    fifth = [] if form.upper is None else _words(rows, form.upper, 32)
     for number in range(8):
         if number % 2 == 0:
-            at = form.codes + 16 * number
-            raw = [*sixteen(rows, at), *sixteen(rows, at + 16)]
+            raw = _words(rows, form.codes + 16 * number, 32)
         codes = _high(raw) if number % 2 else _low(raw)
         if fifth:
-            codes = [
-                x | (f.op("lshr", number) if number else f) << 4 & 16 * ONES
-                for x, f in zip(codes, fifth, strict=True)
-            ]
+            codes = _with(codes, fifth, number, 4, 16)
         scale, minimum = (
             floats(byte(of[number // 4], number % 4)) * by
             for of, by in ((scales, d), (minima, least))
@@ -127,20 +131,13 @@ def _twos(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
     words = [gathered([load("i32", row, at) for row in rows]) for at in places_of_scales(form)]
     of, of_minima = words_of_scales(form, words)
     d, less = halves(rows, form.scale), 32 if form.minimum is None else 0
-    third = []
-    if form.upper is not None:
-        third = [*sixteen(rows, form.upper), *sixteen(rows, form.upper + 16)]
+    third = [] if form.upper is None else _words(rows, form.upper, 32)
     for number in range(8):
         if number % 4 == 0:
-            at = form.codes + 8 * number
-            raw = [*sixteen(rows, at), *sixteen(rows, at + 16)]
-        by = 2 * (number % 4)
-        codes = [(x.op("lshr", by) if by else x) & 3 * ONES for x in raw]
+            raw = _words(rows, form.codes + 8 * number, 32)
+        codes = [_down(x, 2 * (number % 4)) & 3 * ONES for x in raw]
         if third:
-            codes = [
-                x | (t.op("lshr", number) if number else t) << 2 & 4 * ONES
-                for x, t in zip(codes, third, strict=True)
-            ]
+            codes = _with(codes, third, number, 2, 4)
         units = [(unit // 4, unit % 4) for unit in (2 * number, 2 * number + 1)]
         scales = [floats(byte(of[i], at) - less) * d for i, at in units]
         minima: list[Num] = []
@@ -153,14 +150,12 @@ def _twos(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
 def _sixths(form: Layout, rows: Sequence[Num]) -> Iterator[Part]:
     of, d = sixteen(rows, 192), halves(rows, form.scale)
     for half in (0, 1):
-        low = [x for t in range(4) for x in sixteen(rows, 64 * half + 16 * t)]
-        upper = [x for t in range(2) for x in sixteen(rows, 128 + 32 * half + 16 * t)]
+        low = _words(rows, 64 * half, 64)
+        upper = _words(rows, 128 + 32 * half, 32)
         for quarter in range(4):
             own = low[8 * (quarter % 2) :][:8]
-            codes = [
-                x | (u.op("lshr", 2 * quarter) if quarter else u) << 4 & 48 * ONES
-                for x, u in zip(_high(own) if quarter > 1 else _low(own), upper, strict=True)
-            ]
+            four = _high(own) if quarter > 1 else _low(own)
+            codes = _with(four, upper, 2 * quarter, 4, 48)
             first = 8 * half + 2 * quarter
             scales = [
                 floats(byte(of[unit // 4], unit % 4, signed=True)) * d

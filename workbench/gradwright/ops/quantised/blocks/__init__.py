@@ -1,8 +1,9 @@
 """Blocks of quantised numbers as ggml and GGUF files store them, byte for byte.
 
 A row of n numbers is n/size blocks, one after the other. Each file of this folder describes its
-kinds: `plain` those of 32 numbers, `k` those of 256 with scales of parts, `ternary` and `grids`
-those of less than three bits (ggml-quants, 2023; Rouhani et al. 2023 for mxfp4).
+kinds: `plain` those of 32 numbers, `k` those of 256 with scales of parts, `ternary` those of three
+values, `codebooks` those whose numbers are looked up in `grids` (ggml-quants, 2023; Rouhani et al.
+2023 for mxfp4).
 """
 
 from __future__ import annotations

@@ -42,6 +42,13 @@ def _even(codes: Array) -> Array:
     return _signs(codes | odd << 7)
 
 
+def _in_words(raw: Array, words_of: Array) -> tuple[Array, Array]:
+    """Return scales and signs from words of 4 × 7 bits of signs and 4 of a scale."""
+    scale = floats(raw[:, :2]) * (np.float32(0.5) + (words_of >> 28).astype(np.float32))
+    codes = words_of[:, :, None] >> np.array([0, 7, 14, 21], np.uint32)
+    return scale, _even(codes.reshape(len(raw), 32))
+
+
 def _by_grid(scale: Array, index: Array, book: Array, signs: Array) -> Array:
     """Return scale·grid·sign, where each scale is that of a part of the block."""
     n = len(scale)
@@ -52,10 +59,7 @@ def _by_grid(scale: Array, index: Array, book: Array, signs: Array) -> Array:
 def _unpack_iq2_xxs(raw: Array) -> Array:
     pairs = words(raw[:, 2:], 4).reshape(len(raw), 8, 2)
     index = np.ascontiguousarray(pairs[:, :, 0]).view(np.uint8)
-    high = pairs[:, :, 1]
-    scale = floats(raw[:, :2]) * (np.float32(0.5) + (high >> 28).astype(np.float32))
-    codes = high[:, :, None] >> np.array([0, 7, 14, 21], np.uint32)
-    signs = _even(codes.reshape(len(raw), 32) & 127)
+    scale, signs = _in_words(raw, pairs[:, :, 1])
     return _by_grid(scale * np.float32(0.25), index, grid("iq2_xxs", 8, _TWO), signs)
 
 
@@ -74,10 +78,7 @@ def _unpack_iq2_s(raw: Array) -> Array:
 
 
 def _unpack_iq3_xxs(raw: Array) -> Array:
-    high = words(raw[:, 66:], 4)
-    scale = floats(raw[:, :2]) * (np.float32(0.5) + (high >> 28).astype(np.float32))
-    codes = high[:, :, None] >> np.array([0, 7, 14, 21], np.uint32)
-    signs = _even(codes.reshape(len(raw), 32) & 127)
+    scale, signs = _in_words(raw, words(raw[:, 66:], 4))
     book = grid("iq3_xxs", 4, _THREE)
     return _by_grid(scale * np.float32(0.5), raw[:, 2:66], book, signs)
 

@@ -34,10 +34,12 @@ def _as_six_bits(scales: Array, minima: Array) -> Array:
     return np.concatenate(bits, axis=1)
 
 
-def _spread(q: Array, d: Array, m: Array) -> Array:
-    """Return q·d − m, where parts have each a d and an m."""
+def _spread(q: Array, d: Array, m: Array | None = None) -> Array:
+    """Return q·d − m, where parts have each a d and, if at all, an m."""
     n, parts = d.shape
-    found: Array = q.reshape(n, parts, -1) * d[:, :, None] - m[:, :, None]
+    found: Array = q.reshape(n, parts, -1) * d[:, :, None]
+    if m is not None:
+        found -= m[:, :, None]
     return found.reshape(n, 256)
 
 
@@ -50,7 +52,7 @@ def _unpack_q3_k(raw: Array) -> Array:
     scales = fields(raw[:, 96:104], 4, 8) | fields(raw[:, 104:108], 2, 4) << 4
     d = floats(raw[:, 108:]) * (scales.astype(np.float32) - 32)
     q = fields(raw[:, 32:96], 2, 32) | fields(raw[:, :32], 1, 32) << 2
-    return _spread(q.astype(np.float32) - 4, d, np.zeros_like(d))
+    return _spread(q.astype(np.float32) - 4, d)
 
 
 def _unpack_q4_k(raw: Array) -> Array:
@@ -69,7 +71,7 @@ def _unpack_q6_k(raw: Array) -> Array:
     scales = np.ascontiguousarray(raw[:, 192:208]).view(np.int8)
     d = floats(raw[:, 208:]) * scales.astype(np.float32)
     q = fields(raw[:, :128], 4, 64) | fields(raw[:, 128:192], 2, 32) << 4
-    return _spread(q.astype(np.float32) - 32, d, np.zeros_like(d))
+    return _spread(q.astype(np.float32) - 32, d)
 
 
 # -- writing ---------------------------------------------------------------------------------------
