@@ -11,6 +11,7 @@
 #   make fuzz-formats   20,000 damaged ONNX files, 20,000 of GGUF and safetensors
 #   make fuzz-server    20,000 requests to the Jupyter Server extension
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
+#   make gpu-test   the kernels' numbers on this machine's GPU   make gpu-bench  their times
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -18,7 +19,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild machines matrix binder docs lite tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench machines matrix binder docs lite tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -37,6 +38,12 @@ smoke: .venv/.test
 
 bench: .venv/.test
 	$(BIN)/python -m tests.benchmarks.engine
+
+gpu-test: .venv/.test $(STUBS)
+	$(BIN)/python -m pytest -q tests/kernels/kernel_numbers.py
+
+gpu-bench: .venv/.test $(STUBS)
+	$(BIN)/python -m tests.benchmarks.kernels kernels/RESULTS.md
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz
