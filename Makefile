@@ -12,6 +12,8 @@
 #   make fuzz-server    20,000 requests to the Jupyter Server extension
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 #   make gpu-test   the kernels' numbers on this machine's GPU   make gpu-bench  their times
+#   make oracle-adapters   what adapters 1.3 and LyCORIS give, in an environment of their own
+#   make learn-adapters    adapters of a language model on a shifted domain, three seeds
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -19,7 +21,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench machines matrix binder docs lite tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters machines matrix binder docs lite tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -58,6 +60,14 @@ fuzz-server: .venv/.test
 # Fetches 200 MB of packages by pip into build/, once.
 onnx-wild: .venv/.test
 	$(BIN)/python -m tests.formats.wild
+
+# Fetches 20 MB of packages by pip into build/, once; torch is that of .venv.
+oracle-adapters: .venv/.oracle
+	$(BIN)/python -m tests.adapters.stored
+
+# Twenty minutes on one core; what is done is kept in build/, and not done again.
+learn-adapters: .venv/.fast
+	$(BIN)/python -m tests.learning.adapters
 
 machines: .venv/.test
 	$(BIN)/python -m tests.machines
