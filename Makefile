@@ -10,6 +10,7 @@
 #   make binder     Binder's steps, and what each cell of a tutorial takes
 #   make fuzz-formats   20,000 damaged ONNX files, 20,000 of GGUF and safetensors
 #   make fuzz-server    20,000 requests to the Jupyter Server extension
+#   make oracle-llama   llama.cpp, built here, beside our GGUF files
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 #   make gpu-test   the kernels' numbers on this machine's GPU   make gpu-bench  their times
 #   make oracle-adapters   what adapters 1.3 and LyCORIS give, in an environment of their own
@@ -22,6 +23,7 @@ STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
 .PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters machines matrix binder docs lite tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild oracle-llama machines matrix binder docs lite tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -68,6 +70,16 @@ oracle-adapters: .venv/.oracle
 # Twenty minutes on one core; what is done is kept in build/, and not done again.
 learn-adapters: .venv/.fast
 	$(BIN)/python -m tests.learning.adapters
+# Fetches 80 MB by pip and compiles for minutes, once. Without AMX, whose products end the process
+# when gcc 12 compiles them; without OpenMP, whose threads would be beside ours.
+NO_AMX := -mno-amx-tile -mno-amx-int8 -mno-amx-bf16
+build/llama: | .venv/.test
+	CMAKE_ARGS="-DGGML_OPENMP=OFF -DCMAKE_C_FLAGS='$(NO_AMX)' -DCMAKE_CXX_FLAGS='$(NO_AMX)'" \
+		$(BIN)/python -m pip install --no-deps --no-binary llama-cpp-python \
+		--target $@ llama-cpp-python==0.3.36 diskcache
+
+oracle-llama: .venv/.test build/llama
+	$(BIN)/python -m tests.models.llama_cpp
 
 machines: .venv/.test
 	$(BIN)/python -m tests.machines

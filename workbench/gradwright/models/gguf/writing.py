@@ -16,6 +16,7 @@ from ..decoder import Decoder
 from ..decoder.pairs import by_halves, by_neighbours
 from .architectures import FOLDED, architecture_of, keys_of, stored_config
 from .names import Place, places
+from .tokenizers import NONE
 from .vocabularies import tokenizer_keys
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +59,9 @@ def save_gguf(
     kinds = {tensor: held.kind(tensor, kind) for tensor in held}
     if not set(kinds.values()) <= set(FLOATS):
         keys["general.quantization_version"] = 2
-    if model.tokenizer is not None:
+    if model.tokenizer is None:
+        keys["tokenizer.ggml.model"] = NONE[0]
+    else:
         keys |= tokenizer_keys(model.tokenizer, model.config.vocabulary)
         keys |= _ends(model, keys)
     write(path, keys, held, kinds)
