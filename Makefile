@@ -8,7 +8,7 @@
 #   make clean  remove all of this but .venv         make machines  engine tests as on other machines
 #   make matrix     the wheel on Pythons 3.11 to 3.13, with the oldest and the newest dependencies
 #   make binder     Binder's steps, and what each cell of a tutorial takes
-#   make fuzz-formats   20,000 damaged ONNX files, 20,000 of GGUF and safetensors
+#   make fuzz-formats   damaged files: 20,000 of ONNX, of GGUF, and of safetensors
 #   make fuzz-server    20,000 requests to the Jupyter Server extension
 #   make oracle-llama   llama.cpp, built here, beside our GGUF files
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
