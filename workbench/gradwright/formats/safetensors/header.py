@@ -38,10 +38,9 @@ PACKED = {"float4_e2m1fn": "F4"}
 """Dtypes of which two elements share a byte there."""
 SIX = {"float6_e2m3fn": "F6_E2M3", "float6_e3m2fn": "F6_E3M2"}
 """Dtypes of which four elements share three bytes, in an order that nothing says."""
-_SHARED = {
-    **{code: ("packed", 4) for code in PACKED.values()},
-    **{code: ("six bits", 6) for code in SIX.values()},
-}
+_SHARED = dict.fromkeys(PACKED.values(), ("packed", 4)) | dict.fromkeys(
+    SIX.values(), ("six bits", 6)
+)
 """Code -> the form of a tensor and the bits of an element."""
 
 
