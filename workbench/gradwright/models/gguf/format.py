@@ -17,7 +17,7 @@ from ...formats.report import Finding, ModelInfo, Packed
 from ...formats.source import Source, naming
 from ...spec import TensorSpec
 from ..decoder import Decoder
-from ..decoder.weights import packed_shape
+from ..decoder.packing import packed_shape
 from .architectures import ARCHITECTURES, factors_of
 from .facts import Facts
 from .reading import from_gguf, graph_name, laid_out

@@ -15,7 +15,7 @@ from ...formats.gguf.mapped import Gguf, Tensor
 from ...formats.source import naming
 from ...spec import is_floating
 from ..decoder import Decoder, DecoderConfig
-from ..decoder.weights import is_packable
+from ..decoder.packing import is_packable
 from .architectures import FACTORS, FOLDED, config_of, factors_of
 from .names import Place, places
 from .tokenizers import GgufTokenizer, ends, tokenizer_problem

@@ -11,8 +11,9 @@ import numpy as np
 from ...errors import GraphError
 from ...formats.gguf.kinds import BY_NAME
 from ...formats.gguf.writing import write
-from ...ops.quantised.blocks import WRITTEN, unpacked
+from ...ops.quantised.blocks import WRITTEN
 from ..decoder import Decoder
+from ..decoder.packing import NF4
 from ..decoder.pairs import by_halves, by_neighbours
 from .architectures import FOLDED, architecture_of, keys_of, stored_config
 from .names import Place, places
@@ -33,9 +34,9 @@ def save_gguf(
     """Write a decoder as a GGUF file, with its tokenizer if it has one, whole or not at all.
 
     Matrices are stored as ``kind``: ``"f32"``, ``"f16"``, ``"bf16"`` or a format of blocks, such as
-    ``"q8_0"``; those whose rows are no whole blocks stay float32, and packed ones stay as they are.
-    Norms and biases are always float32. The architecture is the one of the config, if GGUF has it;
-    llama.cpp looks at no window in files of ``"llama"`` and ``"phi3"``.
+    ``"q8_0"``; those whose rows are no whole blocks stay float32, and packed ones stay as they are,
+    but NF4, which GGUF has not. Norms and biases are always float32. The architecture is the one of
+    the config, if GGUF has it; llama.cpp looks at no window in files of ``"llama"`` and ``"phi3"``.
 
     Raises:
         GraphError: GGUF has no architecture that does what the config says, or no such kind.
@@ -76,7 +77,7 @@ class _Stored(Mapping[str, Array]):
     """The tensors of a file, made when asked for: fused, in their order, norms with their 1."""
 
     def __init__(self, model: Decoder, architecture: str, factors: Mapping[str, Array]) -> None:
-        self._values, self._packed = model.graph.values, model.packed
+        self._model, self._packed = model, model.packed
         self._config, self._factors = model.config, factors
         self._adds_one = architecture in FOLDED and model.config.norm == "rms_plus_one"
         stored = stored_config(model.config, architecture)
@@ -91,7 +92,7 @@ class _Stored(Mapping[str, Array]):
             return "f32"
         parts = self._places[tensor]
         held = {self._packed.get(place.name) for place in parts}
-        if len(held) == 1 and (one := held.pop()) is not None:
+        if len(held) == 1 and (one := held.pop()) is not None and one not in NF4:
             return one
         if len(parts[0].shape) == 1 or parts[0].name.endswith("router"):
             return "f32"
@@ -103,7 +104,8 @@ class _Stored(Mapping[str, Array]):
             return self._factors[tensor]
         parts = self._places[tensor]
         kinds = {self._packed.get(place.name) for place in parts}
-        found = [self._part(place, len(kinds) > 1) for place in parts]
+        as_floats = len(kinds) > 1 or not kinds.isdisjoint(NF4)
+        found = [self._part(place, as_floats) for place in parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def __iter__(self) -> Iterator[str]:
@@ -115,9 +117,7 @@ class _Stored(Mapping[str, Array]):
 
     def _part(self, place: Place, as_floats: bool) -> Array:
         """Return a weight as the file has it; parts of several kinds become floats."""
-        data: Array = self._values[place.name]
-        if as_floats and place.name in self._packed:
-            data = unpacked(data, self._packed[place.name])
+        data = self._model.floats(place.name) if as_floats else self._model.graph.values[place.name]
         label = place.name.rpartition("/")[2].removesuffix("_bias")
         if self._interleaves and label in ("q", "k"):
             order = by_neighbours if self._interleaves > 0 else by_halves
