@@ -16,6 +16,8 @@ from ...spec import TensorSpec
 from ...spec.buffer import Buffer
 
 Array = np.ndarray[Any, Any]
+UNPACKED = ("positions", "router", "segments")
+"""Ends of names of matrices whose rows no product reads from blocks."""
 
 
 class Given:
@@ -131,7 +133,7 @@ def is_packable(name: str, shape: tuple[int, ...]) -> bool:
     >>> is_packable("layer0/up", (8, 96, 64)), is_packable("positions", (32, 64))
     (True, False)
     """
-    return len(shape) in (2, 3) and not name.endswith(("positions", "router"))
+    return len(shape) in (2, 3) and not name.endswith(UNPACKED)
 
 
 def packed_shape(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
