@@ -30,9 +30,11 @@ from .sampling import Greedy, Sampling, Strategy, chosen, in_order
 from .speculation import Draft, Guesses
 from .tokenizers import TextCodec
 
+Array = np.ndarray[Any, Any]
 _FEEDS = ("ids", "position", "last", "past")
 _FETCHES = ("logits", "present")
-Array = np.ndarray[Any, Any]
+LENGTH = "length"
+"""The placeholder that graphs have whose positions turn by how long a row is."""
 ALL = "all_logits"
 """The tensor of a graph that speculative decoding needs, too."""
 
@@ -59,6 +61,7 @@ class Generation:
     of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
     keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
     of the token after the last one, and ``present``, as ``past`` with T in place of S.
+    It may have ``length``: i64[B], how many tokens rows have, those that are read later, too.
     ``Decoder.generation`` makes one; a graph that was saved is as good.
 
     Args:
@@ -108,7 +111,8 @@ class Generation:
         self.reread = reread
         self._weights, self._versions = weights, dict[str, int]()
         self._stops = 0
-        self.run: Run = self.session.prepare(list(_FETCHES), _FEEDS)
+        self._feeds = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
+        self.run: Run = self.session.prepare(list(_FETCHES), self._feeds)
         self._all: Run | None = None
         self._runs: dict[tuple[str, ...], Run] = {}
         past = graph["past"]
@@ -338,8 +342,9 @@ class Generation:
 
     def _reader(self, rows: int, how: _How) -> Reader:
         (layers, two, _, heads, _, features), dtype = self._past_of
-        chunk = None if self.reread else how.chunk  # the length decides how all of it is read
-        return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk)
+        asks = LENGTH in self._feeds
+        chunk = how.chunk if asks or not self.reread else None  # chunks do not tell the length
+        return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk, asks)
 
     def _guesses(
         self, rows: int, rules: Sequence[Strategy], ends: Ends, how: _How
@@ -359,7 +364,7 @@ class Generation:
                     need=f"a tensor {ALL}: f32[B, T, V]",
                     hint="gw.models.Decoder(config).generation()",
                 )
-            self._all = self.session.prepare([ALL, "present"], _FEEDS)
+            self._all = self.session.prepare([ALL, "present"], self._feeds)
         return self._all
 
     def _fed(self, logits: str, feeds: Mapping[str, Array]) -> Run:
@@ -368,9 +373,9 @@ class Generation:
             return self.run if logits != ALL else self._run_all()
         key = (logits, *feeds)
         if key not in self._runs:
-            self._runs[key] = self.session.prepare([logits, "present"], (*_FEEDS, *feeds))
+            self._runs[key] = self.session.prepare([logits, "present"], (*self._feeds, *feeds))
         run, rest = self._runs[key], tuple(feeds.values())
-        return lambda *four: run(*four, *rest)
+        return lambda *own: run(*own, *rest)
 
     def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
