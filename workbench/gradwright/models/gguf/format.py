@@ -16,12 +16,12 @@ from ...formats.registry import Format, Outline, Range, TensorRange
 from ...formats.report import Finding, ModelInfo, Packed
 from ...formats.source import Source, naming
 from ...spec import TensorSpec
-from ..decoder.weights import packed_shape
+from ..decoder.packing import packed_shape
 from . import encoders
 from .architectures import ARCHITECTURES, config_of, factors_of
 from .facts import Facts
 from .reading import built, from_gguf, graph_name, laid_out
-from .tokenizers import describe, tokenizer_problem
+from .tokenizers import describe, has_tokenizer, tokenizer_problem
 
 LONG = 200
 """Characters of a text among the metadata at most; a template of chats has thousands."""
@@ -101,7 +101,7 @@ def _language(
         findings.append(Finding(f"the architecture {name!r:.60} is not read here; {read} are"))
     if unread := sorted({i.kind.name for i in infos.values() if not i.kind.is_read}):
         findings.append(Finding(f"tensors of kind {', '.join(unread)} are not read here"))
-    if header.keys.get("tokenizer.ggml.model") and (problem := tokenizer_problem(header.keys)):
+    if has_tokenizer(header.keys) and (problem := tokenizer_problem(header.keys)):
         findings.append(Finding(problem, "the tokenizer"))
     try:
         if name == encoders.NAME:
