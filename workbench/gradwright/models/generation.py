@@ -375,7 +375,7 @@ class Generation:
         if key not in self._runs:
             self._runs[key] = self.session.prepare([logits, "present"], (*self._feeds, *feeds))
         run, rest = self._runs[key], tuple(feeds.values())
-        return lambda *own: run(*own, *rest)
+        return lambda *given: run(*given, *rest)
 
     def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
