@@ -18,6 +18,7 @@ for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
 import argparse  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 
+from tests.benchmarks.adapters import memory, steps  # noqa: E402
 from tests.benchmarks.adapters.sides import METHODS  # noqa: E402
 
 PARTS: dict[str, Callable[[Sequence[str]], None]] = {
