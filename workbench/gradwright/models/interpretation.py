@@ -17,6 +17,7 @@ from ..errors import FeedError, GraphError
 from ..gradient import gradients
 from ..words.tables import Table, Tabular
 from .decoder import Decoder
+from .generation import LENGTH
 from .reading import room_for
 from .sampling import Greedy, Sampling, Strategy, in_order
 from .tokenizers import TextCodec, TextStream
@@ -312,6 +313,7 @@ class Interpretation:
             "position": np.zeros(1, np.int64),
             "last": np.array([len(tokens) - 1]),
             "past": np.zeros((layers, two, 1, heads, 0, features), np.float32),
+            **({LENGTH: np.array([len(tokens)])} if LENGTH in graph else {}),
             **feeds,
         }
         self.generation.read_weights()

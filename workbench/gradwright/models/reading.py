@@ -16,7 +16,8 @@ Array = np.ndarray[Any, Any]
 FEW = 2
 """How many tokens are read as they are; more are filled up to a length that has a plan."""
 Run = Callable[..., Sequence[Array]]
-"""From ids, position, last and past to logits, of the last position or of all, and present."""
+"""From ids, position, last, past, and length if it is asked for, to logits, of the last position or
+of all, and present."""
 
 
 class Reader:
@@ -27,14 +28,20 @@ class Reader:
         rows: how many rows there are.
         room: how many tokens each may have.
         chunk: how many tokens of a row are read at once, at most; None is any number.
+        asks_length: whether a run is told how long rows are, with what is read later, too.
     """
 
     def __init__(
-        self, past: tuple[Any, Sequence[Any]], rows: int, room: int, chunk: int | None = None
+        self,
+        past: tuple[Any, Sequence[Any]],
+        rows: int,
+        room: int,
+        chunk: int | None = None,
+        asks_length: bool = False,
     ) -> None:
         dtype, (layers, two, heads, features) = past
         self._past = np.zeros((layers, two, rows, heads, room, features), dtype)
-        self._chunk = chunk
+        self._chunk, self._asks_length = chunk, asks_length
         self.known = np.zeros(rows, np.int64)
         """How many tokens of each row have been read."""
 
@@ -47,6 +54,9 @@ class Reader:
         new = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
         longest = max(map(len, new.values()))
         n_rows, found = len(self.known), dict[int, Array]()
+        length = np.zeros(n_rows, np.int64)
+        length[list(wanted)] = [len(tokens) for tokens in wanted.values()]
+        more = [length] if self._asks_length else []
         if self._chunk is not None and longest > self._chunk and not width:
             step = self._chunk
         else:
@@ -60,7 +70,7 @@ class Reader:
                 ids[b, : len(part)] = part
                 last[b], position[b] = len(part) - 1, self.known[b]
             past = self._past if self.known.any() else self._past[:, :, :, :, :0]
-            logits, present = run(ids, position, last, past)
+            logits, present = run(ids, position, last, past, *more)
             for b, part in parts.items():
                 at, n = int(position[b]), len(part)
                 self._past[:, :, b, :, at : at + n] = present[:, :, b, :, :n]
