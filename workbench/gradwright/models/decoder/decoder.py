@@ -36,7 +36,7 @@ from .attention import Within
 from .cached import generation_graph
 from .config import DecoderConfig
 from .layers import head, layers
-from .packing import floats, lies_in
+from .packing import weight
 from .quantizing import Quantized, quantized_weights
 from .rows import IGNORED, packed_rows, padded_rows
 from .weights import Weights, count, fill
@@ -171,12 +171,7 @@ class Decoder:
         >>> packed.graph.values["layer0/q"].shape, packed.floats("layer0/q").shape
         ((64, 32), (64, 64))
         """
-        kind = self.packed.get(name)
-        if kind is None:
-            return self.graph.values[name]
-        shape = dict(self.config.weights())[name]
-        held = {part: self.graph.values[part] for part in lies_in(name, shape, kind)}
-        return floats(held, shape, kind)
+        return weight(self.graph.values, self.config, self.packed, name)
 
     def quantized(self, format: str, formats: Mapping[str, str]) -> Quantized:
         """Return a decoder with its matrices in blocks, as ``gw.quant.quantize`` says."""

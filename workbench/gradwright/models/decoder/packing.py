@@ -27,6 +27,8 @@ from ...ops.quantised.nf4 import nested, packed_nf4, unnested, unpacked_nf4
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 NF4 = ("nf4", "nf4_double")
+UNPACKED = ("positions", "router", "segments")
+"""Ends of names of matrices whose rows no product reads from blocks."""
 BLOCK = 64
 """Numbers that share a scale of NF4."""
 NESTED = 256
@@ -47,7 +49,7 @@ def is_packable(name: str, shape: tuple[int, ...], kind: str = "") -> bool:
     """
     if kind in NF4 and (len(shape) == 3 or name == "embed"):
         return False
-    return len(shape) in (2, 3) and not name.endswith(("positions", "router"))
+    return len(shape) in (2, 3) and not name.endswith(UNPACKED)
 
 
 def packed_shape(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
@@ -146,3 +148,12 @@ def floats(held: Mapping[str, Array], shape: tuple[int, ...], kind: str) -> Arra
         stop = min(start + step, rows)
         found[start:stop] = numbers(held, n, kind, start, stop)
     return found.reshape(shape)
+
+
+def weight(values: Mapping[str, Array], config: Any, kinds: Mapping[str, str], name: str) -> Array:
+    """Return a weight of a model as float32, whatever it lies in."""
+    kind = kinds.get(name)
+    if kind is None:
+        return values[name]
+    shape = dict(config.weights())[name]
+    return floats({part: values[part] for part in lies_in(name, shape, kind)}, shape, kind)

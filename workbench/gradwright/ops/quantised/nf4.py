@@ -56,7 +56,7 @@ def codes(x: Array, table: Array, block_size: int) -> tuple[Array, Array]:
     """Return the code of each element, block by block, and the largest size in each block.
 
     A code is the number of middles between neighbours in the table that lie below x/absmax, so that
-    ties take the lower one.
+    ties take the lower one. A NaN makes its block's absmax NaN, and has the code of 0.
     """
     flat = np.ravel(x).astype(np.float32)
     padded = np.zeros(-(-flat.size // block_size) * block_size, np.float32)
@@ -68,6 +68,7 @@ def codes(x: Array, table: Array, block_size: int) -> tuple[Array, Array]:
     with np.errstate(over="ignore"):
         scaled = np.clip(blocks * (1 / np.maximum(absmax, np.float32(1e-38)))[:, None], -1, 1)
     middles = (table[:-1] + table[1:]) / 2
+    np.copyto(scaled, 0, where=np.isnan(scaled))
     found = np.searchsorted(middles, scaled.ravel()[: flat.size], side="left")
     return found.astype(np.uint8), absmax
 
