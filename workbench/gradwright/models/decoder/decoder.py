@@ -14,7 +14,7 @@ do otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,7 @@ class Decoder:
         self.config, self.packed = config, dict(packed or {})
         self.tokenizer, self.eos, self.source = tokenizer, eos, source
         self._generation: Generation | None = None
+        self._followed: list[Callable[[Graph], Any]] = []
         self.graph = g = Graph(name)
         self.ids = g.placeholder("ids", ("B", "T"), "int64")
         self.labels = g.placeholder("labels", ("B", "T"), "int64")
@@ -143,6 +144,8 @@ class Decoder:
         """
         name, scaling = f"{self.graph.name}_generation", self.config.rope_scaling
         graph = generation_graph(self.config, name, packed=self.packed, activations=activations)
+        for edit in self._followed:
+            edit(graph)
         return Generation(
             graph,
             tokenizer=self.tokenizer if tokenizer is None else tokenizer,
@@ -172,6 +175,14 @@ class Decoder:
         ((64, 32), (64, 64))
         """
         return weight(self.graph.values, self.config, self.packed, name)
+
+    def follow(self, edit: Callable[[Graph], Any], *, no_more: bool = False) -> None:
+        """Have an edit made in each graph that generates from now on, or no more.
+
+        What it adds under the names that it has in ``graph`` is read from there, as weights are.
+        """
+        self._generation = None
+        (self._followed.remove if no_more else self._followed.append)(edit)
 
     def quantized(self, format: str, formats: Mapping[str, str]) -> Quantized:
         """Return a decoder with its matrices in blocks, as ``gw.quant.quantize`` says."""
