@@ -23,7 +23,14 @@ from .gguf.tokenizers import tokenizer_from_gguf
 from .gguf.writing import save_gguf
 from .grammar import Regex
 from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
-from .interpretation import Attribution, Choice, Interpretation, Score, TokenReading
+from .interpretation import (
+    Attention,
+    Attribution,
+    Choice,
+    Interpretation,
+    Score,
+    TokenReading,
+)
 from .sampling import (
     FrequencyPenalty,
     Greedy,
@@ -46,6 +53,7 @@ from .whisper import Whisper, WhisperConfig
 
 __all__ = [
     "Adapter",
+    "Attention",
     "Attribution",
     "Bert",
     "BertConfig",

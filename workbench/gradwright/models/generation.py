@@ -30,7 +30,7 @@ from .sampling import Greedy, Sampling, Strategy, chosen, in_order
 from .speculation import Draft, Guesses
 from .tokenizers import TextCodec
 
-_FEEDS = ("ids", "position", "last", "past")
+FEEDS = ("ids", "position", "last", "past")
 _FETCHES = ("logits", "present")
 ALL = "all_logits"
 """The tensor of a graph that speculative decoding needs, too."""
@@ -93,7 +93,7 @@ class Generation:
         weights: Values | None = None,
         session: Session | None = None,
     ) -> None:
-        missing = [n for n in (*_FEEDS, *_FETCHES) if n not in graph]
+        missing = [n for n in (*FEEDS, *_FETCHES) if n not in graph]
         if missing:
             raise GraphError(
                 f"graph {graph.name!r} does not generate: it has no {', '.join(missing)}",
@@ -106,7 +106,7 @@ class Generation:
         self.reread = reread
         self._weights, self._versions = weights, dict[str, int]()
         self._stops = 0
-        self.run: Run = self.session.prepare(list(_FETCHES), _FEEDS)
+        self.run: Run = self.session.prepare(list(_FETCHES), FEEDS)
         self._all: Run | None = None
         past = graph["past"]
         self._past_of = past.shape, past.dtype
@@ -365,7 +365,7 @@ class Generation:
                     need=f"a tensor {ALL}: f32[B, T, V]",
                     hint="gw.models.Decoder(config).generation()",
                 )
-            self._all = self.session.prepare([ALL, "present"], _FEEDS)
+            self._all = self.session.prepare([ALL, "present"], FEEDS)
         return self._all
 
     def read_weights(self) -> None:

@@ -7,7 +7,7 @@ on: the next ones are written over it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,15 @@ class Reader:
                 self.known[b] = at + n
                 found[b] = logits[b, :n] if width else logits[b]
         return [found[b] for b in wanted]
+
+    def parts(self, run: Run, tokens: Sequence[int], width: int) -> Iterator[Array]:
+        """Yield the logits of what follows each token of the only row, f32[n, V], n <= width.
+
+        So a long row takes the memory of the logits of few tokens.
+        """
+        for stop in range(width, len(tokens) + width, width):
+            (logits,) = self.read(run, {0: tokens[:stop]}, width)
+            yield logits
 
     def keep(self, row: int, n: int) -> None:
         """Know no more than the first ``n`` tokens of a row."""

@@ -42,7 +42,7 @@ def generation_graph(
         weights = Weights(g, config, packed or {}, activations=activations)
         n_new = ids.shape[1]
         places = position[:, None] + Arange(start=n_new)()
-        attend = Cached(config, past, position, places, position + last + 1)
+        attend = Cached(config, past, position, places, lambda: position + last + 1)
         if config.positions == "learned":  # padding may stand behind the last of them
             places = Minimum()(places, config.context - 1)
         h = layers(config, weights, ids, places, attend)
