@@ -231,6 +231,8 @@ GOOD = {
     ("changes", "match"),
     [
         ({"model": None}, "has no tokenizer"),
+        ({"model": "none"}, "has no tokenizer"),
+        ({"model": ["gpt2"]}, r"kind \['gpt2'\]"),
         ({"model": "rwkv"}, "kind 'rwkv'; read are gpt2, llama, bert"),
         ({"model": 3}, "kind 3"),
         ({"pre": "mystery"}, r"pre is 'mystery'[\s\S]*llama-bpe"),
@@ -264,6 +266,17 @@ def test_a_file_whose_tokenizer_is_not_known_opens_without_one_and_says_so(tmp_p
     info = gw.inspect(tmp_path / "odd.gguf")
     assert info.tokenizer == "byte BPE, 420 tokens, split as mystery"
     assert any("mystery" in f.what for f in info.findings)
+
+
+def test_a_file_without_a_tokenizer_says_so(tmp_path):
+    """llama.cpp opens it: without a word it would not."""
+    config = DecoderConfig(vocabulary=20, width=8, layers=1, heads=2, inner=8)
+    save_gguf(Decoder(config), tmp_path / "m.gguf")
+    held = Gguf(tmp_path / "m.gguf")
+    assert held.facts["tokenizer.ggml.model"] == "none" and held.facts["llama.vocab_size"] == 20
+    assert from_gguf(tmp_path / "m.gguf").tokenizer is None
+    info = gw.inspect(tmp_path / "m.gguf")
+    assert not info.tokenizer and not info.findings
 
 
 def test_a_tokenizer_that_files_have_no_words_for_is_refused():

@@ -45,7 +45,8 @@ LATER = {
 }
 """The same for what is imported when first asked for: it takes longer than all the rest."""
 MODULES = {
-    **{name: name for name in ("data", "evaluation", "init", "models", "ops", "testing", "train")},
+    **{name: name for name in ("adapters", "data", "evaluation", "init", "models")},
+    **{name: name for name in ("ops", "testing", "train")},
     "constraints": "train.constraints",
     "distillation": "recipes.distillation",
     "metrics": "evaluation.metrics",

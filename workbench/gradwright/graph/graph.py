@@ -69,6 +69,8 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         """Grows with every edit that is not merely an addition; plans depend on it."""
         self.gradients: dict[Any, Any] = {}
         """Memo of the derived layer, emptied when the graph is edited."""
+        self.notes: dict[str, Any] = {}
+        """What rooms above know of this graph; an archive does not keep it."""
         self.latest: Node
         """The node added last."""
         self._serial = itertools.count()

@@ -49,7 +49,7 @@ from .sampling import (
 from .sequential import Conv, Dense, Embedding, Sequential
 from .speculation import Draft
 from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
-from .whisper import Whisper, WhisperConfig
+from .whisper import SpeechTokens, Whisper, WhisperConfig
 
 __all__ = [
     "Adapter",
@@ -82,6 +82,7 @@ __all__ = [
     "RopeScaling",
     "Score",
     "Sequential",
+    "SpeechTokens",
     "Strategy",
     "Temperature",
     "TextCodec",

@@ -17,8 +17,7 @@ from ..errors import FeedError, GraphError
 from ..gradient import gradients
 from ..words.tables import Table, Tabular
 from .decoder import Decoder
-from .decoder.rope import OF_THE_ROW
-from .generation import ALL, FEEDS
+from .generation import ALL, LENGTH
 from .reading import Reader, room_for
 from .sampling import Greedy, Sampling, Strategy, in_order
 from .tokenizers import TextCodec, TextStream
@@ -185,19 +184,15 @@ class Interpretation:
         So a long text takes the memory of the logits of few tokens, and may be ended in between.
         Raises FeedError for a text that is empty or longer than the context.
         """
-        tokens, scaling = self.tokens(text), self.decoder.config.rope_scaling
-        pieces = self.pieces(tokens)
-        width = room_for(len(tokens))
-        if scaling is None or scaling.kind not in OF_THE_ROW:
-            width = min(width, at_once)
-        self.generation.read_weights()
-        past = self.generation.graph["past"]
+        tokens, generation = self.tokens(text), self.generation
+        pieces, room, past = self.pieces(tokens), room_for(len(tokens)), generation.graph["past"]
         layers, two, _, heads, _, features = past.shape
         kept = past.dtype, (layers, two, heads, features)
-        reader = Reader(kept, 1, room_for(len(tokens)) + width)
-        run = self.generation.session.prepare([ALL, "present"], FEEDS)
+        reader = Reader(kept, 1, room, asks_length=LENGTH in generation.takes)
+        run = generation.session.prepare([ALL, "present"], generation.takes)
+        generation.read_weights()
         found, t = [TokenReading(tokens[0], pieces[0])], 1
-        for logits in reader.parts(run, tokens, width):
+        for logits in reader.parts(run, tokens, min(at_once, room)):
             for y in logits[: len(tokens) - t]:
                 found.append(self._reading(y, tokens[t - 1 : t + 1], pieces[t]))
                 t += 1
@@ -357,6 +352,7 @@ class Interpretation:
             "position": np.zeros(1, np.int64),
             "last": np.array([len(tokens) - 1]),
             "past": np.zeros((layers, two, 1, heads, 0, features), np.float32),
+            **({LENGTH: np.array([len(tokens)])} if LENGTH in graph else {}),
             **feeds,
         }
         self.generation.read_weights()

@@ -17,9 +17,15 @@ from ...ops.core.movement import Cast
 from .config import DecoderConfig, RopeScaling
 
 Turn = Callable[[Tensor], Tensor]
-OF_THE_ROW = ("dynamic", "longrope")
+_OF_THE_ROW = ("dynamic", "longrope")
 """Scalings by which all pairs turn by how long the row is. Keys in a cache stay as they were turned
 when the row was shorter, as in transformers; for longrope a generation reads the row anew."""
+
+
+def turns_by_length(config: DecoderConfig) -> bool:
+    """Tell whether positions turn by how long the row is."""
+    scaling = config.rope_scaling
+    return scaling is not None and scaling.kind in _OF_THE_ROW
 
 
 def yarn_size(factor: float, scale: float = 1.0) -> float:
@@ -40,7 +46,7 @@ def turning(config: DecoderConfig, places: Tensor, length: Callable[[], Tensor])
     if config.positions == "learned":
         return _as_it_is
     scaling, n = config.rope_scaling, config.turned
-    if scaling is not None and scaling.kind in OF_THE_ROW:
+    if scaling is not None and turns_by_length(config):
         cos, sin = _by_length(scaling, config.rope_base, n, places, length())
     else:
         cos, sin = nn.rope_cos_sin(places, dim=n, base=config.rope_base, **_settings(scaling))

@@ -113,6 +113,7 @@ class Bert(Encoder):
     there is one and 0 where there is padding, and their segments. ``hidden`` is f32[B, T, D],
     ``pooled`` f32[B, D]. With a head ``logits`` are f32[B, T, V] or f32[B, classes], ``labels``
     i64[B, T], −100 where none is asked for, or i64[B], and ``loss`` is the mean of −ln p(label).
+    ``packed`` says which matrices lie as blocks of a ggml format, as for a `Decoder`.
 
     >>> import gradwright as gw
     >>> from gradwright.models import Bert, BertConfig
@@ -131,6 +132,7 @@ class Bert(Encoder):
         name: str = "bert",
         seed: int = 0,
         values: Mapping[str, Array | Buffer] | None = None,
+        packed: Mapping[str, str] | None = None,
         tokenizer: TextCodec | None = None,
         source: Path | None = None,
     ) -> None:
@@ -140,7 +142,7 @@ class Bert(Encoder):
             graph.placeholder(label, ("B", "T"), "int64")
             for label in ("ids", "attention_mask", "token_type_ids")
         )
-        super().__init__(graph, seed, values, source)
+        super().__init__(graph, seed, values, source, packed)
 
     def _layers(self, weights: Weights) -> Tensor:
         config, ids = self.config, self.ids

@@ -15,6 +15,8 @@ from .splits import SPLITS
 
 MODELS = {"gpt2": "byte BPE", "llama": "SentencePiece BPE", "bert": "WordPiece"}
 """What ``tokenizer.ggml.model`` says -> what it is called."""
+NONE = ("none", "no_vocab")
+"""What it says where there is no tokenizer; llama.cpp opens no file that says nothing."""
 UNKNOWN, CONTROL, USER, BYTE = 2, 3, 4, 6
 """Types of tokens that are not normal ones (1)."""
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
@@ -68,12 +70,18 @@ def tokenizer_from_gguf(file: str | os.PathLike[str] | Mapping[str, Any]) -> Ggu
     return GgufTokenizer(keys)
 
 
+def has_tokenizer(keys: Mapping[str, Any]) -> bool:
+    """Tell whether keys speak of a tokenizer, of whatever kind."""
+    model = keys.get("tokenizer.ggml.model")
+    return model is not None and not (isinstance(model, str) and model in NONE)
+
+
 def tokenizer_problem(keys: Mapping[str, Any]) -> str:
     """Return why there is no tokenizer, "" if there is one."""
-    model = keys.get("tokenizer.ggml.model")
-    if model is None:
+    if not has_tokenizer(keys):
         return "the file has no tokenizer"
-    if model not in MODELS:
+    model = keys["tokenizer.ggml.model"]
+    if not isinstance(model, str) or model not in MODELS:
         return f"its tokenizer is of the kind {model!r:.40}; read are {', '.join(MODELS)}"
     try:
         facts = Facts(keys, "tokenizer.ggml")
@@ -96,7 +104,7 @@ def describe(keys: Mapping[str, Any]) -> str:
     'byte BPE, 2 tokens'
     """
     model, tokens = keys.get("tokenizer.ggml.model"), keys.get("tokenizer.ggml.tokens", ())
-    if not isinstance(model, str) or not isinstance(tokens, Sequence):
+    if not has_tokenizer(keys) or not isinstance(model, str) or not isinstance(tokens, Sequence):
         return ""
     pre = keys.get("tokenizer.ggml.pre")
     rule = f", split as {pre:.40}" if isinstance(pre, str) and model == "gpt2" else ""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...ops.quantised.blocks import unpacked
 from ...spec import spec_of
 from ..decoder.pairs import by_halves, by_neighbours
 from .kinds import kind_for
@@ -68,9 +67,8 @@ def _plain(config: Any) -> Any:
 
 def _read(model: Any, name: str) -> Array:
     """Return a weight as these files have it: float32, rows of queries and keys by halves."""
-    array, kind = model.graph.values[name], getattr(model, "packed", {}).get(name)
-    if kind is not None:
-        array = unpacked(array, kind)
+    is_packed = name in getattr(model, "packed", {})
+    array = model.floats(name) if is_packed else model.graph.values[name]
     heads = _turned_heads(model.config, name)
     return array if heads is None else by_halves(array, heads)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, kind
 from ..layers.nn import refuse_outside
 from .blocks import FORMATS, columns, packed_ggml, unpacked
@@ -54,6 +54,9 @@ class GgmlEmbedding(Op):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return ZERO, FROZEN
+
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        return (WeightSite(1, "in,out", "embedding", x=0, packed=self.format),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
