@@ -52,6 +52,18 @@ class Use:
         assert found is not None
         return found
 
+    def again(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return the product of another weight [out, in, *kernel], without a bias."""
+        inputs: list[Tensor | None] = [None] * len(self.node.inputs)
+        site = next(s for s in self.node.op.weight_sites() if s.input == self.input)
+        assert site.x is not None
+        inputs[site.x] = x
+        inputs[site.input] = weight.transpose(*map(int, np.argsort(self.order)))
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        made: Tensor = self.node.op(*inputs)
+        return made
+
     @property
     def last(self) -> Node:
         """The node that its result comes from."""
