@@ -67,8 +67,10 @@ class Adapted:
         self.cell = current_cell()
         self.dtype, self._seed = dtype, seed
         self._weight: Tensor | None = None
-        self._base: dict[str, Array] = {}
-        """Weights that first values have replaced."""
+        self.replaced: dict[str, Array] = {}
+        """What the model's own values were where others took their place; ``remove`` undoes it."""
+        self.model: Any = graph
+        """What it was added to: a model, or its graph."""
         self.followers: list[Adapted] = []
         """The same adapter in graphs that generate."""
         self.unfollow: Callable[[], None] | None = None
@@ -153,6 +155,14 @@ class Adapted:
             **{t.name: t for t in self.thawed},
         }
 
+    def replace(self, values: Mapping[str, Array]) -> None:
+        """Put values in the place of the model's own until it is removed, all or nothing."""
+        own = {name: self.graph.values[name] for name in values if name not in self.replaced}
+        specs = {name: self.graph[name].spec for name in values}
+        new = {n: coerce(a, specs[n], f"weight {n!r}").copy() for n, a in values.items()}
+        self.graph.values.commit(new)
+        self.replaced |= own
+
     # -- switches --------------------------------------------------------------------------------
 
     def enable(self) -> None:
@@ -231,7 +241,7 @@ class Adapted:
             own = [t for leaves in self.variables.values() for t in leaves.values()]
             scalars = [] if self._weight is None else [self._weight]
             edit.remove(*own, *self.shared.values(), *scalars)
-        self.graph.values.commit(self._base)
+        self.graph.values.commit(self.replaced)
         kept = {t for other in known.named.values() for t in other.thawed}
         for t in self.thawed:
             if t not in kept:

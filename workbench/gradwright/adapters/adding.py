@@ -112,8 +112,8 @@ def add(
         made._build(edit)
         with graph._at_top(), graph.scope(name):
             made.penalty = adapter.penalty(made)
-    made._base = {n: graph.values[n].copy() for n in bases}
-    graph.values.commit(bases)
+    made.model = model
+    made.replace(bases)
     known.freeze(graph)
     if hasattr(model, "follow"):
         _follow(model, made)

@@ -30,7 +30,9 @@ FORMATS = {
     "checkpoint": "gradwright.train.checkpoints.format",
     "gw": "gradwright.formats.archive.format",
     "run": "gradwright.recording.format",
+    "gguf-adapter": "gradwright.adapters.files.gguf_format",
     "gguf": "gradwright.models.gguf.format",
+    "adapter": "gradwright.adapters.files.format",
     "huggingface": "gradwright.models.huggingface.format",
     "pickle": "gradwright.formats.pickles",
 }

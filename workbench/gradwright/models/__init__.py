@@ -17,7 +17,6 @@ from .decoder import (
 )
 from .encoders import Bert, BertConfig, Vit, VitConfig
 from .generation import Generation
-from .gguf.adapters import Adapter, adapter_from_gguf
 from .gguf.reading import from_gguf
 from .gguf.tokenizers import tokenizer_from_gguf
 from .gguf.writing import save_gguf
@@ -45,7 +44,6 @@ from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_
 from .whisper import SpeechTokens, Whisper, WhisperConfig
 
 __all__ = [
-    "Adapter",
     "Attribution",
     "Bert",
     "BertConfig",
@@ -87,7 +85,6 @@ __all__ = [
     "VitConfig",
     "Whisper",
     "WhisperConfig",
-    "adapter_from_gguf",
     "choose",
     "decode_stream",
     "from_gguf",
