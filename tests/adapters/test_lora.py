@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.adapters import Adapted, LoRA, add, sites
+from gradwright.adapters import Adapted, LoRA, Site, add, sites
 from gradwright.errors import GraphError, ShapeError
 
-torch = pytest.importorskip("torch")
-peft = pytest.importorskip("peft")
+torch: Any = pytest.importorskip("torch")
+peft: Any = pytest.importorskip("peft")
 
 Array = np.ndarray[Any, Any]
 
@@ -172,12 +172,14 @@ def test_five_steps_as_peft(case: str) -> None:
 def test_merge_as_peft(case: str) -> None:
     model, g, _, _, adapted, _ = pair(case)
     for place in adapted.places:
+        assert isinstance(place, Site)
         leaves = {k: g.values[t.name] for k, t in adapted.variables[place.name].items()}
         if place.name.startswith("split"):
             with pytest.raises(GraphError, match="2 groups"):
                 adapted.adapter.merge(place, place.array(), None, leaves)
             continue
         merged = adapted.adapter.merge(place, place.array(), None, leaves)
+        assert merged is not None
         layer = model.get_submodule("base_model.model." + place.name.removesuffix(".weight"))
         layer.merge()
         wanted = layer.base_layer.weight.detach().numpy()
@@ -277,6 +279,7 @@ def test_ops_that_do_more_than_multiply_read_the_sum() -> None:
     found = gw.Session(g).run(y, feeds)
     merged = {}
     for place in adapted.places:
+        assert isinstance(place, Site)
         leaves = {k: g.values[t.name] for k, t in adapted.variables[place.name].items()}
         done = adapted.adapter.merge(place, place.array(), None, leaves)
         assert done is not None

@@ -181,11 +181,11 @@ MAKERS: dict[str, Callable[[Path], Made]] = {
     "onnx": make_onnx,
     "checkpoint": make_checkpoint,
     "gw": make_archive,
-    "run": make_run,
     "gguf-adapter": make_gguf_adapter,
     "gguf": make_gguf,
     "adapter": make_adapter,
     "huggingface": make_huggingface,
+    "run": make_run,
 }
 
 

@@ -337,7 +337,8 @@ class Adapted:
             after = cast_to(w.dtype, adapter.changed(place, w, p))
             if weight is not None:
                 after = added(w, (after - w) * weight)
-            return after.transpose(*map(int, np.argsort(use.order)))
+            back: Tensor = after.transpose(*map(int, np.argsort(use.order)))
+            return back
         x = use.x if use.x is None or not is_floating(use.x.dtype) else _as_first(use.x, p)
         if weight is None:
             return adapter.apply(place, use, x, before, p)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 from ...formats.gguf.header import is_gguf
-from ...formats.registry import Format
+from ...formats.registry import GGUF_ADAPTER, HEAD, Format
 from ...formats.report import ModelInfo, some
 from ...formats.source import Source
 from ...models.gguf.format import inspect as inspect_gguf
@@ -14,14 +13,10 @@ from ...models.gguf.format import tensors
 from .format import USE
 from .gguf import RANKED, read_gguf
 
-HEAD = 1 << 16
-"""Bytes in which the key lies that tells what a file is."""
-_TYPE = b"general.type" + struct.pack("<IQ", 8, 7) + b"adapter"
-
 
 def recognise(source: Source) -> bool | None:
     """Tell a GGUF file that says it is an adapter."""
-    return bool(is_gguf(source)) and _TYPE in source.read(0, HEAD)
+    return bool(is_gguf(source)) and GGUF_ADAPTER in source.read(0, HEAD)
 
 
 def inspect(source: Source) -> ModelInfo:

@@ -16,7 +16,7 @@ from ...formats.registry import Format, Outline, Range, TensorRange
 from ...formats.report import Finding, ModelInfo, Packed
 from ...formats.source import Source, naming
 from ...spec import TensorSpec
-from ..decoder.weights import packed_shape
+from ..decoder.packing import packed_shape
 from . import encoders
 from .architectures import ARCHITECTURES, config_of, factors_of
 from .facts import Facts

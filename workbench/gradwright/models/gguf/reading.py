@@ -15,7 +15,7 @@ from ...formats.gguf.mapped import Gguf, Tensor
 from ...formats.source import naming
 from ...spec import is_floating
 from ..decoder import Decoder
-from ..decoder.weights import is_packable
+from ..decoder.packing import is_packable
 from ..encoders.bert import Bert, BertConfig
 from .architectures import FACTORS, FOLDED, Config, config_of, factors_of, known
 from .names import Place, places

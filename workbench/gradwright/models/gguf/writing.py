@@ -11,10 +11,10 @@ import numpy as np
 from ...errors import GraphError
 from ...formats.gguf.kinds import BY_NAME
 from ...formats.gguf.writing import write
-from ...ops.quantised.blocks import WRITTEN, unpacked
+from ...ops.quantised.blocks import WRITTEN
 from ..decoder import Decoder, DecoderConfig
+from ..decoder.packing import NF4, floats_of, is_packable
 from ..decoder.pairs import by_halves, by_neighbours
-from ..decoder.weights import is_packable
 from ..encoders.bert import Bert
 from .architectures import FOLDED, Config, architecture_of, keys_of, stored_config
 from .names import Place, places
@@ -36,9 +36,9 @@ def save_gguf(
     """Write a decoder or a BERT as a GGUF file, with its tokenizer, whole or not at all.
 
     Matrices are stored as ``kind``: ``"f32"``, ``"f16"``, ``"bf16"`` or a format of blocks, such as
-    ``"q8_0"``; those whose rows are no whole blocks stay float32, and packed ones stay as they are.
-    Norms and biases are always float32. The architecture is the one of the config, if GGUF has it;
-    llama.cpp looks at no window in files of ``"llama"`` and ``"phi3"``.
+    ``"q8_0"``; those whose rows are no whole blocks stay float32, and packed ones stay as they are,
+    but NF4, which GGUF has not. Norms and biases are always float32. The architecture is the one of
+    the config, if GGUF has it; llama.cpp looks at no window in files of ``"llama"`` and ``"phi3"``.
 
     Raises:
         GraphError: GGUF has no architecture that does what the config says, or no such kind.
@@ -83,7 +83,7 @@ class _Stored(Mapping[str, Array]):
     def __init__(
         self, model: Decoder | Bert, architecture: str, factors: Mapping[str, Array]
     ) -> None:
-        self._values, self._packed = model.graph.values, model.packed
+        self._model, self._values, self._packed = model, model.graph.values, model.packed
         self._config: Any = model.config
         self._factors = factors
         self._adds_one = architecture in FOLDED and model.config.norm == "rms_plus_one"
@@ -99,7 +99,7 @@ class _Stored(Mapping[str, Array]):
             return "f32"
         parts = self._places[tensor]
         held = {self._packed.get(place.name) for place in parts}
-        if len(held) == 1 and (one := held.pop()) is not None:
+        if len(held) == 1 and (one := held.pop()) is not None and one not in NF4:
             return one
         fits = parts[0].shape[-1] % BY_NAME[wanted].size == 0
         return wanted if fits and is_packable(parts[0].name, parts[0].shape) else "f32"
@@ -109,7 +109,8 @@ class _Stored(Mapping[str, Array]):
             return self._factors[tensor]
         parts = self._places[tensor]
         kinds = {self._packed.get(place.name) for place in parts}
-        found = [self._part(place, len(kinds) > 1) for place in parts]
+        as_floats = len(kinds) > 1 or not kinds.isdisjoint(NF4)
+        found = [self._part(place, as_floats) for place in parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def __iter__(self) -> Iterator[str]:
@@ -121,9 +122,7 @@ class _Stored(Mapping[str, Array]):
 
     def _part(self, place: Place, as_floats: bool) -> Array:
         """Return a weight as the file has it; parts of several kinds become floats."""
-        data: Array = self._values[place.name]
-        if as_floats and place.name in self._packed:
-            data = unpacked(data, self._packed[place.name])
+        data = floats_of(self._model, place.name) if as_floats else self._values[place.name]
         label = place.name.rpartition("/")[2].removesuffix("_bias")
         if self._interleaves and label in ("q", "k"):
             order = by_neighbours if self._interleaves > 0 else by_halves

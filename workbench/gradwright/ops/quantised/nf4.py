@@ -90,6 +90,22 @@ def unpacked_nf4(packed: Array, absmax: Array, start: int, stop: int, block_size
     return y[start - first :]
 
 
+def nested(absmax: Array, block_size: int) -> tuple[Array, Array, Array]:
+    """Return scales stored in 8 bits each, less their mean: codes, scales of those, and the mean.
+
+    This is double quantisation (Dettmers et al. 2023).
+    """
+    offset = absmax.mean(dtype=np.float32)
+    found, outer = codes(absmax - offset, dynamic_map(), block_size)
+    return found, outer, np.asarray(offset)
+
+
+def unnested(code: Array, outer: Array, offset: Array, block_size: int) -> Array:
+    """Return the scales that `nested` has stored."""
+    found: Array = dynamic_map()[code] * np.repeat(outer, block_size)[: code.size] + offset
+    return found
+
+
 def check_blocks(op: Op, block_size: int) -> None:
     """Refuse block sizes that the format does not have."""
     if block_size < 2 or block_size & (block_size - 1):
