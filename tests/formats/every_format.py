@@ -159,9 +159,9 @@ MAKERS: dict[str, Callable[[Path], Made]] = {
     "onnx": make_onnx,
     "checkpoint": make_checkpoint,
     "gw": make_archive,
-    "run": make_run,
     "gguf": make_gguf,
     "huggingface": make_huggingface,
+    "run": make_run,
 }
 
 

@@ -57,6 +57,14 @@ class Use:
         """The node that its result comes from."""
         return self.node if self.output is None else self.output.node
 
+    def again(self, x: Tensor, w: Tensor | None = None) -> Tensor:
+        """Return the product of another input, or also of another weight [out, in, *kernel]."""
+        given = [x if t is self.x else None if t is self.bias else t for t in self.node.inputs]
+        if w is not None:
+            given[self.input] = w.transpose(*map(int, np.argsort(self.order)))
+        found: Tensor = self.node.graph.add(self.node.op, given, self.node.name)
+        return found
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Place:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...files.whole import write_text
-from ...formats.safetensors.writing import save
+from ...files.folder import filling
+from ...formats.safetensors.writing import save, saved_at
 from ...formats.source import as_path
 from ...spec import dtype as as_dtype
 from ...spec import dtype_name
@@ -46,6 +46,7 @@ def save_pretrained(
 ) -> None:
     """Write a model as a folder that transformers loads, such as by ``AutoModelForCausalLM``.
 
+    All of its files are written, or none: after an error the folder is as it was.
     ``config.json``, ``generation_config.json``, ``model.safetensors`` or several files and their
     index, and the tokenizer: its files are copied if the model was read from a folder that has
     them. Other keys of that folder's ``config.json`` are kept.
@@ -84,14 +85,14 @@ def save_pretrained(
         config.pop("auto_map", None)
     ends = _ends(model)
     config |= {"dtype": name, "torch_dtype": name, **ends}
-    folder.mkdir(parents=True, exist_ok=True)
-    save(arrays, folder / WEIGHTS, metadata={"format": "pt"}, max_file_bytes=max_file_bytes)
-    write_text(folder / CONFIG, _text(config))
     kept = {
         k: v for k, v in config.items() if k in ("bos_token_id", "pad_token_id") and v is not None
     }
-    write_text(folder / GENERATION, _text({**kept, **ends}))
-    _write_tokenizer(model, folder)
+    with filling(folder, stale=saved_at(folder / WEIGHTS)) as new:
+        save(arrays, new / WEIGHTS, metadata={"format": "pt"}, max_file_bytes=max_file_bytes)
+        (new / CONFIG).write_text(_text(config), "utf-8")
+        (new / GENERATION).write_text(_text({**kept, **ends}), "utf-8")
+        _write_tokenizer(model, folder, new)
 
 
 def _before(model: Any) -> dict[str, Any]:
@@ -111,14 +112,14 @@ def _ends(model: Any) -> dict[str, Any]:
     return found | (written_tokens(model) if isinstance(model, Whisper) else {})
 
 
-def _write_tokenizer(model: Any, folder: Path) -> None:
+def _write_tokenizer(model: Any, folder: Path, new: Path) -> None:
     source = model.source
     if source is not None and source.is_dir():
         for name in TEXTS:
             if (source / name).is_file() and source.resolve() != folder.resolve():
-                shutil.copyfile(source / name, folder / name)
+                shutil.copyfile(source / name, new / name)
     elif isinstance(getattr(model, "tokenizer", None), Tokenizer):
-        model.tokenizer.save(folder / TOKENIZER)
+        model.tokenizer.save(new / TOKENIZER)
 
 
 def _text(data: Mapping[str, Any]) -> str:
