@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from .gguf.writing import save_gguf
     from .grammar import Regex
     from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
-    from .interpretation import Attribution, Choice, Interpretation, Score, TokenReading
+    from .interpretation import (
+        Attention,
+        Attribution,
+        Choice,
+        Interpretation,
+        Score,
+        TokenReading,
+    )
     from .sampling import (
         FrequencyPenalty,
         Greedy,
@@ -53,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adapter",
+    "Attention",
     "Attribution",
     "Bert",
     "BertConfig",
@@ -127,7 +135,7 @@ _HOMES = {
         ".gguf.writing": "save_gguf",
         ".grammar": "Regex",
         ".huggingface": "from_pretrained load_state_dict save_pretrained state_dict",
-        ".interpretation": "Attribution Choice Interpretation Score TokenReading",
+        ".interpretation": "Attention Attribution Choice Interpretation Score TokenReading",
         ".sampling": (
             "FrequencyPenalty Greedy MinP NoRepeatNgram PresencePenalty RepetitionPenalty"
             " Strategy Temperature TopK TopP choose in_order probabilities"

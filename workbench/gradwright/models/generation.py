@@ -111,8 +111,9 @@ class Generation:
         self.reread = reread
         self._weights, self._versions = weights, dict[str, int]()
         self._stops = 0
-        self._feeds = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
-        self.run: Run = self.session.prepare(list(_FETCHES), self._feeds)
+        self.takes = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
+        """The placeholders of a run, in their order."""
+        self.run: Run = self.session.prepare(list(_FETCHES), self.takes)
         self._all: Run | None = None
         self._runs: dict[tuple[str, ...], Run] = {}
         past = graph["past"]
@@ -342,7 +343,7 @@ class Generation:
 
     def _reader(self, rows: int, how: _How) -> Reader:
         (layers, two, _, heads, _, features), dtype = self._past_of
-        asks = LENGTH in self._feeds
+        asks = LENGTH in self.takes
         chunk = how.chunk if asks or not self.reread else None  # chunks do not tell the length
         return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk, asks)
 
@@ -364,7 +365,7 @@ class Generation:
                     need=f"a tensor {ALL}: f32[B, T, V]",
                     hint="gw.models.Decoder(config).generation()",
                 )
-            self._all = self.session.prepare([ALL, "present"], self._feeds)
+            self._all = self.session.prepare([ALL, "present"], self.takes)
         return self._all
 
     def _fed(self, logits: str, feeds: Mapping[str, Array]) -> Run:
@@ -373,7 +374,7 @@ class Generation:
             return self.run if logits != ALL else self._run_all()
         key = (logits, *feeds)
         if key not in self._runs:
-            self._runs[key] = self.session.prepare([logits, "present"], (*self._feeds, *feeds))
+            self._runs[key] = self.session.prepare([logits, "present"], (*self.takes, *feeds))
         run, rest = self._runs[key], tuple(feeds.values())
         return lambda *given: run(*given, *rest)
 

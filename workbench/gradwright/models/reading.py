@@ -7,7 +7,7 @@ on: the next ones are written over it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,21 +51,38 @@ class Reader:
         Returns the logits that come at the end of each, in the order of ``wanted``: f32[V], or
         f32[n, V] for ``width`` positions at once, of which a row has the n that are new to it.
         """
-        new = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
-        longest = max(map(len, new.values()))
-        n_rows, found = len(self.known), dict[int, Array]()
-        length = np.zeros(n_rows, np.int64)
-        length[list(wanted)] = [len(tokens) for tokens in wanted.values()]
-        more = [length] if self._asks_length else []
+        longest = max(len(tokens) - int(self.known[b]) for b, tokens in wanted.items())
         if self._chunk is not None and longest > self._chunk and not width:
             step = self._chunk
         else:
             few = longest <= FEW and self.known.any()
             step = width or (longest if few else room_for(longest))
-        for start in range(0, longest, step):
+        found: dict[int, Array] = {}
+        for new, logits in self._steps(run, wanted, step):
+            found |= {b: logits[b, :n] if width else logits[b] for b, n in new.items()}
+        return [found[b] for b in wanted]
+
+    def parts(self, run: Run, tokens: Sequence[int], width: int) -> Iterator[Array]:
+        """Yield the logits of what follows each token of the first row, f32[n, V], n <= width.
+
+        So a long row takes the memory of the logits of few tokens.
+        """
+        for new, logits in self._steps(run, {0: tokens}, width):
+            yield logits[0, : new[0]]
+
+    def _steps(
+        self, run: Run, wanted: Mapping[int, Sequence[int]], step: int
+    ) -> Iterator[tuple[dict[int, int], Array]]:
+        """Read so many tokens of rows at a time; yield how many of each, and what a run gave."""
+        unread = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
+        n_rows = len(self.known)
+        length = np.zeros(n_rows, np.int64)
+        length[list(wanted)] = [len(tokens) for tokens in wanted.values()]
+        more = [length] if self._asks_length else []
+        for start in range(0, max(map(len, unread.values())), step):
             ids, last = np.zeros((n_rows, step), np.int64), np.zeros(n_rows, np.int64)
             position = np.zeros_like(last)
-            parts = {b: row[start : start + step] for b, row in new.items() if len(row) > start}
+            parts = {b: row[start : start + step] for b, row in unread.items() if len(row) > start}
             for b, part in parts.items():
                 ids[b, : len(part)] = part
                 last[b], position[b] = len(part) - 1, self.known[b]
@@ -75,8 +92,7 @@ class Reader:
                 at, n = int(position[b]), len(part)
                 self._past[:, :, b, :, at : at + n] = present[:, :, b, :, :n]
                 self.known[b] = at + n
-                found[b] = logits[b, :n] if width else logits[b]
-        return [found[b] for b in wanted]
+            yield {b: len(part) for b, part in parts.items()}, logits
 
     def keep(self, row: int, n: int) -> None:
         """Know no more than the first ``n`` tokens of a row."""

@@ -46,7 +46,11 @@ def generation_graph(
         n_new = ids.shape[1]
         places = position[:, None] + Arange(start=n_new)()
         attend = Cached(
-            config, past, position, places, position + last + 1 if length is None else length
+            config,
+            past,
+            position,
+            places,
+            lambda: position + last + 1 if length is None else length,
         )
         if config.positions == "learned":  # padding may stand behind the last of them
             places = Minimum()(places, config.context - 1)

@@ -151,8 +151,8 @@ def floats(held: Mapping[str, Array], shape: tuple[int, ...], kind: str) -> Arra
 
 
 def floats_of(model: Any, name: str) -> Array:
-    """Return a weight of a decoder or an encoder as float32, whatever it lies in."""
-    held, kind = model.graph.values, model.packed.get(name)
+    """Return a weight of a model as float32, whatever it lies in."""
+    held, kind = model.graph.values, getattr(model, "packed", {}).get(name)
     if kind is None:
         return np.asarray(held[name])
     shape = dict(model.config.weights())[name]
