@@ -87,7 +87,7 @@ def beside_transformers(generation: Generation, theirs: Any, torch: Any) -> None
 
 def outside_the_plan(generation: Generation) -> None:
     """Print microseconds a token that the loop takes beside the runs of the graph."""
-    run, spent = generation._run, 0.0
+    run, spent = generation.run, 0.0
 
     def timed(*feeds: Any) -> Any:
         nonlocal spent
@@ -95,7 +95,7 @@ def outside_the_plan(generation: Generation) -> None:
         spent += took
         return found
 
-    generation._run = timed  # type: ignore[assignment]
+    generation.run = timed
     prompt = [list(range(N_PROMPT))]
     for sampling in (
         [Greedy()],
@@ -110,7 +110,7 @@ def outside_the_plan(generation: Generation) -> None:
             whole, _ = seconds(lambda s=sampling: generation.generate(prompt, N_NEW, sampling=s))
             found.append(1e6 * (whole - spent) / N_NEW)
         print(f"{min(found):8.1f} µs a token outside the plan: {sampling}")
-    generation._run = run
+    generation.run = run
 
 
 def new_lengths(generation: Generation) -> None:

@@ -1,17 +1,14 @@
-"""``python -m tests.benchmarks.packed [--llama]``: packed weights, by what memory can give.
+"""``python -m tests.benchmarks.packed``: products with packed weights, by what memory can give.
 
 All matrices of a Llama of 150 million random weights lie in a mapped file. Each way multiplies all
 of them once, for one row of x, eight and sixty-four, in turns with a plain read of the file; the
-shortest of some turns counts. Then the same model as a decoder generates, on one thread and two.
-``--llama`` asks llama.cpp for the same tokens a second where llama-cpp-python is installed.
+shortest of some turns counts. ``tests.benchmarks.decoding`` generates with the same weights.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import functools
-import importlib
 import os
 import tempfile
 import time
@@ -29,7 +26,7 @@ from gradwright.cpu.llvm.packed.bind import products  # noqa: E402
 from gradwright.cpu.llvm.packed.lanes import load, near  # noqa: E402
 from gradwright.cpu.llvm.packed.machine import entries, machine, module  # noqa: E402
 from gradwright.cpu.llvm.text import Code  # noqa: E402
-from gradwright.models import Decoder, DecoderConfig, save_gguf  # noqa: E402
+from gradwright.models import DecoderConfig  # noqa: E402
 from gradwright.ops.quantised.blocks import FORMATS, packed_ggml  # noqa: E402
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +37,6 @@ CONFIG = DecoderConfig(
 KINDS = "q8_0", "q4_0", "q4_k", "q6_k"
 ROWS = 1, 8, 64
 TURNS = {1: 25, 8: 9, 64: 5}
-N_PROMPT, N_NEW = 16, 64
 Calls = Sequence[tuple[Callable[[int], None], int]]
 
 
@@ -180,86 +176,9 @@ def show_products() -> None:
                     )
 
 
-# -- tokens ----------------------------------------------------------------------------------------
-
-
-def show_tokens(kind: str) -> Decoder:
-    """Print how many tokens a second a decoder reads and generates."""
-    values = weights(kind)
-    model = Decoder(
-        CONFIG, values=values, packed={n: kind for n, w in values.items() if w.ndim > 1}
-    )
-    prompts = {n: list(range(1, n + 1)) for n in (N_PROMPT, 64)}
-    for activations in ("float32", "int8"):
-        for threads in (1, 2):
-            made = model.generation(activations=activations, threads=threads)
-            made.generate([prompts[N_PROMPT]], 8)
-            made.session.wait_for_kernels()
-
-            def tokens(p: int, n: int, rows: int = 1, made: Any = made) -> Callable[[], Any]:
-                return lambda: made.generate([prompts[p]] * rows, n)
-
-            runs = {
-                "one": tokens(N_PROMPT, 1), "many": tokens(N_PROMPT, N_NEW), "64": tokens(64, 1),
-                "one of 8": tokens(N_PROMPT, 1, 8), "many of 8": tokens(N_PROMPT, N_NEW, 8),
-            }  # fmt: skip
-            for run in runs.values():
-                run()
-            made.session.wait_for_kernels()
-            best = shortest(runs, 4)
-            one = (N_NEW - 1) / (best["many"] - best["one"])
-            eight = 8 * (N_NEW - 1) / (best["many of 8"] - best["one of 8"])
-            print(
-                f"{kind:6}{activations:8} {threads} thread{'s' * (threads > 1):1} "
-                f"{one:6.1f} tokens/s, 8 rows {eight:6.1f} ({eight / one:.1f}x), "
-                f"prompt of 64 {64 / best['64']:6.0f}",
-                flush=True,
-            )
-    return model
-
-
-def beside_llama(model: Decoder, kind: str) -> None:
-    """Print the same for llama.cpp, which reads a file of ours."""
-    llama_cpp = importlib.import_module("llama_cpp")
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.gguf"
-        save_gguf(model, path, kind=kind)
-        for threads in (1, 2):
-            theirs = llama_cpp.Llama(
-                str(path), n_ctx=512, n_threads=threads, verbose=False, use_mmap=True
-            )
-
-            def tokens(p: int, n: int, theirs: Any = theirs) -> None:
-                theirs.reset()
-                theirs.eval(list(range(1, p + 1)))
-                for i in range(n - 1):
-                    theirs.eval([i + 1])
-
-            runs = {
-                "one": functools.partial(tokens, N_PROMPT, 1),
-                "many": functools.partial(tokens, N_PROMPT, N_NEW),
-                "64": functools.partial(tokens, 64, 1),
-            }  # fmt: skip
-            best = shortest(runs, 4)
-            one = (N_NEW - 1) / (best["many"] - best["one"])
-            print(
-                f"{kind:6}llama.cpp {threads} threads {one:6.1f} tokens/s, "
-                f"prompt of 64 {64 / best['64']:6.0f}"
-            )
-
-
 def main() -> None:
     """Print all of it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--llama", action="store_true", help="also llama.cpp")
-    asked = parser.parse_args()
     show_products()
-    print()
-    for kind in KINDS:
-        model = show_tokens(kind)
-        if asked.llama:
-            beside_llama(model, kind)
 
 
 if __name__ == "__main__":

@@ -125,7 +125,9 @@ def _of_lycoris(x: torch.Tensor, dy: torch.Tensor, block: int) -> tuple[torch.Te
     y.backward(dy)
 
     def grads(parameters: nn.ParameterList, axis: int) -> torch.Tensor:
-        return torch.cat([torch.zeros_like(p) if p.grad is None else p.grad for p in parameters], axis)
+        return torch.cat(
+            [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters], axis
+        )
 
     return y, grads(module.down_list, 0), grads(module.up_list, 1)
 

@@ -8,16 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ... import nn
 from ...errors import GraphError, ShapeError
 from ...graph import Tensor
 from ...init import normal, uniform
 from ...ops.convolutions.cnn import Convolution
 from ...words.jsonable import jsonable
-from ..adapter import Adapter, Leaf, Leaves
+from ..adapter import Adapter, Leaf, Leaves, computed
 from ..site import Site, Use
 from ..targeting import of_pattern
 
+Array = np.ndarray[Any, Any]
 INITS = (True, False, "gaussian")
 """First values that need no look at the weight."""
 
@@ -169,6 +172,20 @@ class LoRA(Adapter):
         a, b, r = p["lora_A"], p["lora_B"], self.rank(place)
         product = b.reshape(-1, r) @ a.reshape(r, -1)
         return _scaled(product.reshape(*place.shape), self.scale(place))
+
+    def merge(
+        self, place: Site, w: Array, bias: Array | None, p: Mapping[str, Array]
+    ) -> tuple[Array, Array | None] | None:
+        more = p.get("lora_B.bias")
+        if more is None:
+            return super().merge(place, w, bias, p)
+        if bias is None:
+            raise GraphError(
+                f"{place.name!r} has no bias that the adapter's could become part of",
+                need="a layer with a bias, or LoRA(lora_bias=False)",
+            )
+        merged = computed(lambda t, q: self.changed(place, t, q), w, p)
+        return merged, (bias + self.scale(place) * more).astype(bias.dtype)
 
 
 def is_bias(name: str) -> bool:

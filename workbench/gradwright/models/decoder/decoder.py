@@ -36,7 +36,7 @@ from .attention import Within
 from .cached import generation_graph
 from .config import DecoderConfig
 from .layers import head, layers
-from .packing import weight
+from .packing import floats_of
 from .quantizing import Quantized, quantized_weights
 from .rows import IGNORED, packed_rows, padded_rows
 from .weights import Weights, count, fill
@@ -174,7 +174,7 @@ class Decoder:
         >>> packed.graph.values["layer0/q"].shape, packed.floats("layer0/q").shape
         ((64, 32), (64, 64))
         """
-        return weight(self.graph.values, self.config, self.packed, name)
+        return floats_of(self, name)
 
     def follow(self, edit: Callable[[Graph], Any], *, no_more: bool = False) -> None:
         """Have an edit made in each graph that generates from now on, or no more.

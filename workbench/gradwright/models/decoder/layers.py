@@ -35,6 +35,7 @@ def layers(
         h = h + nn.embedding(places, weights["positions"])
     h = _dropped(config, h)
     for i in range(config.layers):
+        h.graph.classes[f"layer{i}"] = "DecoderLayer"
         with h.graph.scope(f"layer{i}"):
             h = h + _attention(config, weights, h, i, attend)
             h = h + _network(config, weights, h, f"layer{i}")

@@ -150,10 +150,10 @@ def floats(held: Mapping[str, Array], shape: tuple[int, ...], kind: str) -> Arra
     return found.reshape(shape)
 
 
-def weight(values: Mapping[str, Array], config: Any, kinds: Mapping[str, str], name: str) -> Array:
+def floats_of(model: Any, name: str) -> Array:
     """Return a weight of a model as float32, whatever it lies in."""
-    kind = kinds.get(name)
+    held, kind = model.graph.values, getattr(model, "packed", {}).get(name)
     if kind is None:
-        return values[name]
-    shape = dict(config.weights())[name]
-    return floats({part: values[part] for part in lies_in(name, shape, kind)}, shape, kind)
+        return np.asarray(held[name])
+    shape = dict(model.config.weights())[name]
+    return floats({part: held[part] for part in lies_in(name, shape, kind)}, shape, kind)

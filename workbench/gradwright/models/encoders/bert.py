@@ -153,6 +153,7 @@ class Bert(Encoder):
         seen = (self.attention_mask != 0)[:, None, None]
         for i in range(config.layers):
             at = f"layer{i}"
+            h.graph.classes[at] = "EncoderLayer"
             with h.graph.scope(at):
                 y = attention(weights, at, h, h, config.heads, seen)
                 h = weights.norm(h + dropped(y, config.dropout), f"{at}/attention_norm")

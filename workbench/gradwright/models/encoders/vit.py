@@ -145,6 +145,7 @@ class Vit(Encoder):
         h = dropped(h, config.dropout)
         for i in range(config.layers):
             at = f"layer{i}"
+            h.graph.classes[at] = "EncoderLayer"
             with h.graph.scope(at):
                 y = weights.norm(h, f"{at}/attention_norm")
                 h = h + dropped(attention(weights, at, y, y, config.heads), config.dropout)

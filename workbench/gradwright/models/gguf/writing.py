@@ -13,7 +13,7 @@ from ...formats.gguf.kinds import BY_NAME
 from ...formats.gguf.writing import write
 from ...ops.quantised.blocks import WRITTEN
 from ..decoder import Decoder, DecoderConfig
-from ..decoder.packing import NF4, is_packable, weight
+from ..decoder.packing import NF4, floats_of, is_packable
 from ..decoder.pairs import by_halves, by_neighbours
 from ..encoders.bert import Bert
 from .architectures import FOLDED, Config, architecture_of, keys_of, stored_config
@@ -83,7 +83,7 @@ class _Stored(Mapping[str, Array]):
     def __init__(
         self, model: Decoder | Bert, architecture: str, factors: Mapping[str, Array]
     ) -> None:
-        self._values, self._packed = model.graph.values, model.packed
+        self._model, self._values, self._packed = model, model.graph.values, model.packed
         self._config: Any = model.config
         self._factors = factors
         self._adds_one = architecture in FOLDED and model.config.norm == "rms_plus_one"
@@ -122,9 +122,7 @@ class _Stored(Mapping[str, Array]):
 
     def _part(self, place: Place, as_floats: bool) -> Array:
         """Return a weight as the file has it; parts of several kinds become floats."""
-        data: Array = self._values[place.name]
-        if as_floats:
-            data = weight(self._values, self._config, self._packed, place.name)
+        data = floats_of(self._model, place.name) if as_floats else self._values[place.name]
         label = place.name.rpartition("/")[2].removesuffix("_bias")
         if self._interleaves and label in ("q", "k"):
             order = by_neighbours if self._interleaves > 0 else by_halves

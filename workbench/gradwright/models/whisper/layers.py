@@ -27,6 +27,7 @@ def heard(config: WhisperConfig, weights: Weights, features: Tensor) -> Tensor:
     h = dropped(h.transpose(0, 2, 1) + weights["encoder_positions"], config.dropout)
     for i in range(config.encoder_layers):
         at = f"encoder_layer{i}"
+        h.graph.classes[at] = "EncoderLayer"
         with h.graph.scope(at):
             y = weights.norm(h, f"{at}/attention_norm")
             h = h + dropped(attention(weights, at, y, y, config.encoder_heads), config.dropout)
@@ -58,6 +59,7 @@ def written(
     h = dropped(h, config.dropout)
     for i, (keys, values) in enumerate(cross):
         at = f"decoder_layer{i}"
+        h.graph.classes[at] = "DecoderLayer"
         with h.graph.scope(at):
             y = weights.norm(h, f"{at}/attention_norm")
             q, k, v = (
