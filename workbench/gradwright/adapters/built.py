@@ -59,6 +59,8 @@ class Built:
         """Variables that only serve training."""
         self.replaced: dict[str, Array] = {}
         """What the model's own values were where others took their place; ``remove`` undoes it."""
+        self.originals: dict[str, Array] = {}
+        """What weights were before it was merged."""
         self.model: Any = graph
         """What it was added to: a model, or its graph."""
         self.followers: list[Adapted] = []
