@@ -208,9 +208,7 @@ class Adapted(Built):
 
     def merge_into(self, values: Mapping[str, Array]) -> None:
         """Put values in the place of weights, which are kept, and switch it off."""
-        held = self.graph.values
-        self.originals = {name: held[name].copy() for name in values}
-        held.commit({n: _as_held(held[n], a, n) for n, a in values.items()})
+        self.originals = self._swapped(values)
         self.disable()
 
     def unmerge(self) -> None:

@@ -217,7 +217,7 @@ def _merged_at(adapted: Adapted, place: Place, *, as_floats: bool = False) -> di
         weight = (w + adapted.weight * (weight - w)).astype(w.dtype)
         c = None if b is None or c is None else (b + adapted.weight * (c - b)).astype(b.dtype)
     found = {place.name: weight} if as_floats else _stored(place, weight)
-    if c is not None and bias is not None and not np.array_equal(b, c):
+    if bias is not None and b is not None and c is not None and not np.array_equal(b, c):
         if not isinstance(bias.op, Variable) or len(biases) > 1:
             raise GraphError(f"the bias of {place.name!r} is no variable that could be merged into")
         found[bias.name] = c

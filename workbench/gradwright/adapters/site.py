@@ -145,12 +145,13 @@ class Site(Place):
         if self.is_stored:
             return values.stored(self.weight.node).transpose(self.axes)
         use = self.uses[0]
-        packed = [values.stored(t.node) for t in use.node.inputs[1:] if t is not None and _held(t)]
-        if isinstance(use.node.op, PackedMatmul) and len(packed) == len(use.node.inputs) - 1:
+        if self.kind == "embedding" and self.packed:
+            return unpacked(values.stored(self.weight.node), self.packed).T
+        if isinstance(use.node.op, PackedMatmul):
+            parts = [t for t in use.node.inputs[1:] if t is not None]
+            packed = Session(graph, values=values).run(parts)
             rows = use.node.op.blocks(self.shape[1], self.shape[0], packed)
             return np.concatenate([w for _, w in rows])
-        if self.kind == "embedding" and self.packed:
-            return unpacked(packed[0], self.packed).T
         found: Array = Session(graph, values=values).run(self.weight)
         return found.transpose(self.axes)
 
