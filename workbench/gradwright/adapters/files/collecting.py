@@ -68,9 +68,9 @@ class Collected:
             self._add(path, [p for p in self.found[path] if p.own == "weight"], members)
         if isinstance(adapted.adapter, AdaLoRA):
             self._cut(adapted.adapter)
-        if shared := {n: self._values[t.name] for n, t in adapted.shared.items() if n in state}:
-            if getattr(adapted.adapter, "save_projection", True):
-                self.arrays[""] = shared
+        if adapted.shared and getattr(adapted.adapter, "save_projection", True):
+            held = {n: self._values[t.name] for n, t in adapted.shared.items() if n in state}
+            self.arrays |= {"": held} if held else {}
         for tensor in adapted.thawed:
             self._thawed(at, tensor.name)
         if origin.get("trainable_token_indices"):
