@@ -10,6 +10,9 @@ from . import methods
 from .adapted import Adapted
 from .adapter import Adapter, Leaf
 from .adding import add, of
+from .files.loading import load
+from .files.saved import SavedAdapter
+from .files.writing import save
 from .methods import METHODS
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
@@ -22,13 +25,16 @@ __all__ = [
     "Adapter",
     "Leaf",
     "Place",
+    "SavedAdapter",
     "Site",
     "Trained",
     "Use",
     "add",
     "chosen",
     "fits",
+    "load",
     "of",
+    "save",
     "sites",
     *METHODS,
 ]

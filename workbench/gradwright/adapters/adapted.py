@@ -208,7 +208,7 @@ class Adapted(Built):
             known.active.discard(self.name)
             if self._weight is not None:
                 edit.remove(self._weight)
-        self.graph.values.commit(self._base)
+        self.graph.values.commit(self.replaced)
         kept = {t for other in known.named.values() for t in other.thawed}
         for t in self.thawed:
             if t not in kept:

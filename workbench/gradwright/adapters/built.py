@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..graph import Edit, Graph, Node, Tensor
+from ..graph import Edit, Graph, Node, Tensor, coerce
 from ..graph.cells import current_cell
 from ..init import Initializer
 from ..ops.core.movement import cast_to
-from ..spec import at_least_float32, is_floating
+from ..spec import TensorSpec, at_least_float32, is_floating
 from .adapter import Adapter, Leaf, Leaves, added
 from .chain import Adapters, Chain, Link, adapters_of
 from .site import Place, Use
@@ -57,8 +57,10 @@ class Built:
         self._weight: Tensor | None = None
         self._passing: frozenset[Tensor] = frozenset()
         """Variables that only serve training."""
-        self._base: dict[str, Array] = {}
-        """Weights that first values have replaced."""
+        self.replaced: dict[str, Array] = {}
+        """What the model's own values were where others took their place; ``remove`` undoes it."""
+        self.model: Any = graph
+        """What it was added to: a model, or its graph."""
         self.followers: list[Adapted] = []
         """The same adapter in graphs that generate."""
         self.unfollow: Callable[[], None] | None = None
@@ -71,9 +73,15 @@ class Built:
             known.active.add(self.name)
             self._declare(values)
             self._build(edit)
-        self._base = {name: self.graph.values[name].copy() for name in bases}
-        self.graph.values.commit(bases)
+        self.replace(bases)
         known.freeze(self.graph)
+
+    def replace(self, values: Mapping[str, Array]) -> None:
+        """Put values in the place of the model's own until it is removed, all or nothing."""
+        held = self.graph.values
+        own = {name: held[name].copy() for name in values if name not in self.replaced}
+        held.commit({n: _as_held(held[n], a, n) for n, a in values.items()})
+        self.replaced |= own
 
     @contextlib.contextmanager
     def _edit(self) -> Iterator[Edit]:
@@ -219,3 +227,8 @@ def _as_first(x: Tensor, p: Leaves) -> Tensor:
     """Return a tensor in the dtype of an adapter's variables."""
     found: Tensor = cast_to(next(iter(p.values())).dtype, x) if p else x
     return found
+
+
+def _as_held(held: Array, given: Array, name: str) -> Array:
+    """Return a copy of an array in the dtype of the one that it takes the place of."""
+    return coerce(given, TensorSpec(held.shape, held.dtype), f"weight {name!r}").copy()

@@ -52,30 +52,24 @@ class Use:
         assert found is not None
         return found
 
-    def again(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Return the product of another weight [out, in, *kernel], without a bias."""
-        inputs: list[Tensor | None] = [None] * len(self.node.inputs)
-        site = next(s for s in self.node.op.weight_sites() if s.input == self.input)
-        assert site.x is not None
-        inputs[site.x] = x
-        inputs[site.input] = weight.transpose(*map(int, np.argsort(self.order)))
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        made: Tensor = self.node.op(*inputs)
-        return made
-
     @property
     def last(self) -> Node:
         """The node that its result comes from."""
         return self.node if self.output is None else self.output.node
 
-    def again(self, x: Tensor, w: Tensor | None = None) -> Tensor:
-        """Return the product of another input, or also of another weight [out, in, *kernel]."""
-        given = [x if t is self.x else None if t is self.bias else t for t in self.node.inputs]
-        if w is not None:
-            given[self.input] = w.transpose(*map(int, np.argsort(self.order)))
-        found: Tensor = self.node.graph.add(self.node.op, given, self.node.name)
-        return found
+    def again(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the product of another input, or another weight [out, in, *kernel], too.
+
+        No bias is added.
+        """
+        given = [None if t is self.bias else t for t in self.node.inputs]
+        site = next(s for s in self.node.op.weight_sites() if s.input == self.input)
+        assert site.x is not None
+        given[site.x] = x
+        if weight is not None:
+            given[self.input] = weight.transpose(*map(int, np.argsort(self.order)))
+        made: Tensor = self.node.graph.add(self.node.op, given, self.node.name)
+        return made
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
