@@ -107,6 +107,7 @@ def add(
                 bases[place.weight.name] = _new_base(place, new)
     made = Adapted(graph, adapter, name, places, dtype, seed)
     made.thawed = tuple(thawed)
+    made.model = model
     made.put(values, bases)
     if hasattr(model, "follow"):
         _follow(model, made)

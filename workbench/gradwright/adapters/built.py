@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..graph import Edit, Graph, Node, Tensor
+from ..graph import Edit, Graph, Node, Tensor, coerce
 from ..graph.cells import current_cell
 from ..init import Initializer
 from ..op import Op
 from ..ops.core.movement import cast_to
-from ..spec import at_least_float32, is_floating
+from ..spec import TensorSpec, at_least_float32, is_floating
 from .adapter import Adapter, Leaf, Leaves, added
 from .chain import Adapters, Chain, Link, adapters_of
 from .site import Place, Use
@@ -63,8 +63,12 @@ class Built:
         """Variables that only serve training."""
         self.changed_ops: dict[Node, tuple[Op, Op]] = {}
         """Nodes that are another op where it is active: what they are without, and with it."""
-        self._base: dict[str, Array] = {}
-        """Weights that first values have replaced."""
+        self.replaced: dict[str, Array] = {}
+        """What the model's own values were where others took their place; ``remove`` undoes it."""
+        self.originals: dict[str, Array] = {}
+        """What weights were before it was merged."""
+        self.model: Any = graph
+        """What it was added to: a model, or its graph."""
         self.followers: list[Adapted] = []
         """The same adapter in graphs that generate."""
         self.unfollow: Callable[[], None] | None = None
@@ -77,9 +81,19 @@ class Built:
             known.active.add(self.name)
             self._declare(values)
             self._build(edit)
-        self._base = {name: self.graph.values[name].copy() for name in bases}
-        self.graph.values.commit(bases)
+        self.replace(bases)
         known.freeze(self.graph)
+
+    def replace(self, values: Mapping[str, Array]) -> None:
+        """Put values in the place of the model's own until it is removed, all or nothing."""
+        self.replaced = self._swapped(values) | self.replaced
+
+    def _swapped(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Put values in the place of those of variables, all or nothing; returns what they were."""
+        held = self.graph.values
+        own = {name: held[name].copy() for name in values}
+        held.commit({n: _as_held(own[n], a, n) for n, a in values.items()})
+        return own
 
     @contextlib.contextmanager
     def _edit(self) -> Iterator[Edit]:
@@ -232,3 +246,8 @@ def _as_first(x: Tensor, p: Leaves) -> Tensor:
     """Return a tensor in the dtype of an adapter's variables."""
     found: Tensor = cast_to(next(iter(p.values())).dtype, x) if p else x
     return found
+
+
+def _as_held(held: Array, given: Array, name: str) -> Array:
+    """Return a copy of an array in the dtype of the one that it takes the place of."""
+    return coerce(given, TensorSpec(held.shape, held.dtype), f"weight {name!r}").copy()

@@ -54,14 +54,14 @@ class DoRA(LoRA):
                 facts=[f"it lies in blocks of {place.packed}"],
                 hint=f"LoRA(), or exclude={place.name!r}",
             )
-        return {**super().variables(place), "lora_magnitude_vector": Leaf((place.n_out,))}
+        return {**super().variables(place), "lora_magnitude_vector": Leaf(_held(place))}
 
     def prepare(
         self, place: Site, w: Array, data: Any = None
     ) -> tuple[Mapping[str, Array], Array | None]:
         values, base = super().prepare(place, w, data)
         sizes = np.sqrt(_squares(w))  # of PiSSA's W − s·B·A with s·B·A, that is W, too
-        return {**values, "lora_magnitude_vector": sizes}, base
+        return {**values, "lora_magnitude_vector": sizes.reshape(_held(place))}, base
 
     def apply(self, place: Site, use: Use, x: Tensor, y: Tensor, p: Leaves) -> Tensor:
         z: Tensor
@@ -84,9 +84,10 @@ class DoRA(LoRA):
         return z
 
     def changed(self, place: Site, w: Tensor, p: Leaves) -> Tensor:
-        v = cast_to(p["lora_magnitude_vector"].dtype, w) + self.delta(place, p)
+        magnitude = p["lora_magnitude_vector"].reshape(-1)
+        v = cast_to(magnitude.dtype, w) + self.delta(place, p)
         sizes = _size(StopGradient()((v * v).reshape(place.n_out, -1).sum(1)))
-        ratio = (p["lora_magnitude_vector"] / sizes).reshape(-1, *(1 for _ in v.shape[1:]))
+        ratio = (magnitude / sizes).reshape(-1, *(1 for _ in v.shape[1:]))
         whole: Tensor = cast_to(w.dtype, v * ratio)
         return whole
 
@@ -110,7 +111,13 @@ class DoRA(LoRA):
             w = StopGradient()(w)
             across, squares = w @ a.mT, (w * w).sum(1)
         mixed = across * (2 * s) + (b @ (a @ a.mT)) * (s * s)
-        return p["lora_magnitude_vector"] / _size(squares + (mixed * b).sum(1))
+        return p["lora_magnitude_vector"].reshape(-1) / _size(squares + (mixed * b).sum(1))
+
+
+def _held(place: Site) -> tuple[int, ...]:
+    """Return the shape in which files hold m."""
+    ones = tuple(1 for _ in place.kernel)
+    return (1, place.n_out, *ones) if ones else (place.n_out,)
 
 
 def _squares(w: Array) -> Array:

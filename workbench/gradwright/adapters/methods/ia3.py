@@ -59,9 +59,12 @@ class IA3(Adapter):
         return y * factor.astype(y.dtype)
 
     def changed(self, place: Site, w: Tensor, p: Leaves) -> Tensor:
-        ones = (1,) * len(place.kernel)
-        column = 1 if self.is_feedforward(place) else 0
-        return w * p["ia3_l"].reshape(*((-1, 1) if column == 0 else (1, -1)), *ones)
+        if not self.is_feedforward(place):
+            return w * p["ia3_l"].reshape(-1, *(1 for _ in w.shape[1:]))
+        each = w.reshape(place.groups, -1, *place.shape[1:])  # a group sees inputs of its own
+        factor = p["ia3_l"].reshape(place.groups, 1, -1, *(1 for _ in place.kernel))
+        whole: Tensor = (each * factor).reshape(*place.shape)
+        return whole
 
     def merge(
         self, place: Site, w: Array, bias: Array | None, p: Mapping[str, Array]
