@@ -14,6 +14,7 @@ from gradwright.errors import GradwrightError, GraphError
 from gradwright.models import Decoder, DecoderConfig
 from tests.adapters import peft_models as other
 from tests.adapters.methods import peft
+from tests.models.theirs import torch_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.past_key_values. is deprecated")  # peft's own
 IDS = np.random.default_rng(7).integers(1, 37, (2, 9))
@@ -36,7 +37,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Decoder, Adapted
 
 
 def test_outputs_and_gradients_are_those_of_peft(pair: Any) -> None:
-    torch = other.torch_of()
+    torch = torch_of()
     wrapped, model, adapted, parameter = pair
     session = gw.Session(model.graph)
     other.close(session.run(model.logits, {"ids": IDS}), other.logits_there(wrapped, IDS), 1e-5)
@@ -50,7 +51,7 @@ def test_outputs_and_gradients_are_those_of_peft(pair: Any) -> None:
 
 
 def test_five_steps_are_those_of_peft(pair: Any) -> None:
-    torch = other.torch_of()
+    torch = torch_of()
     wrapped, model, adapted, parameter = pair
     before, there = adapted.state(), parameter.detach().clone()
     trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(1e-2))
