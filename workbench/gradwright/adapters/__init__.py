@@ -14,6 +14,7 @@ from .files.loading import load
 from .files.saved import SavedAdapter
 from .files.writing import save
 from .methods import METHODS
+from .serving import Served, serve
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
 from .trained import Trained
@@ -26,6 +27,7 @@ __all__ = [
     "Leaf",
     "Place",
     "SavedAdapter",
+    "Served",
     "Site",
     "Trained",
     "Use",
@@ -35,6 +37,7 @@ __all__ = [
     "load",
     "of",
     "save",
+    "serve",
     "sites",
     *METHODS,
 ]

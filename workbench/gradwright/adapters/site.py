@@ -62,7 +62,7 @@ class Use:
         given = [x if t is self.x else None if t is self.bias else t for t in self.node.inputs]
         if w is not None:
             given[self.input] = w.transpose(*map(int, np.argsort(self.order)))
-        found: Tensor = self.node.graph.add(self.node.op, given, self.node.name)
+        found: Tensor = self.node.graph.add(self.node.op, given)
         return found
 
 
