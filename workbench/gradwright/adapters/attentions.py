@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from ..errors import GraphError
 from ..graph import Graph, Node, Tensor, ancestors

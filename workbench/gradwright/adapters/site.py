@@ -68,7 +68,7 @@ class Use:
         given[site.x] = x
         if weight is not None:
             given[self.input] = weight.transpose(*map(int, np.argsort(self.order)))
-        made: Tensor = self.node.graph.add(self.node.op, given, self.node.name)
+        made: Tensor = self.node.graph.add(self.node.op, given)
         return made
 
 
