@@ -13,6 +13,7 @@ from .adding import add, of
 from .files.loading import load
 from .files.saved import SavedAdapter
 from .files.writing import save
+from .initial.chosen import EVA, LoftQ
 from .methods import METHODS
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
@@ -20,10 +21,12 @@ from .trained import Trained
 
 globals().update(METHODS)
 __all__ = [
+    "EVA",
     "METHODS",
     "Adapted",
     "Adapter",
     "Leaf",
+    "LoftQ",
     "Place",
     "SavedAdapter",
     "Site",

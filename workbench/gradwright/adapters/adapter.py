@@ -90,6 +90,12 @@ class Adapter(Named):
         """Return what all its places read, beside their own."""
         return {}
 
+    def surveyed(
+        self, places: Sequence[Any], data: Any = None
+    ) -> tuple[Adapter, Sequence[Any], Mapping[str, Mapping[str, Array]]]:
+        """Return itself, its places and first values by place, as a look at all of them has it."""
+        return self, places, {}
+
     def prepare(
         self, place: Any, w: Array, data: Any = None
     ) -> tuple[Mapping[str, Array], Array | None]:
@@ -141,6 +147,12 @@ class Adapter(Named):
     def compacted(self, adapted: Built) -> tuple[Adapter, Mapping[str, Mapping[str, Array]]] | None:
         """Return settings and values without what training has switched off; None for nothing."""
         return None
+
+    # -- generation ------------------------------------------------------------------------------
+
+    def generating(self) -> Adapter:
+        """Return what stands for it in graphs that generate."""
+        return self
 
     # -- merging ---------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -95,8 +95,8 @@ def add(
     thawed = _thawed(
         graph, [*adapter.thaws(places, every)], [keep] if isinstance(keep, str) else keep
     )
-    values: dict[str, Mapping[str, Array]] = {}
-    bases: dict[str, Array] = {}
+    adapter, places, found = adapter.surveyed(places, data)
+    values, bases = dict(found), dict[str, Array]()
     if adapter.reads_weights:
         for place in places:
             assert isinstance(place, Site)
@@ -117,7 +117,8 @@ def _follow(model: Any, made: Adapted) -> None:
 
     def edit(graph: Graph) -> None:
         names = {p.name for p in made.places}
-        one = add(graph, made.adapter, lambda p: p.name in names, name=made.name, dtype=made.dtype)
+        where = lambda p: p.name in names  # noqa: E731
+        one = add(graph, made.adapter.generating(), where, name=made.name, dtype=made.dtype)
         if made.is_weighed:
             one.weight = 1.0
         if not made.is_enabled:
