@@ -10,10 +10,12 @@ from . import methods
 from .adapted import Adapted
 from .adapter import Adapter, Leaf
 from .adding import add, of
+from .combining import combine, to_lora
 from .files.loading import load
 from .files.saved import SavedAdapter
 from .files.writing import save
 from .initial.chosen import EVA, LoftQ
+from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
@@ -25,8 +27,10 @@ __all__ = [
     "METHODS",
     "Adapted",
     "Adapter",
+    "Drift",
     "Leaf",
     "LoftQ",
+    "Merged",
     "Place",
     "SavedAdapter",
     "Site",
@@ -34,11 +38,16 @@ __all__ = [
     "Use",
     "add",
     "chosen",
+    "combine",
     "fits",
     "load",
+    "merge",
+    "merged",
     "of",
     "save",
     "sites",
+    "to_lora",
+    "unmerge",
     *METHODS,
 ]
 

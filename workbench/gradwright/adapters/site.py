@@ -145,15 +145,13 @@ class Site(Place):
         if self.is_stored:
             return values.stored(self.weight.node).transpose(self.axes)
         use = self.uses[0]
-        if isinstance(use.node.op, PackedMatmul):
-            lies_in = [t for t in use.node.inputs[1:] if t is not None]
-            rest = [t for t in lies_in if not _held(t)]  # scales that are quantised, too
-            made = dict(zip(rest, Session(graph, values=values).run(rest), strict=True))
-            packed = [values.stored(t.node) if _held(t) else made[t] for t in lies_in]
-            rows = use.node.op.blocks(self.shape[1], self.shape[0], packed)
-            return np.concatenate([w for _, w in rows])
         if self.kind == "embedding" and self.packed:
             return unpacked(values.stored(self.weight.node), self.packed).T
+        if isinstance(use.node.op, PackedMatmul):
+            parts = [t for t in use.node.inputs[1:] if t is not None]
+            packed = Session(graph, values=values).run(parts)
+            rows = use.node.op.blocks(self.shape[1], self.shape[0], packed)
+            return np.concatenate([w for _, w in rows])
         found: Array = Session(graph, values=values).run(self.weight)
         return found.transpose(self.axes)
 
