@@ -28,7 +28,8 @@ class Reader:
         rows: how many rows there are.
         room: how many tokens each may have.
         chunk: how many tokens of a row are read at once, at most; None is any number.
-        asks_length: whether a run is told how long rows are, with what is read later, too.
+        asks_length: whether a run is told how long the row of each token is then: that of a prompt
+            as long as all of it.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Reader:
             few = longest <= FEW and self.known.any()
             step = width or (longest if few else room_for(longest))
         found: dict[int, Array] = {}
-        for new, logits in self._steps(run, wanted, step):
+        for new, logits in self._steps(run, wanted, step, apart=width > 0):
             found |= {b: logits[b, :n] if width else logits[b] for b, n in new.items()}
         return [found[b] for b in wanted]
 
@@ -71,14 +72,16 @@ class Reader:
             yield logits[0, : new[0]]
 
     def _steps(
-        self, run: Run, wanted: Mapping[int, Sequence[int]], step: int
+        self, run: Run, wanted: Mapping[int, Sequence[int]], step: int, apart: bool = False
     ) -> Iterator[tuple[dict[int, int], Array]]:
-        """Read so many tokens of rows at a time; yield how many of each, and what a run gave."""
+        """Read so many tokens of rows at a time; yield how many of each, and what a run gave.
+
+        ``apart`` reads each as if it had come alone, as guesses have to be.
+        """
         unread = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
         n_rows = len(self.known)
-        length = np.zeros(n_rows, np.int64)
-        length[list(wanted)] = [len(tokens) for tokens in wanted.values()]
-        more = [length] if self._asks_length else []
+        length = np.zeros((n_rows, 1), np.int64)
+        length[list(wanted), 0] = [len(tokens) for tokens in wanted.values()]
         for start in range(0, max(map(len, unread.values())), step):
             ids, last = np.zeros((n_rows, step), np.int64), np.zeros(n_rows, np.int64)
             position = np.zeros_like(last)
@@ -86,6 +89,9 @@ class Reader:
             for b, part in parts.items():
                 ids[b, : len(part)] = part
                 last[b], position[b] = len(part) - 1, self.known[b]
+            if apart:
+                length = position[:, None] + np.arange(1, step + 1)
+            more = [np.broadcast_to(length, ids.shape)] if self._asks_length else []
             past = self._past if self.known.any() else self._past[:, :, :, :, :0]
             logits, present = run(ids, position, last, past, *more)
             for b, part in parts.items():
