@@ -71,4 +71,27 @@ ROWS: dict[str, Row] = {
         lambda r: adapters.LoRA(**_alpha(r)),
         "embed|q",
     ),
+    "LoHa": Row(_theirs("LoHaConfig"), lambda r: adapters.LoHa(**_alpha(r))),
+    "LoKr": Row(_theirs("LoKrConfig"), lambda r: adapters.LoKr(**_alpha(r))),
+    "LoKr, both of low rank": Row(
+        _theirs("LoKrConfig", decompose_both=True, decompose_factor=2),
+        lambda r: adapters.LoKr(**_alpha(r), decompose_both=True, decompose_factor=2),
+        size=1,
+    ),
+    "IA3": Row(
+        lambda _: peft().IA3Config(
+            target_modules=["k_proj", "v_proj", "down_proj"],
+            feedforward_modules=["down_proj"],
+            **CAUSAL,
+        ),
+        lambda _: adapters.IA3(feedforward="down"),
+        "k|v|down",
+    ),
+    "VeRA": Row(lambda r: peft().VeraConfig(r=r, **QV, **CAUSAL), lambda r: adapters.VeRA(r=r)),
+    "DoRA": Row(_lora(use_dora=True), lambda r: adapters.DoRA(**_alpha(r))),
+    "DoRA, embedding": Row(
+        _lora(use_dora=True, target_modules=["embed_tokens", "q_proj"]),
+        lambda r: adapters.DoRA(**_alpha(r)),
+        "embed|q",
+    ),
 }

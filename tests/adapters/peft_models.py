@@ -80,8 +80,9 @@ def values(model: Any) -> dict[str, Array]:
     """Return all numbers of an adapter by our names, what it shares and does not train, too."""
     found = {name: p.detach().numpy().copy() for name, p in trained(model)}
     for name, b in model.named_buffers():
-        if name in ("base_model.vera_A.default", "base_model.vera_B.default"):
-            found[name.split(".")[1]] = b.numpy().copy()
+        leaf = name.removesuffix(".default").rpartition(".")[2]
+        if leaf in ("vera_A", "vera_B"):
+            found[leaf] = b.numpy().copy()
     return found
 
 

@@ -127,8 +127,8 @@ def test_merged_it_is_what_it_was(pair) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pair.theirs.merge_adapter()
-    wanted = pair.logits_there()
-    pair.theirs.unmerge_adapter()
+        wanted = pair.logits_there()
+        pair.theirs.unmerge_adapter()
     other.close(found, wanted, 1e-5)
 
 

@@ -10,6 +10,11 @@ from . import methods
 from .adapted import Adapted
 from .adapter import Adapter, Leaf
 from .adding import add, of
+from .combining import combine, to_lora
+from .files.loading import load
+from .files.saved import SavedAdapter
+from .files.writing import save
+from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
@@ -20,16 +25,26 @@ __all__ = [
     "METHODS",
     "Adapted",
     "Adapter",
+    "Drift",
     "Leaf",
+    "Merged",
     "Place",
+    "SavedAdapter",
     "Site",
     "Trained",
     "Use",
     "add",
     "chosen",
+    "combine",
     "fits",
+    "load",
+    "merge",
+    "merged",
     "of",
+    "save",
     "sites",
+    "to_lora",
+    "unmerge",
     *METHODS,
 ]
 

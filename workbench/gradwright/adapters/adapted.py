@@ -7,29 +7,22 @@ holds, and is from then on what the adapter makes of the base's output, which is
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import GraphError, ShapeError
-from ..graph import Edit, Graph, Node, Tensor, clone, coerce
-from ..graph.cells import current_cell
-from ..init import Initializer
-from ..ops.core.movement import cast_to
-from ..spec import at_least_float32, is_floating
-from .adapter import Adapter, Leaf, Leaves, added
-from .chain import Adapters, Chain, Link, adapters_of
-from .site import Place, Use
+from ..graph import Tensor, clone, coerce
+from .built import Built
+from .chain import adapters_of
 from .trained import Trained, trained
 
 Array = np.ndarray[Any, Any]
 
 
-class Adapted:
+class Adapted(Built):
     """An adapter of a graph; ``gw.adapters.add`` makes one.
 
     >>> import gradwright as gw
@@ -44,34 +37,6 @@ class Adapted:
     >>> [t.name for t in g.trainable]
     ['w']
     """
-
-    def __init__(
-        self,
-        graph: Graph,
-        adapter: Adapter,
-        name: str,
-        places: Sequence[Place],
-        dtype: Any,
-        seed: int,
-    ) -> None:
-        self.graph, self.adapter, self.name = graph, adapter, name
-        self.places: tuple[Place, ...] = tuple(places)
-        self.variables: dict[str, dict[str, Tensor]] = {}
-        """By place, its variables by the names that they have in files."""
-        self.shared: dict[str, Tensor] = {}
-        """Variables that all places read."""
-        self.thawed: tuple[Tensor, ...] = ()
-        """Variables of the model that are trained, too."""
-        self.penalty: Tensor | None = None
-        """What trainers add to the loss."""
-        self.cell = current_cell()
-        self.dtype, self._seed = dtype, seed
-        self._weight: Tensor | None = None
-        self._base: dict[str, Array] = {}
-        """Weights that first values have replaced."""
-        self.followers: list[Adapted] = []
-        """The same adapter in graphs that generate."""
-        self.unfollow: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         state = "" if self.is_enabled else ", disabled"
@@ -147,11 +112,9 @@ class Adapted:
         self.graph.values.commit(new)
 
     def _keys(self) -> dict[str, Tensor]:
-        return {
-            **{f"{p}/{leaf}": t for p, held in self.variables.items() for leaf, t in held.items()},
-            **self.shared,
-            **{t.name: t for t in self.thawed},
-        }
+        own = {f"{p}/{leaf}": t for p, held in self.variables.items() for leaf, t in held.items()}
+        kept = {key: t for key, t in (own | self.shared).items() if t not in self._passing}
+        return kept | {t.name: t for t in self.thawed}
 
     # -- switches --------------------------------------------------------------------------------
 
@@ -179,6 +142,8 @@ class Adapted:
         return self.name in adapters_of(self.graph).active
 
     def _switch(self, on: bool) -> None:
+        if on:
+            self._check_apart()
         for one in (self, *self.followers):
             if one.is_enabled != on:
                 with one._edit() as edit:
@@ -210,6 +175,7 @@ class Adapted:
     def weight(self, value: float) -> None:
         if not math.isfinite(value):
             raise GraphError(f"a weight of {value!r} makes no sense", need="a finite number")
+        self._check_apart()
         for one in (self, *self.followers):
             if one._weight is None:
                 with one._edit() as edit:
@@ -219,19 +185,63 @@ class Adapted:
                     one._build(edit)
             one.graph.values[one._weight.name] = value
 
-    def remove(self) -> None:
-        """Take it out of the graph, which is then what it was; weights are trained as before."""
+    def compact(self) -> None:
+        """Leave out for good what training has switched off, as AdaLoRA does: ranks shrink.
+
+        Optimizers begin anew with what is left.
+        """
+        made = self.adapter.compacted(self)
+        if made is not None:
+            with self._edit() as edit:
+                self._unbuild(edit)
+                self._undeclare(edit)
+                self.adapter, values = made
+                self._declare(values)
+                self._build(edit)
+
+    # -- merging ---------------------------------------------------------------------------------
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether the weights hold it, as ``gw.adapters.merge`` wrote it there."""
+        return bool(self.originals)
+
+    def merge_into(self, values: Mapping[str, Array]) -> None:
+        """Put values in the place of weights, which are kept, and switch it off."""
+        self.originals = self._swapped(values)
+        self.disable()
+
+    def unmerge(self) -> None:
+        """Give the weights back, and switch it on."""
+        self.graph.values.commit(self.originals)
+        self.originals = {}
+        self.enable()
+
+    def _check_apart(self) -> None:
+        if self.is_merged:
+            raise GraphError(
+                f"{self.name!r} is merged into the weights", hint="gw.adapters.unmerge(adapted)"
+            )
+
+    def remove(self, *, merged: bool = False) -> None:
+        """Take it out of the graph, which is then what it was; weights are trained as before.
+
+        ``merged=True`` leaves in the weights what has been merged into them.
+        """
         known = adapters_of(self.graph)
         if known.named.get(self.name) is not self:
             raise GraphError(f"{self.name!r} is no adapter of the graph any more")
+        if self.is_merged and not merged:
+            self.unmerge()
         with self._edit() as edit:
             self._unbuild(edit)
+            self._undeclare(edit)
             del known.named[self.name]
             known.active.discard(self.name)
-            own = [t for leaves in self.variables.values() for t in leaves.values()]
-            scalars = [] if self._weight is None else [self._weight]
-            edit.remove(*own, *self.shared.values(), *scalars)
-        self.graph.values.commit(self._base)
+            if self._weight is not None:
+                edit.remove(self._weight)
+        if not merged:
+            self.graph.values.commit(self.replaced)
         kept = {t for other in known.named.values() for t in other.thawed}
         for t in self.thawed:
             if t not in kept:
@@ -241,137 +251,3 @@ class Adapted:
             one.remove()
         if self.unfollow is not None:
             self.unfollow()
-
-    # -- edits -----------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _edit(self) -> Iterator[Edit]:
-        """Edit graph, chains and this, all or nothing."""
-        held = dict(vars(self))
-        try:
-            with adapters_of(self.graph).edit(self.graph) as edit:
-                yield edit
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(held)
-            raise
-
-    def _declare(self, values: Mapping[str, Mapping[str, Array]]) -> None:
-        """Make its variables, with first values where ``values`` has them."""
-        seeds = iter(range(self._seed, 1 << 32))
-        for place in self.places:
-            leaves = self.adapter.variables(place)
-            given = values.get(place.name, {})
-            self.variables[place.name] = {
-                name: self._variable(
-                    f"{place.name}/{self.name}", name, leaf, given, next(seeds), place
-                )
-                for name, leaf in leaves.items()
-            }
-        shared = self.adapter.shared(self.places)
-        self.shared = {
-            name: self._variable(self.name, name, leaf, values.get("", {}), next(seeds), None)
-            for name, leaf in shared.items()
-        }
-
-    def _variable(
-        self, scope: str, name: str, leaf: Leaf, given: Mapping[str, Array], seed: int, place: Any
-    ) -> Tensor:
-        dtype = self.dtype
-        if dtype is None:
-            dtype = at_least_float32(getattr(place or self.places[0], "dtype", np.dtype("float32")))
-        init = given.get(name, leaf.init)
-        if isinstance(init, Initializer):
-            init = _seeded(init, seed)
-        with self.graph._at_top(), self.graph.scope(scope):
-            return self.graph.variable(
-                name, leaf.shape, init=init, dtype=dtype, trainable=leaf.trainable
-            )
-
-    def _build(self, edit: Edit) -> None:
-        """Put it behind the layers of its places, after the adapters that are there."""
-        known, graph = adapters_of(self.graph), self.graph
-        places = []
-        for place in self.places:
-            with graph._at_top(), graph.scope(place.name):
-                uses = tuple(self._link(edit, known, place, use) for use in place.uses)
-                places.append(replace(place, uses=uses))
-        self.places = tuple(places)
-        known.connect(edit)
-
-    def _link(self, edit: Edit, known: Adapters, place: Place, use: Use) -> Use:
-        """Add a link to the chain of one use; returns the use as it is then."""
-        handle, graph = use.output, self.graph
-        key = (use.node, use.input) if handle is None else handle
-        chain = known.chains.get(key)
-        if chain is None:
-            if handle is None:
-                base = use.weight
-            else:
-                base = edit.wrap(handle, "base", lambda t: t)
-                use = replace(use, node=base.node) if use.node is handle.node else use
-            chain = known.chains[key] = Chain(base, handle, use)
-        before, n = chain.last, len(graph._nodes)
-        with graph.scope(self.name):
-            after = self._made(place, use, before)
-        nodes = list(graph._nodes.values())[n:]
-        chain.links.append(Link(self.name, before, after, nodes))
-        return use
-
-    def _made(self, place: Place, use: Use, before: Tensor) -> Tensor:
-        """Return what it makes of an output, or of a weight."""
-        adapter, weight = self.adapter, self._weight
-        p = {**self.variables[place.name], **self.shared}
-        if use.output is None:
-            w = before.transpose(*use.order)
-            after = cast_to(w.dtype, adapter.changed(place, w, p))
-            if weight is not None:
-                after = added(w, (after - w) * weight)
-            back: Tensor = after.transpose(*map(int, np.argsort(use.order)))
-            return back
-        x = use.x if use.x is None or not is_floating(use.x.dtype) else _as_first(use.x, p)
-        if weight is None:
-            return adapter.apply(place, use, x, before, p)
-        if adapter.is_additive:
-            return added(before, adapter.shift(place, use, x, p) * weight)
-        return added(before, (adapter.apply(place, use, x, before, p) - before) * weight)
-
-    def _unbuild(self, edit: Edit) -> None:
-        """Take its nodes out, and what wraps an output that nothing stands behind any more."""
-        known = adapters_of(self.graph)
-        was = self.is_enabled
-        known.active.discard(self.name)
-        known.connect(edit)
-        if was:
-            known.active.add(self.name)
-        moved: dict[Node, Node] = {}
-        gone: list[Node] = []
-        for key, chain in list(known.chains.items()):
-            gone += [n for link in chain.links if link.adapter == self.name for n in link.nodes]
-            chain.links = [link for link in chain.links if link.adapter != self.name]
-            if not chain.links:
-                del known.chains[key]
-                if chain.handle is not None:
-                    moved[chain.base.node] = chain.handle.node
-        for node in reversed(gone):
-            if not any(t.uses for t in node.outputs):  # constants are shared
-                edit.remove(node.outputs[0])
-        for inner, outer in moved.items():
-            edit.unwrap(outer.outputs[0], inner.outputs[0])
-        self.places = tuple(
-            replace(p, uses=tuple(replace(u, node=moved.get(u.node, u.node)) for u in p.uses))
-            for p in self.places
-        )
-
-
-def _seeded(init: Initializer, seed: int) -> Initializer:
-    """Return an initializer that draws the same each time, unless it has a seed of its own."""
-    if "seed" not in inspect.signature(init.rule).parameters or "seed" in init.settings:
-        return init
-    return Initializer(init.rule, {**init.settings, "seed": seed})
-
-
-def _as_first(x: Tensor, p: Leaves) -> Tensor:
-    """Return a tensor in the dtype of an adapter's variables."""
-    found: Tensor = cast_to(next(iter(p.values())).dtype, x) if p else x
-    return found

@@ -22,7 +22,7 @@ from .site import Place, Site, Use
 from .targeting import Where, chosen
 
 if TYPE_CHECKING:
-    from .adapted import Adapted
+    from .built import Built
 
 Array = np.ndarray[Any, Any]
 Leaves = Mapping[str, Tensor]
@@ -33,13 +33,17 @@ Leaves = Mapping[str, Tensor]
 class Leaf:
     """A variable that an adapter needs: its shape, and what it begins as.
 
-    >>> Leaf((4, 8), 1.0)
-    Leaf(shape=(4, 8), init=1.0, trainable=True)
+    >>> Leaf((4, 8), 1.0).init
+    1.0
     """
 
     shape: tuple[int, ...]
     init: Any = 0.0
     trainable: bool = True
+    dtype: Any = None
+    """None is that of the adapter."""
+    is_state: bool = False
+    """Whether it only serves training: it is not trained itself, and in no file of an adapter."""
 
 
 class Adapter(Named):
@@ -120,12 +124,23 @@ class Adapter(Named):
 
     # -- what is trained -------------------------------------------------------------------------
 
-    def penalty(self, adapted: Adapted) -> Tensor | None:
+    def penalty(self, adapted: Built) -> Tensor | None:
         """Return what is added to the loss."""
         return None
 
-    def after_update(self, adapted: Adapted, training: Any) -> None:
-        """Act between two steps."""
+    def after_update(
+        self, adapted: Built, grads: Mapping[Tensor, Tensor], new: Mapping[Tensor, Tensor]
+    ) -> Mapping[Tensor, Tensor]:
+        """Return what else a step sets, as a part of its graph.
+
+        ``grads`` are its gradients, clipped, and ``new`` what it has made of parameters, which may
+        be set to something else.
+        """
+        return {}
+
+    def compacted(self, adapted: Built) -> tuple[Adapter, Mapping[str, Mapping[str, Array]]] | None:
+        """Return settings and values without what training has switched off; None for nothing."""
+        return None
 
     # -- merging ---------------------------------------------------------------------------------
 

@@ -105,16 +105,8 @@ def add(
                 bases[place.weight.name] = _new_base(place, new)
     made = Adapted(graph, adapter, name, places, dtype, seed)
     made.thawed = tuple(thawed)
-    with made._edit() as edit:
-        known.named[name] = made
-        known.active.add(name)
-        made._declare(values)
-        made._build(edit)
-        with graph._at_top(), graph.scope(name):
-            made.penalty = adapter.penalty(made)
-    made._base = {n: graph.values[n].copy() for n in bases}
-    graph.values.commit(bases)
-    known.freeze(graph)
+    made.model = model
+    made.put(values, bases)
     if hasattr(model, "follow"):
         _follow(model, made)
     return made

@@ -140,6 +140,7 @@ def _nothing(where: Where, places: Sequence[Place]) -> GraphError:
         match: None
         for word in asked
         for match in difflib.get_close_matches(word, [*short, *names], 3, 0.5)
+        if any(fits(re.escape(match), name) for name in names)
     }
     return GraphError(
         f"where={where!r} fits no place" if isinstance(where, str) else "where= fits no place",

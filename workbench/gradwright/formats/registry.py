@@ -33,15 +33,22 @@ class Home:
     """The first bytes of its files; None where it is a folder."""
     holds: tuple[str | tuple[str, ...], ...] = ()
     """Ends of names in its folder or ZIP file, of each row one at least."""
+    says: bytes = b""
+    """What stands somewhere in its first ``HEAD`` bytes."""
 
     def may_be(self, source: Source) -> bool:
         """Tell whether the format has to be asked, and so imported."""
         if source.read(0, len(self.begins or b"?")) != (self.begins or b""):
             return self.begins == b""
+        if self.says and self.says not in source.read(0, HEAD):
+            return False
         names = source.names() if self.holds else []  # none where a ZIP file is cut off
         return not names or all(any(n.endswith(end) for n in names) for end in self.holds)
 
 
+HEAD = 1 << 16
+GGUF_ADAPTER = b"general.type\x08\0\0\0\x07\0\0\0\0\0\0\0adapter"
+"""A key of a GGUF file: its length stands before it, and the type and length of its text after."""
 _ZIP = b"PK\3\4"
 FORMATS = {
     "safetensors-index": Home("gradwright.formats.safetensors.several"),
@@ -49,7 +56,13 @@ FORMATS = {
     "onnx": Home("gradwright.formats.onnx.format", b"\b"),
     "checkpoint": Home("gradwright.train.checkpoints.format", _ZIP, ("checkpoint.json",)),
     "gw": Home("gradwright.formats.archive.format", _ZIP),
+    "gguf-adapter": Home("gradwright.adapters.files.gguf_format", b"GGUF", says=GGUF_ADAPTER),
     "gguf": Home("gradwright.models.gguf.format", b"GGUF"),
+    "adapter": Home(
+        "gradwright.adapters.files.format",
+        None,
+        ("adapter_config.json", (".safetensors", ".bin")),
+    ),
     "huggingface": Home(
         "gradwright.models.huggingface.format",
         None,

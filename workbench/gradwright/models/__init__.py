@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     )
     from .encoders import Bert, BertConfig, Vit, VitConfig
     from .generation import Generation
-    from .gguf.adapters import Adapter, adapter_from_gguf
     from .gguf.reading import from_gguf
     from .gguf.tokenizers import tokenizer_from_gguf
     from .gguf.writing import save_gguf
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from .whisper import SpeechTokens, Whisper, WhisperConfig
 
 __all__ = [
-    "Adapter",
     "Attention",
     "Attribution",
     "Bert",
@@ -102,7 +100,6 @@ __all__ = [
     "VitConfig",
     "Whisper",
     "WhisperConfig",
-    "adapter_from_gguf",
     "choose",
     "decode_stream",
     "from_gguf",
@@ -129,7 +126,6 @@ _HOMES = {
         ),
         ".encoders": "Bert BertConfig Vit VitConfig",
         ".generation": "Generation",
-        ".gguf.adapters": "Adapter adapter_from_gguf",
         ".gguf.reading": "from_gguf",
         ".gguf.tokenizers": "tokenizer_from_gguf",
         ".gguf.writing": "save_gguf",

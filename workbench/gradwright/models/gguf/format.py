@@ -93,6 +93,8 @@ def _language(
     """Return the sizes of a decoder, if the keys tell them, and what keeps a model from opening."""
     findings: list[Finding] = []
     kind = header.keys.get("general.type", "model")
+    if kind == "adapter":
+        return None, findings
     if kind != "model":
         findings.append(Finding(f"it is of the type {kind!r:.40}, no model"))
         return None, findings

@@ -97,7 +97,7 @@ def laid_out(
     if facts.get("general.type", "model") != "model":
         raise ArchiveError(
             f"it is of the type {facts['general.type']!r:.40}, no model",
-            hint="gw.models.adapter_from_gguf(path) reads an adapter",
+            hint="gw.adapters.load(model, path) reads an adapter",
         )
     config = config_of(facts, shapes, factors)
     name = facts["general.architecture"]

@@ -17,10 +17,11 @@ from ...formats.safetensors.writing import save, saved_at
 from ...formats.source import as_path
 from ...spec import dtype as as_dtype
 from ...spec import dtype_name
+from ..completion import tokens_of
 from ..decoder import Decoder
 from ..tokenizers import Tokenizer
 from ..whisper import Whisper
-from .kinds import kind_for
+from .kinds import Kind, kind_for
 from .loading import state_dict
 from .reading import CONFIG, GENERATION, TOKENIZER, WEIGHTS, json_of
 from .whisper import written_tokens
@@ -71,8 +72,8 @@ def save_pretrained(
     >>> sorted(path.name for path in folder.iterdir())
     ['config.json', 'generation_config.json', 'model.safetensors']
     """
-    folder, before = as_path(path), _before(model)
-    kind = kind_for(model, family, str(before.get("model_type")))
+    folder, before = as_path(path), config_before(model)
+    kind = kind_of_model(model, family)
     name = dtype_name(as_dtype(dtype))
     if name not in DTYPES:
         raise GraphError(f"no weights of {name}", need=", ".join(DTYPES))
@@ -95,7 +96,15 @@ def save_pretrained(
         _write_tokenizer(model, folder, new)
 
 
-def _before(model: Any) -> dict[str, Any]:
+def kind_of_model(model: Any, family: str | None = None) -> Kind:
+    """Return the kind that a model is written as; by default the one that it was read as.
+
+    Raises GraphError where no family has such a model, or this family has none.
+    """
+    return kind_for(model, family, str(config_before(model).get("model_type")))
+
+
+def config_before(model: Any) -> dict[str, Any]:
     """Return the ``config.json`` of the folder that a model was read from; none elsewhere."""
     source = model.source
     if source is None or not (source / CONFIG).is_file():
@@ -107,7 +116,7 @@ def _ends(model: Any) -> dict[str, Any]:
     """Return what tells which tokens end a row, of a model that generates."""
     if not isinstance(model, Decoder | Whisper):
         return {}
-    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
+    eos = tokens_of(model.eos)
     found: dict[str, Any] = {"eos_token_id": eos[0] if len(eos) == 1 else eos or None}
     return found | (written_tokens(model) if isinstance(model, Whisper) else {})
 
