@@ -8,10 +8,13 @@
 #   make clean  remove all of this but .venv         make machines  engine tests as on other machines
 #   make matrix     the wheel on Pythons 3.11 to 3.13, with the oldest and the newest dependencies
 #   make binder     Binder's steps, and what each cell of a tutorial takes
-#   make fuzz-formats   20,000 damaged ONNX files, 20,000 of GGUF and safetensors
+#   make fuzz-formats   damaged files: 20,000 of ONNX, of GGUF, and of safetensors
 #   make fuzz-server    20,000 requests to the Jupyter Server extension
 #   make oracle-llama   llama.cpp, built here, beside our GGUF files
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
+#   make gpu-test   the kernels' numbers on this machine's GPU   make gpu-bench  their times
+#   make oracle-adapters   what adapters 1.3 and LyCORIS give, in an environment of their own
+#   make learn-adapters    adapters of a language model on a shifted domain, three seeds
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -19,6 +22,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters machines matrix binder docs lite tour dist clean
 .PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild oracle-llama machines matrix binder docs lite tour dist clean
 
 lab: .venv/.lab
@@ -39,6 +43,12 @@ smoke: .venv/.test
 bench: .venv/.test
 	$(BIN)/python -m tests.benchmarks.engine
 
+gpu-test: .venv/.test $(STUBS)
+	$(BIN)/python -m pytest -q tests/kernels/kernel_numbers.py
+
+gpu-bench: .venv/.test $(STUBS)
+	$(BIN)/python -m tests.benchmarks.kernels kernels/RESULTS.md
+
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz
 
@@ -53,6 +63,13 @@ fuzz-server: .venv/.test
 onnx-wild: .venv/.test
 	$(BIN)/python -m tests.formats.wild
 
+# Fetches 20 MB of packages by pip into build/, once; torch is that of .venv.
+oracle-adapters: .venv/.oracle
+	$(BIN)/python -m tests.adapters.stored
+
+# Twenty minutes on one core; what is done is kept in build/, and not done again.
+learn-adapters: .venv/.fast
+	$(BIN)/python -m tests.learning.adapters
 # Fetches 80 MB by pip and compiles for minutes, once. Without AMX, whose products end the process
 # when gcc 12 compiles them; without OpenMP, whose threads would be beside ours.
 NO_AMX := -mno-amx-tile -mno-amx-int8 -mno-amx-bf16

@@ -5,9 +5,10 @@ entry point ``gradwright.lowerings``, and importing it registers the device and 
 
 What is proven: numbers, in Triton's interpreter on numpy arrays; code without spills within the
 budgets of sm_80 and sm_90, by compiling ahead of time; the arguments of every launch, on a driver
-that only records. What is not: no kernel has run on a real GPU yet, so its speed is unknown, and
-sessions refuse a GPU until one has. With ``TRITON_INTERPRET=1`` in the environment when Python
-starts, ``Session(graph, device="cuda")`` runs the same lowerings in the interpreter, slowly.
+that only records; numbers and times on a GPU, by ``make gpu-test`` and ``make gpu-bench``, whose
+last table is ``RESULTS.md``. What is not: no session keeps its values on a GPU yet, so it refuses
+one. With ``TRITON_INTERPRET=1`` in the environment when Python starts, ``Session(graph,
+device="cuda")`` runs the same lowerings in the interpreter, slowly.
 
 Reading order: ``compile``, ``device``, ``launch``, then a folder per family of kernels, a file per
 op. Kernels are found, not listed: importing this package imports all files of its folders.

@@ -65,6 +65,9 @@ def test_a_text_is_written_and_looked_into(page, lab, screens):
     expect(panel.locator(".gw-token-prompt")).to_have_count(3)
     expect(panel).to_contain_text("24 new tokens")
     expect(panel).to_contain_text("perplexity")
+    expect(tokens.nth(0)).to_have_attribute("data-hue", "")  # nothing stands before it
+    for at in (1, 2):
+        expect(tokens.nth(at)).to_have_attribute("data-hue", re.compile("likely"))
 
     # What might have come, under the pointer and of the one that is chosen.
     tokens.nth(8).hover()
@@ -84,6 +87,9 @@ def test_a_text_is_written_and_looked_into(page, lab, screens):
     panel.get_by_label("Layer", exact=True).select_option("1")
     panel.get_by_label("Head", exact=True).select_option("2")
     expect(panel.get_by_role("img", name="Attention of layer 1, head 2")).to_be_visible()
+    kept = panel.get_by_role("img", name="Keys and values of the chosen token")
+    expect(kept).to_be_visible()
+    expect(panel).to_contain_text("of all up to it 640 B")  # 2 · 2 heads · 4 features · 10 · 4 B
     panel.get_by_role("tab", name="Why").click()
     expect(panel.locator(".gw-text-detail .gw-ranked li:visible")).to_have_count(9)
     expect(tokens.nth(2)).to_have_attribute("data-hue", re.compile("for|against"))
@@ -97,6 +103,14 @@ def test_a_text_is_written_and_looked_into(page, lab, screens):
     lab.event("page", value="step")
     expect(view.locator(".gw-talk")).to_contain_text("ids 1 × 10")
     view.locator(".gw-talk").get_by_role("tab", name="Text", exact=True).click()
+
+    # A view of its own stands in the side panel, which stays while the notebook scrolls.
+    page.command("gradwright:show-panel")
+    side = view.locator("#gradwright-panel")
+    side.get_by_role("button", name="text", exact=True).click()
+    expect(side.locator(".gw-side-pin .gw-text")).to_contain_text("goes on with it")
+    side.screenshot(path=screens / "text_side.png")
+    side.get_by_role("button", name="Unpin this view").click()
 
     # A long text can be stopped, what is there stays, also over a reload.
     panel.get_by_label("Tokens", exact=True).first.fill("1900")

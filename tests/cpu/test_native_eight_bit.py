@@ -14,6 +14,7 @@ from gradwright.cpu.llvm.bind import bind_kernel
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.llvm.eight_bit import INT32, _coded, _read
 from gradwright.fuse.builder import FLOAT32, Builder
+from gradwright.op import run_forward
 from gradwright.ops.quantised.nf4 import codes, dynamic_map
 from tests.support.fed_gradients import fed, gradients, linear
 
@@ -63,6 +64,26 @@ def test_the_nearest_code_is_found(signed: bool, rng: Any) -> None:
     lower = np.minimum(found[0], expected)[other]
     assert np.all(np.abs(found[0][other] - expected[other].astype(int)) == 1) and other.size < 5
     assert np.all(np.abs(x[0, other] - middles[lower]) <= 2e-5 * gap[lower])
+
+
+def test_codes_of_what_is_no_number_are_those_of_0_on_every_way() -> None:
+    """Its block's scale is NaN; comparing with NaN would give either end, by the way taken."""
+    grad = np.array([np.nan, 1.0, -np.nan, 0.0, 1.0, -1.0, 0.5, 0.0], np.float32)
+    m, v = np.full(8, 127, "u1"), np.zeros(8, "u1")
+    feeds = {"p": grad, "m": m, "v": v, "size": np.ones(2, np.float32)}
+    g = gw.Graph()
+    p, m, v, size = (g.placeholder(name, x.shape, x.dtype) for name, x in feeds.items())
+    numbers = 1, 0.1, 0.9, 0.999, 1e-8, 0.0
+    moved = gw.training.adam8bit_update(p, p, m, size, v, size, *numbers, block_size=4)
+    state = (feeds[name] for name in ("m", "size", "v", "size"))
+    ways = [run_forward(moved[0].node.op, [grad, grad, *state, *map(np.array, numbers)])]
+    for kernels in ("wait", "off"):
+        with gw.Session(g, kernels=kernels) as session:
+            ways.append(session.run(list(moved), feeds))
+    for _, code, scale, squares, squares_scale in ways:
+        assert (code[:4] == 127).all() and (squares[:4] == 0).all()
+        assert np.isnan([scale, squares_scale]).tolist() == [[True, False]] * 2
+        np.testing.assert_array_equal(code, ways[0][1])
 
 
 @pytest.mark.parametrize("shape, block", [((64, 64), 256), ((7, 9), 16), ((3,), 4), ((), 2)])

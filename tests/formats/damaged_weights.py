@@ -3,7 +3,7 @@
     python -m tests.formats.damaged_weights [count] [--seed N]    files of the seeds N, N + 1, ...
     python -m tests.formats.damaged_weights --seed N --one        one of them, here
 
-A seed takes a small file: GGUF, a language model in one file or tensors in two, or
+A seed takes a small file: GGUF, a language model or an encoder in one file or tensors in two, or
 safetensors in one or in several files with an index. It flips bits, changes bytes, cuts, splices,
 puts other numbers in the place of lengths, counts, sizes and offsets, and other names in the place
 of names, such as paths that leave the folder. The file is inspected, its tensors are listed, it is
@@ -20,6 +20,7 @@ import struct
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def trees() -> Mapping[str, Tree]:
         folder = Path(place)
         return {
             "gguf": _gguf(folder),
+            "encoder": _encoder(folder),
             "split gguf": _split(folder),
             "safetensors": _safetensors(folder),
             "index": _index(folder),
@@ -83,6 +85,13 @@ def _gguf(folder: Path) -> Tree:
     }
     arrays = {name: t.data for name, t in held.items()}
     write(path, keys, arrays, {name: t.kind for name, t in held.items()})
+    return {"m.gguf": path.read_bytes()}
+
+
+def _encoder(folder: Path) -> Tree:
+    config = gw.models.BertConfig(vocabulary=40, width=32, layers=2, heads=2, inner=32, context=8)
+    path = folder / "e.gguf"
+    gw.models.save_gguf(gw.models.Bert(replace(config, head="classes")), path, kind="q8_0")
     return {"m.gguf": path.read_bytes()}
 
 
@@ -126,7 +135,7 @@ def _index(folder: Path) -> Tree:
 def damaged(seed: int) -> tuple[str, Tree]:
     """Return what is done, and the files."""
     draw = random.Random(seed)
-    kind = draw.choice([*["gguf"] * 4, "split gguf", "safetensors", "safetensors", "index"])
+    kind = draw.choice([*["gguf"] * 2, "encoder", "split gguf", *["safetensors"] * 3, "index"])
     tree = dict(trees()[kind])
     name = draw.choice(list(tree))
     data = bytearray(tree[name])
@@ -240,6 +249,10 @@ def _opened(path: Path) -> None:
                 held.graph.output({"ids": np.zeros((1, 2), np.int64)}, held.logits)
         if held.tokenizer is not None:
             held.tokenizer.encode("a b")
+    elif isinstance(held, gw.models.Bert):
+        if held.n_weights < 1 << 20 and held.config.layers < 5:
+            with np.errstate(all="ignore"):
+                held.graph.output(held.examples([[0, 1]]), held.hidden)
     elif isinstance(held, Mapping):
         for name in held:
             np.asarray(held[name]).reshape(-1)[:5].tolist()
@@ -274,7 +287,7 @@ def _shown(seed: int) -> Iterator[str]:
 
 CAMPAIGN = Campaign(
     "tests.formats.damaged_weights", "damaged files", problem, _shown, "as it should be",
-    count=20_000, batch=1000,
+    count=40_000, batch=1000,
 )  # fmt: skip
 
 

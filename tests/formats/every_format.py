@@ -153,15 +153,39 @@ def make_huggingface(folder: Path) -> Made:
     return folder / "net", gw.models.state_dict(model)
 
 
+def _adapted() -> Any:
+    """Return an adapter named "net", whose half for the embedding is the large array."""
+    sizes = {"width": 32, "layers": 1, "heads": 2, "inner": 32}
+    model = gw.models.Decoder(gw.models.DecoderConfig(vocabulary=BIG // 32, **sizes))
+    return gw.adapters.add(model, gw.adapters.LoRA(r=32), "embed|q", name="net")
+
+
+def make_adapter(folder: Path) -> Made:
+    path = folder / "net"
+    gw.adapters.save(_adapted(), path)
+    held = gw.open(path / "adapter_model.safetensors")
+    return path, {name: np.array(array) for name, array in held.items()}
+
+
+def make_gguf_adapter(folder: Path) -> Made:
+    from gradwright.formats.gguf.mapped import Gguf
+
+    path = folder / "net.gguf"
+    gw.adapters.save(_adapted(), path)
+    return path, {name: tensor.floats() for name, tensor in Gguf(path).items()}
+
+
 MAKERS: dict[str, Callable[[Path], Made]] = {
     "safetensors-index": make_safetensors_index,
     "safetensors": make_safetensors,
     "onnx": make_onnx,
     "checkpoint": make_checkpoint,
     "gw": make_archive,
-    "run": make_run,
+    "gguf-adapter": make_gguf_adapter,
     "gguf": make_gguf,
+    "adapter": make_adapter,
     "huggingface": make_huggingface,
+    "run": make_run,
 }
 
 

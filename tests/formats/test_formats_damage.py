@@ -19,7 +19,7 @@ from tests.formats.archives import safetensors
 from tests.formats.every_format import MAKERS, Counted, make_safetensors_index, refuses
 
 made = pytest.fixture(scope="module")(every_format.made)
-FILES = [name for name in MAKERS if name not in ("run", "huggingface")]
+FILES = [name for name in MAKERS if name not in ("run", "huggingface", "adapter")]
 
 
 def test_what_is_of_no_format_says_what_content_and_suffix_may_be(tmp_path):

@@ -7,6 +7,9 @@ import io
 import json
 import pickle
 import re
+import shutil
+import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -48,8 +51,63 @@ def test_every_format_is_opened_as_what_it_holds(made: Any) -> None:
                 assert found.packed == {"layer0/q": "q4_0", "layer0/up": "q8_0"}
                 embed = found.graph.values["embed"]
                 assert embed.tobytes() == arrays["token_embd.weight"].tobytes()
+            case "adapter" | "gguf-adapter":
+                assert isinstance(found, gw.adapters.SavedAdapter)
             case _:
                 raise AssertionError(f"what does gw.open give for {name}?")
+
+
+OTHERS = {
+    "gw": "data models recording train",
+    "checkpoint": "models recording",
+    "onnx": "formats.archive.rebuild models recording train",
+    "run": "models",
+    "gguf": "data debug evaluation formats.archive formats.onnx models.grammar models.huggingface"
+    " models.interpretation models.sequential models.whisper recording train",
+    "huggingface": "data debug evaluation formats.onnx models.gguf models.grammar"
+    " models.interpretation models.sequential recording train",
+    "safetensors": "data debug evaluation formats.archive formats.onnx models recording train",
+}
+"""Format -> what opening a file of it does not import: others are told by what begins them."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_opened_imports_what_it_uses(made: Any, name: str) -> None:
+    script = "import sys, gradwright as gw; gw.open(sys.argv[1]); print(*sys.modules)"
+    command = [sys.executable, "-c", script, str(made[name][0])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = {m.removeprefix("gradwright.") for m in done.stdout.split() if "gradwright." in m}
+    assert registry.FORMATS[name].module.removeprefix("gradwright.") in loaded
+    wrong = [m for m in loaded for room in OTHERS[name].split() if f"{m}.".startswith(f"{room}.")]
+    assert not wrong
+
+
+def test_a_format_that_is_not_asked_would_not_know_the_file(made: Any, tmp_path: Path) -> None:
+    """Whole, cut off, and with other first bytes; folders without one of their files."""
+    said = set()
+
+    def asked(path: Path) -> None:
+        for name, home in registry.FORMATS.items():
+            if not home.may_be(source.at(path)):
+                assert registry.named(name).recognise(source.at(path)) is False, (name, path)
+                said.add(name)
+
+    for name, (path, _) in made.items():
+        asked(path)
+        if path.is_dir():
+            for left in path.iterdir():
+                folder = tmp_path / f"{name}-{left.name}"
+                shutil.copytree(path, folder, ignore=shutil.ignore_patterns(left.name))
+                asked(folder)
+            continue
+        data = path.read_bytes()
+        for n in (0, 1, 3, 4, 9, 100, len(data) // 2, len(data) - 1):
+            (tmp_path / path.name).write_bytes(data[:n])
+            asked(tmp_path / path.name)
+            (tmp_path / path.name).write_bytes(b"?" + data[1:n])
+            asked(tmp_path / path.name)
+    assert said == set(registry.FORMATS) - {"safetensors", "safetensors-index", "pickle"}
 
 
 def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:

@@ -122,6 +122,32 @@ def test_a_large_view_is_written_in_pieces(tmp_path, monkeypatch):
     assert same(gw.open(written(tmp_path / "v.safetensors", {"a": a.T}))["a"], a.T.copy())
 
 
+@pytest.mark.parametrize("code", ["F6_E2M3", "F6_E3M2"])
+def test_six_bits_are_told_and_not_guessed(code, tmp_path):
+    """Four elements share three bytes, in an order that the format leaves to its writers."""
+    rows = {
+        "six": {"dtype": code, "shape": [2, 4], "data_offsets": [0, 6]},
+        "w": {"dtype": "F16", "shape": [3], "data_offsets": [6, 12]},
+    }
+    head = json.dumps(rows).encode()
+    data = len(head).to_bytes(8, "little") + head + bytes(12)
+    assert {n: row["shape"] for n, row in library.deserialize(data)} == {"six": [2, 4], "w": [3]}
+    (tmp_path / "m.safetensors").write_bytes(data)
+    name = f"float6_{code[3:].lower()}fn"
+    info = gw.inspect(tmp_path / "m.safetensors")
+    assert info.dtypes == {name: 6, "float16": 6} and info.parameters == 11
+    found = gw.open(tmp_path / "m.safetensors")
+    assert found["w"].tolist() == [0, 0, 0] and str(found.specs["six"].dtype) == name
+    for read in (lambda: found["six"], lambda: list(found.pieces("six"))):
+        with pytest.raises(ArchiveError, match=rf"is {name}, and how elements of 6 bits"):
+            read()
+    rows["six"] |= {"shape": [7], "data_offsets": [0, 6]}
+    head = json.dumps(rows).encode()
+    (tmp_path / "m.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(12))
+    with pytest.raises(ArchiveError, match="ends within a byte"):
+        gw.open(tmp_path / "m.safetensors")
+
+
 # -- several files ---------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Damaged GGUF and safetensors files, a few of the twenty thousand of ``make fuzz-formats``."""
+"""Damaged GGUF and safetensors files, a few of the forty thousand of ``make fuzz-formats``."""
 
 from __future__ import annotations
 

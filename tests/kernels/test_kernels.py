@@ -1,7 +1,7 @@
 """The Triton kernels without a GPU: compiled for one, launched on a fake driver, and interpreted.
 
 A process either compiles or interprets. This one compiles; the numbers are checked by
-``interpreted_kernels.py``, which runs in a process of its own with ``TRITON_INTERPRET=1``.
+``kernel_numbers.py``, which runs in a process of its own with ``TRITON_INTERPRET=1``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def child(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_numbers_in_the_interpreter() -> None:
-    path = str(HERE / "interpreted_kernels.py")
+    path = str(HERE / "kernel_numbers.py")
     done = child("-m", "pytest", "-q", "-p", "no:cacheprovider", path, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 

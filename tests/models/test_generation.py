@@ -15,6 +15,7 @@ from gradwright.models import (
     Completion,
     Decoder,
     DecoderConfig,
+    Draft,
     Generation,
     Greedy,
     RepetitionPenalty,
@@ -328,3 +329,25 @@ def test_a_completion_that_is_over_stays_as_it_is(model, generation) -> None:
     again = ending.generate(begun, 10)
     assert again == ending.generate(PROMPTS, 30) and again[0] == begun[0]
     assert ending.generate(again[0], 5) == [begun[0]]
+
+
+def test_rows_feed_other_placeholders_of_the_graph() -> None:
+    """A row's number is a token whose logit is raised: it repeats that, whatever the others do."""
+    graph = loud(CONFIG).generation().graph
+    with graph:
+        token = graph.placeholder("token", ("B",), "int64")
+        for name, at in (("logits", token), ("all_logits", token[:, None])):
+            graph[name].rename(f"{name}_before")
+            gw.add(graph[f"{name}_before"], 1e3 * gw.one_hot(at, 37), name=name)
+    generation = Generation(graph)
+    for draft in (None, Draft(loud(CONFIG).generation(), 2)):
+        for tokens in ([7, 3], np.array([1, 2])):
+            rows = generation.generate([[5], [9, 2]], 3, feeds={"token": tokens}, draft=draft)
+            assert [row.tokens for row in rows] == [[int(n)] * 3 for n in tokens]
+    for feeds, match in (
+        ({}, "'token'"),
+        ({"token": [1]}, r"token is given as \(1,\)"),
+        ({"token": [1, 2], "ids": [1, 2]}, "rows feed nothing to 'ids'"),
+    ):
+        with pytest.raises(FeedError, match=match):
+            generation.generate([[5], [9, 2]], 3, feeds=feeds)

@@ -7,10 +7,9 @@ import logging
 import numpy as np
 import pytest
 
-import gradwright as gw
-from gradwright.errors import ArchiveError
+from gradwright.formats.gguf.mapped import Gguf
 from gradwright.formats.gguf.writing import write
-from gradwright.models import adapter_from_gguf, from_gguf, save_gguf
+from gradwright.models import from_gguf, save_gguf
 from tests.models import gguf_of_theirs as theirs
 from tests.models.theirs import greedy
 
@@ -86,6 +85,24 @@ def test_rows_of_queries_in_another_order_talk_nonsense(name, tmp_path):
     assert distance(wrong, theirs.logits(their_model, IDS)) > 0.05
 
 
+@pytest.mark.parametrize("name", ["mistral", "phi3, window", "gemma2", "llama with biases"])
+def test_a_file_without_its_window_or_its_biases_is_another_model(name, tmp_path):
+    """So the logits above are proof that they are read and written."""
+    their_model = theirs.model(name)
+    theirs.convert(their_model, name, tmp_path / "theirs.gguf")
+    save_gguf(from_gguf(tmp_path / "theirs.gguf"), tmp_path / "ours.gguf")
+    for path in (tmp_path / "theirs.gguf", tmp_path / "ours.gguf"):
+        held = Gguf(path)
+        keys = {k: v for k, v in held.facts.items() if not k.endswith("sliding_window")}
+        arrays = {n: t.data for n, t in held.items() if not n.endswith(".bias")}
+        assert len(keys) + len(arrays) < len(held.facts) + len(held)
+        write(tmp_path / "less.gguf", keys, arrays)
+        less = logits_of(from_gguf(tmp_path / "less.gguf"), LONG)
+        if name == "gemma2":  # whose window has a default, far beyond these rows
+            assert from_gguf(tmp_path / "less.gguf").config.window == 4096
+        assert distance(less, theirs.logits(their_model, LONG)) > 0.01
+
+
 def test_greedy_tokens_are_those_of_transformers(tmp_path):
     for name in ("llama", "qwen3", "gemma2", "gpt2"):
         their_model = theirs.model(name, seed=3)
@@ -93,64 +110,3 @@ def test_greedy_tokens_are_those_of_transformers(tmp_path):
         prompt = IDS[0, :6].tolist()
         (found,) = from_gguf(tmp_path / "m.gguf").generate([prompt], 12)
         assert found.tokens == greedy(their_model, prompt, 12), name
-
-
-# -- adapters, and what is refused -----------------------------------------------------------------
-
-
-def test_an_adapter_changes_the_logits_as_it_does_in_transformers(tmp_path):
-    rng = np.random.default_rng(5)
-    their_model = theirs.model("llama")
-    theirs.convert(their_model, "llama", tmp_path / "base.gguf")
-    base = logits_of(model := from_gguf(tmp_path / "base.gguf"), IDS)
-    tensors, rank, alpha = {}, 4, 6.0
-    for i, layer in enumerate(their_model.model.layers):
-        for label, module, heads in (
-            ("q", layer.self_attn.q_proj, 4),
-            ("k", layer.self_attn.k_proj, 2),
-            ("v", layer.self_attn.v_proj, 0),
-        ):
-            n_out, n_in = module.weight.shape
-            a = rng.standard_normal((rank, n_in)).astype("f4") / 8
-            b = rng.standard_normal((n_out, rank)).astype("f4") / 8
-            with torch.no_grad():
-                module.weight += alpha / rank * torch.tensor(b @ a)
-            tensors[f"blk.{i}.attn_{label}.weight.lora_a"] = a
-            tensors[f"blk.{i}.attn_{label}.weight.lora_b"] = (
-                theirs.neighbours(b, heads) if heads else b
-            )
-    keys = {"general.type": "adapter", "general.architecture": "llama"}
-    keys |= {"adapter.type": "lora", "adapter.lora.alpha": alpha}
-    write(tmp_path / "lora.gguf", keys, tensors)
-    adapter = adapter_from_gguf(tmp_path / "lora.gguf")
-    assert adapter.interleaved and adapter.alpha == alpha and len(adapter.weights) == 6
-    for name in adapter.weights:
-        model.graph.values[name] = model.graph.values[name] + adapter.delta(name)
-    want = theirs.logits(their_model, IDS)
-    assert distance(logits_of(model, IDS), want) < 1e-5 < 0.05 < distance(base, want)
-    with pytest.raises(ArchiveError, match=r"of the type 'adapter'[\s\S]*adapter_from_gguf"):
-        gw.open(tmp_path / "lora.gguf")
-    assert "no model" in str(gw.inspect(tmp_path / "lora.gguf").findings[0])
-
-
-LORA = {"general.type": "adapter", "general.architecture": "llama", "adapter.lora.alpha": 1.0}
-A, B = np.ones((2, 8), "f4"), np.ones((4, 2), "f4")
-
-
-@pytest.mark.parametrize(
-    ("changes", "tensors", "match"),
-    [
-        ({"general.type": "model"}, {}, "no adapter"),
-        ({"adapter.type": "mora"}, {}, "adapter.type is 'mora'"),
-        ({"adapter.lora.alpha": "much"}, {}, "alpha is 'much'"),
-        ({"general.architecture": "mamba"}, {}, "'mamba' are not read"),
-        ({}, {}, "no tensors"),
-        ({}, {"blk.0.attn_q.weight.lora_a": A}, "do not go together"),
-        ({}, {"blk.0.attn_q.weight.lora_a": A, "blk.0.attn_q.weight.lora_b": A}, "go together"),
-        ({}, {"blk.0.attn_z.weight.lora_a": A, "blk.0.attn_z.weight.lora_b": B}, "attn_z"),
-    ],
-)
-def test_what_is_no_adapter_is_refused(changes, tensors, match, tmp_path):
-    write(tmp_path / "a.gguf", LORA | changes, tensors)
-    with pytest.raises(ArchiveError, match=match):
-        adapter_from_gguf(tmp_path / "a.gguf")

@@ -46,6 +46,30 @@ def test_a_folder_of_transformers_is_their_model_and_ours_theirs(kind, tmp_path)
     np.testing.assert_array_equal(logits_of(again), logits_of(model))
 
 
+@pytest.mark.parametrize("kind", ["phi3, longrope", "llama, dynamic"])
+def test_a_long_prompt_in_chunks_is_that_of_transformers(kind, tmp_path) -> None:
+    """All of it turns by how long it is at the end, of which the first chunk is told, too."""
+    theirs = other.model_of(kind)
+    model = from_pretrained(other.saved(theirs, tmp_path))
+    assert model.config.rope_scaling.original_length == 16
+    generation, prompts = model.generation(eos=()), [IDS[0].tolist(), IDS[1, :9].tolist()]
+    wanted = [other.greedy(theirs, prompt, 16) for prompt in prompts]
+    sizes: list[int] = []
+    run = generation.run
+    generation.run = lambda ids, *rest: sizes.append(ids.shape[1]) or run(ids, *rest)
+    for chunk in (5, 7):
+        sizes.clear()
+        found = generation.generate(prompts, 16, prefill_chunk=chunk)
+        assert [row.tokens for row in found] == wanted and max(sizes) == chunk
+    with gw.Session(generation.graph) as session:  # what a chunk that is not told makes of it
+        session.values.commit({v.name: model.graph.values[v.name] for v in model.graph.variables})
+        heads = generation.graph["past"].shape[3], 0, generation.graph["past"].shape[5]
+        feeds = {"ids": IDS[:1, :5], "position": [0], "last": [4]}
+        feeds["past"] = np.zeros((model.config.layers, 2, 1, *heads), "float32")
+        told, not_told = (session.run("present", feeds | {"length": [n]}) for n in (24, 5))
+    assert np.abs(told - not_told).max() > 0.1 * np.abs(told).max()
+
+
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "gemma2", "mixtral", "gpt2"])
 def test_ten_steps_of_training_are_those_of_transformers(kind, tmp_path) -> None:
     """Losses of ten steps of AdamW, and of ten of plain SGD, from the same weights."""

@@ -215,6 +215,49 @@ def test_what_no_family_has_is_not_written(tmp_path) -> None:
     assert not (tmp_path / "odd").exists()
 
 
+@pytest.mark.parametrize("fails", ["json.dumps", "shutil.copyfile", "Row.data"])
+def test_a_folder_is_written_whole_or_stays_as_it_was(fails, tmp_path, monkeypatch) -> None:
+    """Several files become one, and back; what fails in between changes nothing."""
+    config = DecoderConfig(vocabulary=20, width=16, layers=1, heads=2)
+    source = tmp_path / "source"
+    save_pretrained(Decoder(config, seed=5), source)
+    (source / "tokenizer_config.json").write_text("{}")
+    folder = tmp_path / "ours"
+    save_pretrained(Decoder(config, seed=1), folder, max_file_bytes=2000)
+    (folder / "README.md").write_text("mine")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert len(before) > 6
+    model = from_pretrained(source)
+    said = {
+        "json.dumps": "gradwright.models.huggingface.writing._text",
+        "shutil.copyfile": "shutil.copyfile",
+        "Row.data": "gradwright.formats.safetensors.writing.Row.data",
+    }[fails]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(said, full)
+        for there in (folder, tmp_path / "new" / "one"):
+            with pytest.raises(OSError, match="No space"):
+                save_pretrained(model, there)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert not (tmp_path / "new").exists()
+    save_pretrained(model, folder)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("README.md", "config.json", "generation_config.json", "model.safetensors"),
+        "tokenizer_config.json",
+    ]
+    for name, _ in config.weights():
+        found = from_pretrained(folder).graph.values[name]
+        np.testing.assert_array_equal(found, model.graph.values[name])
+    save_pretrained(from_pretrained(folder), folder)  # onto the files that it reads
+    assert np.array_equal(
+        from_pretrained(folder).graph.values["embed"], model.graph.values["embed"]
+    )
+
+
 def test_a_folder_is_opened_and_inspected_by_its_headers(folder) -> None:
     info = gw.inspect(folder, sizes={"length": 64, "batch": 2})
     assert (info.format, info.architecture) == ("a folder of Hugging Face", "llama")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from gradwright.models import (
     DecoderConfig,
     Greedy,
     Interpretation,
+    RopeScaling,
     Temperature,
     TopK,
 )
@@ -40,10 +42,16 @@ def test_it_sees_what_transformers_sees(kind, tmp_path):
     folder = saved(model_of(kind), tmp_path / "theirs")
     theirs, look = loaded(folder), Interpretation(gw.open(folder))
     embedded = theirs.get_input_embeddings()(torch.tensor([TEXT])).detach().requires_grad_()
-    out = theirs(inputs_embeds=embedded, output_attentions=True)
+    out = theirs(inputs_embeds=embedded, output_attentions=True, use_cache=True)
     for layer, weights in enumerate(out.attentions):
-        ours = look.attention(TEXT, layer)
-        np.testing.assert_allclose(ours, weights[0].detach().numpy(), rtol=1e-4, atol=1e-5)
+        ours, kept = look.attends(TEXT, layer), out.past_key_values.layers[layer]
+        n = kept.keys.shape[2]  # theirs keep no more than a window
+        for mine, their in (
+            (ours.weights, weights),
+            (ours.keys[:, -n:], kept.keys),
+            (ours.values[:, -n:], kept.values),
+        ):
+            np.testing.assert_allclose(mine, their[0].detach().numpy(), rtol=1e-4, atol=1e-5)
     sure = torch.log_softmax(out.logits[0].double(), -1)
     wanted = [float(sure[t, token].exp().detach()) for t, token in enumerate(TEXT[1:])]
     score = look.score(TEXT)
@@ -91,6 +99,23 @@ def test_a_score_is_that_of_the_text():
     assert score.perplexity == pytest.approx(math.exp(logits["loss"]), rel=1e-4)
     assert "'b'" in str(score) and "perplexity" in score._repr_html_()
     assert math.isnan(Interpretation(model).score("a").perplexity)
+
+
+BY_LENGTH = RopeScaling("dynamic", factor=2.0, original_length=8)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"positions": "learned"}, {"window": 4}, {"rope_scaling": BY_LENGTH}]
+)
+def test_a_text_is_read_in_parts(more):
+    look = Interpretation(lively(replace(CONFIG, **more)))
+    text = [k * 7 % 11 for k in range(30)]
+    (whole,), parts = look.readings(text), list(look.readings(text, 8))
+    assert [len(part) for part in parts] == [9, 8, 8, 5]
+    read = [token for part in parts for token in part]
+    assert [(t.token, t.rank) for t in read] == [(t.token, t.rank) for t in whole]
+    for mine, expected in zip(read[1:], whole[1:], strict=True):
+        assert mine.probability == pytest.approx(expected.probability, rel=1e-4)
 
 
 def test_a_stream_is_the_generation_s_with_what_was_thought():

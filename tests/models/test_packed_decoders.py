@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.models import Decoder, DecoderConfig
-from gradwright.models.decoder.weights import is_packable
+from gradwright.models.decoder.packing import is_packable
 from gradwright.ops.quantised.blocks import packed_ggml, unpacked
 
 CONFIG = DecoderConfig(

@@ -233,5 +233,10 @@ def test_other_kinds_of_decoders_do_not_feel_drafts_and_chunks(kind) -> None:
     assert len({tuple(row.tokens) for row in wanted}) == 4
     for draft in (Draft(large, 3), Draft(small, 3)):
         assert large.generate(prompts, 28, draft=draft) == wanted
+    sizes = []
+    run = large.run
+    large.run = lambda ids, *rest: sizes.append(ids.shape[1]) or run(ids, *rest)
     assert large.generate(prompts, 28, prefill_chunk=4) == wanted
+    assert max(sizes) == 4
+    large.run = run
     assert large.generate(prompts, 28, prefill_chunk=5, draft=Draft(large, 3)) == wanted

@@ -10,7 +10,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, FeedError, GraphError
-from gradwright.models import Whisper, WhisperConfig, from_pretrained, save_pretrained
+from gradwright.models import SpeechTokens, Whisper, WhisperConfig, from_pretrained, save_pretrained
+from gradwright.models.whisper.speech import LANGUAGES
 from tests.models import theirs as other
 
 SIZES = {
@@ -192,3 +193,98 @@ def test_rows_begin_with_what_is_forced(tmp_path) -> None:
     assert from_pretrained(tmp_path).start == [1]
     paths[0].write_text(json.dumps({**data[0], "forced_decoder_ids": [[1, 7], [2, 5]]}))
     assert from_pretrained(tmp_path).start == [1, 7, 5]
+    for keys, what in (
+        ({"lang_to_id": [7]}, "lang_to_id is list"),
+        ({"task_to_id": {"transcribe": "5"}}, "task_to_id is '5'"),
+        ({"lang_to_id": {"<|en|>": 7}, "language": "fr"}, "no language 'fr'"),
+        ({"task": "sing"}, "no task 'sing'"),
+        ({"task": 3}, "task is '3'"),
+    ):
+        paths[1].write_text(json.dumps({**data[1], **keys}))
+        with pytest.raises(ArchiveError, match=what):
+            from_pretrained(tmp_path)
+
+
+# -- languages and tasks ---------------------------------------------------------------------------
+
+TOLD = {
+    "lang_to_id": {"<|en|>": 10, "<|fr|>": 12, "<|de|>": 11, "<|haw|>": 13},
+    "task_to_id": {"translate": 14, "transcribe": 15},
+    "no_timestamps_token_id": 16,
+    "is_multilingual": True,
+    "return_timestamps": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "asked", "begun"),
+    [
+        ({}, {}, [3, None, 16]),
+        ({"forced_decoder_ids": [[1, None], [2, 15]]}, {}, [3, None, 15, 16]),
+        ({"forced_decoder_ids": [[1, 12], [2, 14], [3, 16]]}, {}, [3, 12, 14, 16]),
+        ({"language": "french", "task": "translate"}, {}, [3, 12, 14, 16]),
+        ({}, {"language": "German"}, [3, 11, 15, 16]),
+        ({}, {"task": "translate"}, [3, None, 14, 16]),
+        ({"forced_decoder_ids": [[1, None], [2, 15]]}, {"language": "<|fr|>"}, [3, 12, 15, 16]),
+        ({}, {"language": "haw", "task": "translate"}, [3, 13, 14, 16]),
+    ],
+)
+def test_languages_and_tasks_are_those_of_transformers(more, asked, begun, tmp_path) -> None:
+    torch = other.torch_of()
+    theirs = made()
+    for key, value in {**TOLD, **more}.items():
+        setattr(theirs.generation_config, key, value)
+    model = from_pretrained(other.saved(theirs, tmp_path / "theirs"))
+    sounds = np.random.default_rng(4).standard_normal((6, 8, 40)).astype("float32") * 4
+    found = theirs.detect_language(torch.tensor(sounds)).tolist()
+    codes = {token: name.strip("<|>") for name, token in TOLD["lang_to_id"].items()}
+    assert model.detect_language(list(sounds)) == [codes[token] for token in found]
+    assert len(set(found)) > 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = theirs.generate(
+            torch.tensor(sounds), max_new_tokens=12, do_sample=False, **asked
+        ).tolist()
+    rows = model.generate(list(sounds), 12, **asked)
+    for row, there, language in zip(rows, wanted, found, strict=True):
+        prompt = [language if token is None else token for token in begun]
+        there = there[len(prompt) :] if there[: len(prompt)] == prompt else there
+        assert row == there[: len(row)]
+        assert len(row) == 12 or row[-1] == 36
+        assert model.generate([sounds[rows.index(row)]], 12, start=prompt) == [row]
+    assert len({tuple(row) for row in rows}) > 1
+    save_pretrained(model, tmp_path / "ours")
+    again = from_pretrained(tmp_path / "ours")
+    assert (again.start, again.speech) == (model.start, model.speech)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        back = type(theirs).from_pretrained(tmp_path / "ours").eval()
+        back.generation_config.return_timestamps = False
+        same = back.generate(torch.tensor(sounds), max_new_tokens=12, do_sample=False, **asked)
+    assert same.tolist() == wanted
+
+
+def test_languages_have_the_names_of_transformers() -> None:
+    other.torch_of()
+    from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+    assert LANGUAGES == TO_LANGUAGE_CODE
+
+
+def test_a_model_of_one_language_knows_no_other() -> None:
+    model, sounds = Whisper(SMALL, start=[1]), [np.zeros(9)]
+    with pytest.raises(GraphError, match="tells no languages apart"):
+        model.detect_language(sounds)
+    several = Whisper(SMALL, start=[1, None], speech=SpeechTokens({"en": 7, "xx": 99}))
+    assert several.detect_language(sounds) == ["en"]
+    assert several.generate(sounds, 4) == several.generate(sounds, 4, language="english")
+    for arguments, what in (
+        ({"language": "fr"}, r"no language 'fr'[\s\S]*en, xx"),
+        ({"task": "translate"}, "no task 'translate'"),
+        ({"language": "en", "start": [1]}, "start, or as language and task say"),
+        ({"start": [None, 7]}, r"cannot begin with \[None, 7\]"),
+        ({"start": [1, None, None]}, "one language at most"),
+        ({"language": "xx"}, r"cannot begin with \[1, 99\]"),
+    ):
+        with pytest.raises(GraphError, match=what):
+            several.generate(sounds, 3, **arguments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.notebooks.tutorials import run
@@ -9,5 +11,8 @@ from tests.notebooks.tutorials import run
 pytest.importorskip("tokenizers", reason="pip install -e '.[text]'")
 
 
-def test_the_tutorial_runs() -> None:
+@pytest.mark.parametrize("there", [True, False], ids=["beside transformers", "without it"])
+def test_the_tutorial_runs(there, monkeypatch) -> None:
+    if not there:
+        monkeypatch.setitem(sys.modules, "transformers", None)  # as where it is not installed
     run("open_a_language_model", {})

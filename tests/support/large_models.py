@@ -20,8 +20,10 @@ def light(name: str) -> gw.Graph:
 
 
 def decoder(layers: int = 24) -> gw.Graph:
-    """Return a language model with a loss, in scopes."""
-    return Decoder(DecoderConfig(vocabulary=64, width=32, layers=layers, heads=4)).graph
+    """Return a language model with a loss, in scopes, as one that somebody has declared."""
+    graph = Decoder(DecoderConfig(vocabulary=64, width=32, layers=layers, heads=4)).graph
+    graph.classes.clear()
+    return graph
 
 
 def _conv(x: Any, name: str, channels: int, stride: int = 1) -> Any:

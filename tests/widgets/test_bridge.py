@@ -119,7 +119,7 @@ def test_a_page_hears_of_everything_and_then_of_what_changes(kernel):
     kernel.names["g"], kernel.names["trainer"] = graph, trainer = parabola()
     kernel.wire.ask("hello", page="p")
     assert kernel.wire.latest("graphs") == [
-        {"key": "g", "name": "parabola", "nodes": 3, "parameters": 6}
+        {"key": "g", "name": "parabola", "nodes": 3, "parameters": 6, "writes": False}
     ]
     before = len(kernel.wire.of("state"))
     kernel.session.look()
@@ -226,6 +226,25 @@ def test_every_view_opens(kernel, view, tmp_path):
     assert widget.message == ""
     kernel.wire.ask("unpin", pin=answer["pin"])
     assert kernel.wire.ask("open", view=view, key="gone")["error"].startswith("there is no 'gone'")
+
+
+def test_a_language_model_is_written_with_beside_the_notebook(kernel):
+    config = gw.models.DecoderConfig(vocabulary=5, width=8, layers=1, heads=2)
+    kernel.names["model"] = model = gw.models.Decoder(config)
+    kernel.wire.ask("hello")
+    (row,) = kernel.wire.latest("graphs")
+    assert (row["key"], row["writes"]) == ("model.graph", True)
+    answer = kernel.wire.ask("open", view="text", key="model.graph")
+    panel = kernel.session._pins[answer["pin"]].widget
+    assert isinstance(panel, gww.TextPanel) and panel.graph is model.graph
+    panel.text_prompt = "1 2"
+    kernel.names["model"] = again = gw.models.Decoder(config)
+    kernel.session.cell_ended(None)
+    panel = kernel.session._pins[answer["pin"]].widget
+    assert panel.graph is again.graph and panel.text_prompt == "1 2"
+    kernel.names["g"] = parabola()[0]
+    assert "no 'g'" in kernel.wire.ask("open", view="text", key="g")["error"]
+    kernel.wire.ask("unpin", pin=answer["pin"])
 
 
 def test_rows_of_steppers_runs_and_checks(kernel, tmp_path):

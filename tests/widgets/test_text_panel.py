@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from gradwright.models import (
     generation_graph,
 )
 from gradwright_widgets import TextPanel
-from gradwright_widgets.drawing.grouping import Groups, groups_of
+from gradwright_widgets.drawing.grouping import groups_of
 from gradwright_widgets.panels.text.panel import WritingPanel
 from tests.support.panels import sent, wait_for
 
@@ -53,12 +54,17 @@ def test_a_text_is_written_as_the_model_writes_it(monkeypatch):
     assert (facts["prompt"], facts["wanted"], len(facts["rows"])) == (3, 12, 15)
     assert "".join(r["text"] for r in facts["rows"]) == "abc" + row.text
     assert facts["rows"][0]["p"] is None and 0 < facts["rows"][3]["p"] <= 1
+    prompt = Interpretation(model).score("abc").tokens
+    assert [r["p"] for r in facts["rows"][1:3]] == pytest.approx(
+        [t.probability for t in prompt[1:]]
+    )
     assert len(facts["rows"][3]["choices"]) == 10
     shown: list = []
     for content, _ in messages:
         if content["kind"] == "text.tokens":
             assert content["start"] <= len(shown)
-            shown[content["start"] :] = content["rows"]
+            stop = content["start"] + len(content["rows"])
+            shown[content["start"] : stop] = content["rows"]
     assert shown == facts["rows"], "what came in parts is the whole"
 
 
@@ -92,11 +98,16 @@ def test_a_token_is_looked_into():
     panel.score("abcab")
     weights = panel.look_at(3, layer=1, head=2)
     np.testing.assert_allclose(weights, look.attention("abca", 1)[:, -1], rtol=1e-5)
-    (content, (data,)) = panel.part(WritingPanel)._looks["text.attention"]
+    (content, (data, cache)) = panel.part(WritingPanel)._looks["text.attention"]
     assert (content["at"], content["layer"], content["head"], content["rows"]) == (3, 1, 2, 4)
     shown = np.frombuffer(data, "f").reshape(4, 4)
     np.testing.assert_allclose(shown, look.attention("abca", 1)[2], rtol=1e-5)
     assert (panel.text_chosen, panel.text_layer, panel.text_head) == (3, 1, 2)
+    keys, values = np.frombuffer(cache, "f").reshape(2, content["kv_heads"], 4)
+    kept = look.attends("abca", 1)
+    np.testing.assert_allclose(keys, kept.keys[:, 3], rtol=1e-5)
+    np.testing.assert_allclose(values, kept.values[:, 3], rtol=1e-5)
+    assert content["kept"] == 2 * 2 * 4 * 4 * 4, "keys and values, heads, tokens, features, bytes"
     found = panel.why(4)
     expected = look.attributions("abca", "b")
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
@@ -115,6 +126,20 @@ def test_the_stepper_computes_what_comes_at_a_token():
     logits = stepper.value("logits")
     assert logits.shape == (1, 3, 11) and panel.text_page == "step"
     assert logits[0, -1, 0] == pytest.approx(score.tokens[3].logit, rel=1e-4)
+
+
+def test_a_long_prompt_is_read_while_the_text_is_written(monkeypatch):
+    model = decoder()
+    panel = TextPanel(model, text_length=3)
+    messages = sent(panel, monkeypatch)
+    monkeypatch.setattr("gradwright_widgets.panels.text.panel.AT_ONCE", 8)
+    panel.write("abcdefgh" * 4, wait=True)
+    read = panel.readings
+    whole = Interpretation(model).score([t.token for t in read]).tokens
+    for each, expected in zip(read[1:], whole[1:], strict=True):
+        assert each.probability == pytest.approx(expected.probability, rel=1e-4)
+    first = next(c for c, _ in messages if c["kind"] == "text.tokens")
+    assert [r["p"] for r in first["rows"]] == [None] * 32, "typed, and not yet read"
 
 
 def test_it_stops_between_two_tokens(monkeypatch):
@@ -164,18 +189,26 @@ def test_what_makes_no_sense_is_said():
         TextPanel(SimpleNamespace(graph=gw.Graph()))
 
 
-def test_the_drawing_of_a_decoder_folds_to_its_layers():
-    config = DecoderConfig(vocabulary=16, width=8, layers=24, heads=2, context=32)
+@pytest.mark.parametrize("layers", [3, 24])
+def test_the_drawing_of_a_decoder_folds_to_its_layers(layers):
+    config = DecoderConfig(vocabulary=16, width=8, layers=layers, heads=2, context=32)
     for graph in (Decoder(config).graph, generation_graph(config)):
         groups = groups_of(graph)
-        runs = [(groups.titles[k] or groups.names[k], groups.about(k)) for k in groups_at(groups)]
-        assert len(runs) == 1 and runs[0][0] == "layer0 … layer23"
-        assert runs[0][1].startswith("24 × (attention")
+        top = [k for k, around in enumerate(groups.parent) if around < 0]
+        (run,) = (k for k in top if groups.kind[k] == 2)
+        assert groups.title(run) == f"layer0 … layer{layers - 1}"
+        assert groups.about(run).startswith(f"DecoderLayer · {layers} × (attention")
+        titles = {groups.title(k) for k in top}
+        assert "logits" in titles and not any(re.search(r"\d ops|nothing", t) for t in titles)
 
 
-def groups_at(groups: Groups) -> list[int]:
-    """Return the runs of alike blocks at the top level."""
-    return [k for k, around in enumerate(groups.parent) if around < 0 and groups.kind[k] == 2]
+def test_what_stands_around_a_loss_has_names():
+    config = DecoderConfig(vocabulary=16, width=8, layers=24, heads=2, context=32)
+    model = Decoder(config)
+    groups = groups_of(model.graph)
+    for tensor in (model.loss, model.tokens):
+        assert groups.title(groups.outermost(tensor.node)) == tensor.name
+    assert all(groups.of(node) >= 0 for node in model.graph.nodes if node.kind == "array")
 
 
 HOSTILE = (None, True, -1, 10**30, 1.5, float("nan"), "", "</script>", [], {}, [None])

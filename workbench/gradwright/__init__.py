@@ -39,13 +39,15 @@ LATER = {
     "train.precision": "FP8 LossScale LossScaler Precision",
     "recipes.depth": "CheckpointedStack DeepTrainer backward_from",
     "models.sequential": "Sequential",
+    "recipes.mapped": "MappedTrainer",
     "recipes.unrolled_trainer": "UnrolledTrainer",
     "recording": "Run runs",
     "recording.report": "report reporting",
 }
 """The same for what is imported when first asked for: it takes longer than all the rest."""
 MODULES = {
-    **{name: name for name in ("data", "evaluation", "init", "models", "ops", "testing", "train")},
+    **{name: name for name in ("adapters", "data", "evaluation", "init", "models")},
+    **{name: name for name in ("ops", "testing", "train")},
     "constraints": "train.constraints",
     "distillation": "recipes.distillation",
     "metrics": "evaluation.metrics",

@@ -35,10 +35,10 @@ from ..launch import (
     workspace,
 )
 
-# Chosen from the compiler's report, not measured: no kernel here has run on a GPU yet. The backward
-# kernel holds four values per element (x̂, w·dy and the sums). Up to these widths, by bits of the
-# accumulator, they stay in registers: 8 elements per thread, 1,024 threads, no spills. The width is
-# a constant of the code, as it hardly changes within a model: what pads a row then costs nothing.
+# Chosen from the compiler's report; RESULTS.md has times on a GPU. The backward kernel holds four
+# values per element (x̂, w·dy and the sums). Up to these widths, by bits of the accumulator, they
+# stay in registers: 8 elements per thread, 1,024 threads, no spills. The width is a constant of the
+# code, as it hardly changes within a model: what pads a row then costs nothing.
 TILE = 2_048
 TILE_BACKWARD = 1_024
 WIDEST_ROW = {32: 8_192, 64: 2_048}

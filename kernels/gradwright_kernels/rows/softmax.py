@@ -23,9 +23,9 @@ from gradwright.spec import TensorSpec
 
 from ..launch import accumulator, contiguous, index_type, prepare, tile
 
-# Chosen from the compiler's report, not measured: no kernel here has run on a GPU yet. 2,048
-# elements are four 16-byte loads in flight per thread; rows of up to 64 KiB of accumulators (16,384
-# float32) stay in the registers of 1,024 threads without spilling; wider rows loop over chunks.
+# Chosen from the compiler's report; RESULTS.md has times on a GPU. 2,048 elements are four 16-byte
+# loads in flight per thread; rows of up to 64 KiB of accumulators (16,384 float32) stay in the
+# registers of 1,024 threads without spilling; wider rows loop over chunks.
 TILE = 2_048
 WIDEST_ROW = 65_536
 CHUNK = 8_192

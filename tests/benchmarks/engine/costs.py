@@ -193,13 +193,13 @@ def memory(row: str, peer: str) -> dict[str, float]:
         variants = torch_eager(model, ("fused",))
     else:
         variants = PEERS[peer].variants(model)
-    imported = _resident("VmRSS")
+    imported = resident("VmRSS")
     *_, chosen = variants
-    built = _resident("VmRSS")
+    built = resident("VmRSS")
     CLEAR.write_text("5")  # the high-water mark falls to what is resident
     for _ in range(10):
         chosen.step()
-    peak = _resident("VmHWM")
+    peak = resident("VmHWM")
     return {
         "above import": (peak - imported) / MB,
         "above build": (peak - built) / MB,
@@ -207,7 +207,7 @@ def memory(row: str, peer: str) -> dict[str, float]:
     }
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
     """Return a size of /proc/self/status in bytes."""
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{field}:"):

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { from, readingCode } from "../src/lab/documents/code";
 import { DrawingModel } from "../src/lab/viewer/drawing_model";
+import { Latest } from "../src/lab/viewer/latest";
 import type { About } from "../src/lab/viewer/page";
 import { Refused, type Drawn, type Query, type TensorTold } from "../src/lab/viewer/served";
 import { TensorModel } from "../src/lab/viewer/tensor_model";
@@ -173,4 +174,18 @@ test("a notebook names a file from where it stands", () => {
   assert.equal(from("", "m.gw"), "m.gw");
   assert.equal(from("a/b", "a/m.gw"), "../m.gw");
   assert.equal(from("a", "a/c/m.gw"), "c/m.gw");
+});
+
+test("of questions that come while one is asked the last is next, also after one that failed", async () => {
+  const latest = new Latest();
+  const asked: string[] = [];
+  let fail = (_: Error): void => undefined;
+  latest.ask(() => new Promise((_, reject) => (fail = reject)));
+  latest.ask(async () => void asked.push("passed over"));
+  latest.ask(async () => void asked.push("next"));
+  fail(new Error("the server is gone"));
+  await new Promise((done) => setTimeout(done));
+  latest.ask(async () => void asked.push("later"));
+  await new Promise((done) => setTimeout(done));
+  assert.deepEqual(asked, ["next", "later"]);
 });

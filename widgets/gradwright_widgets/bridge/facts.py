@@ -26,13 +26,14 @@ class Facts:
     def graphs(self, found: Living) -> tuple[list[Row], dict[str, Row]]:
         """Return a row of each graph, and how many nodes of which graph each cell has built."""
         rows, cells, known = [], dict[str, Row](), {}
+        written = {id(model.graph) for model in found.writers.values()}
         for key, graph in found.graphs.items():
             stamp = graph.revision, id(getattr(graph, "latest", None)), len(graph.all_nodes)
             held = self._known.get(id(graph))
             if held is None or held[0] != stamp:
                 held = stamp, _graph_row(graph), nodes_by_cell(graph)
             known[id(graph)] = held
-            rows.append({"key": key, **held[1]})
+            rows.append({"key": key, **held[1], "writes": id(graph) in written})
             for cell, count in held[2].items():
                 cells.setdefault(cell, {})[key] = count
         self._known = known

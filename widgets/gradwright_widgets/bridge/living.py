@@ -1,4 +1,4 @@
-"""What is alive in a kernel: graphs, trainers, steppers, runs and checks, where the user has them.
+"""What is alive in a kernel: graphs, trainers, steppers, runs, checks, where the user has them.
 
 Nobody registers anything. What a user can name is found in the namespace of the notebook, what is
 shown in the widgets that are open; and a trainer that a function keeps to itself is found among
@@ -26,6 +26,7 @@ _KINDS = {
     "steppers": ("gradwright.debug.stepping.stepper", "Stepper"),
     "runs": ("gradwright.recording.run", "Run"),
     "reports": ("gradwright.debug.check.report", "Report"),
+    "writers": ("gradwright.models.decoder.decoder", "Decoder"),
 }
 """Each kind, and where its class is: one that nobody has imported has no instances."""
 
@@ -49,6 +50,8 @@ class Living:
     steppers: dict[str, Any] = field(default_factory=dict)
     runs: dict[str, Any] = field(default_factory=dict)
     reports: dict[str, Any] = field(default_factory=dict)
+    writers: dict[str, Any] = field(default_factory=dict)
+    """Language models, beside their graphs."""
 
     def add(self, kind: str, name: str, value: Any) -> None:
         """Enter a thing under a name, unless it is there already, or there are too many."""

@@ -17,11 +17,15 @@ from ..panels.stepper.panel import StepperPanel
 from ..panels.training.panel import TrainerPanel
 from .living import Living, hosts
 
-KEPT = ("expanded", "height", "minimap", "color_by", "smoothing", "log_scale", "runs_chosen")
+KEPT = (
+    *("expanded", "height", "minimap", "color_by", "smoothing", "log_scale", "runs_chosen"),
+    *("text_prompt", "text_mode", "text_length", "text_temperature", "text_seed"),
+)
 """Traits that go over to the view of an object that has taken the place of another."""
 _OF = {
     "graph": "graphs",
     "parameters": "graphs",
+    "text": "graphs",
     "training": "trainers",
     "curves": "trainers",
     "stepper": "steppers",
@@ -93,7 +97,10 @@ def pinned(model: str) -> Pin:
 
 
 def _subject(found: Living, view: str, key: str) -> Any:
-    return getattr(found, _OF.get(view, "graphs")).get(key)
+    subject = getattr(found, _OF.get(view, "graphs")).get(key)
+    if view == "text":  # the model that the graph is of
+        return next((m for m in found.writers.values() if m.graph is subject), None)
+    return subject
 
 
 def _made(found: Living, view: str, subject: Any) -> Any:
@@ -106,6 +113,10 @@ def _made(found: Living, view: str, subject: Any) -> Any:
         return TrainerPanel(subject, **_data_of(subject))
     if view == "curves":
         return LivePlot(subject)
+    if view == "text":
+        from ..panels.text.panel import TextPanel  # with the models, which few notebooks have
+
+        return TextPanel(subject)
     if view == "check":
         return GradCheckPanel(subject.occasion.graph, report=subject)
     if view == "runs":

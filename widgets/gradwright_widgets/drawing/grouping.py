@@ -104,8 +104,9 @@ _FOUND: WeakKeyDictionary[Graph, tuple[Any, Groups | None]] = WeakKeyDictionary(
 def groups_of(graph: Graph) -> Groups | None:
     """Return the groups of a graph, or None where scopes of its own are what is drawn.
 
-    Grouped are graphs that were read from a file of others, and those of more than 40 items at
-    their top level. Gradients change nothing about it, whether they are built or not.
+    Grouped are graphs that were read from a file of others, those whose maker says what layers they
+    have, and those of more than 40 items at their top level. Gradients change nothing about it,
+    whether they are built or not.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -120,7 +121,7 @@ def groups_of(graph: Graph) -> Groups | None:
     state = graph.revision, len(nodes), nodes[-1].serial if nodes else -1
     known = _FOUND.get(graph)
     if known is None or known[0] != state:
-        is_grouped = bool(graph.known_as) or _is_flat(nodes)
+        is_grouped = bool(graph.known_as or graph.classes) or _is_flat(nodes)
         found = grouped(nodes, graph.classes) if is_grouped else None
         known = _FOUND[graph] = state, found if found and found.names else None
     return known[1]

@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
+from gradwright import Node
+
 from .cards import Card, weighs
 from .flow import STORED, Flow
 
@@ -93,6 +95,19 @@ def module_keys(flow: Flow) -> list[str]:
         if not path and not flow.readers[i] and len(main := flow.main_sources(i)) == 1:
             keys[i] = keys[main[0]]
     return keys
+
+
+def given_name(node: Node) -> str:
+    """Return what somebody called a node; "" where it is called after its op, or by a number.
+
+    >>> import gradwright as gw
+    >>> x = gw.Graph().placeholder("x", (2,))
+    >>> given_name(gw.exp(x, name="head/odds").node), given_name(gw.exp(x).node)
+    ('odds', '')
+    """
+    name = node.name.rpartition("/")[2]
+    plain = re.sub(r"[\W_]|\d+$", "", name).lower()
+    return "" if plain in ("", node.op.name.replace("_", "")) or _COUNTER.fullmatch(name) else name
 
 
 def name_cards(flow: Flow, cards: Sequence[Card]) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from .cards import Card
 from .flow import Flow, rank_of
+from .names import given_name
 from .tree import CARD, RUN, Group
 from .words import op_name
 
 _PRODUCTS = ("matmul", "linear", "gemm")
+MOST_WORDS = 3
+"""A block of so many kinds of ops is called after them, of more by their number."""
 
 
 class Summary:
@@ -66,8 +69,12 @@ class Summary:
             return f"{convolutions} conv{how}"
         if products:
             return f"{products} linear{how}"
-        inputs = all(flow.nodes[i].kind == "placeholder" for i in nodes)
-        return f"{len(nodes):,} inputs" if inputs else f"{len(nodes)} ops"
+        if all(flow.nodes[i].kind == "placeholder" for i in nodes):
+            return f"{len(nodes):,} inputs"
+        if not flow.readers[nodes[-1]] and (called := given_name(flow.nodes[nodes[-1]])):
+            return called
+        words = list(dict.fromkeys(name.replace("_", " ") for name in names))
+        return ", ".join(words) if len(words) <= MOST_WORDS else f"{len(nodes)} ops"
 
     def _heads(self, names: Sequence[str], nodes: Sequence[int]) -> str:
         for name, i in zip(names, nodes, strict=True):

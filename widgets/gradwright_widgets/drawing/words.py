@@ -10,6 +10,7 @@ from gradwright.spec import TensorSpec
 
 from .cards import Card
 from .flow import SHAPE, STORED, Flow, rank_of
+from .names import given_name
 
 _AFFINE = {"mul": "scale", "div": "scale", "add": "shift", "sub": "shift"}
 _MOVES = frozenset({"reshape", "transpose", "expand_dims", "squeeze", "swapaxes", "flatten",
@@ -48,6 +49,8 @@ class Words:
         """Return the row before a node and its own, or the one that both make."""
         name = op_name(self.flow.nodes[i].op)
         before = [last] if last else []
+        if name == "identity" and (called := given_name(self.flow.nodes[i])):
+            return [*before, called]
         affine = _AFFINE.get(name) if len(self.flow.sources[i]) > 1 else None
         if affine and len(self.flow.main_sources(i)) == 1:
             if affine == "shift" and last == "scale":

@@ -16,9 +16,9 @@ def inspect(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None
     """Return what a file says of itself: its ops and tensors, what cannot run, and what to beware.
 
     It is told by content: an archive or checkpoint of ours, a run's folder, an ONNX model,
-    safetensors, a language model, or a pickle, which is looked into and not opened. Headers are
-    read and no array, so a model of gigabytes takes milliseconds. What is returned prints, shows
-    in a notebook, and has ``as_dict()`` and ``to_json()``.
+    safetensors, a language model, an adapter, or a pickle, which is looked into and not opened.
+    Headers are read and no array, so a model of gigabytes takes milliseconds. What is returned
+    prints, shows in a notebook, and has ``as_dict()`` and ``to_json()``.
 
     With ``sizes``, such as ``{"batch": 8}``, memory to run and to train is estimated from the
     shapes of all results at these sizes; ``info.memory.counts`` says what is counted. The sizes of

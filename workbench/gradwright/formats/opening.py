@@ -15,9 +15,9 @@ def open(path: str | os.PathLike[str]) -> Any:
 
     A graph of an archive, a checkpoint or an ONNX model; a `train.RunFolder` of a run; of
     safetensors a mapping from names to arrays that are mapped, not read; a language model of a
-    GGUF file or of a folder of Hugging Face. Nothing in a file is executed: a pickle, such as
-    ``torch.save`` writes, is refused, with the lines that make a safetensors file of it.
-    ``gw.inspect`` tells beforehand what is in it.
+    GGUF file or of a folder of Hugging Face; a `SavedAdapter` of what is one. Nothing in a file is
+    executed: a pickle, such as ``torch.save`` writes, is refused, with the lines that make a
+    safetensors file of it. ``gw.inspect`` tells beforehand what is in it.
 
     Raises:
         ArchiveError: the file is damaged, unsafe, or of no format that is known.

@@ -23,19 +23,56 @@ from .memory import Memory
 from .report import ModelInfo
 from .source import Source, at, naming
 
+
+@dataclass(frozen=True)
+class Home:
+    """Where a format is declared, and what of a source is quick to see and all of its own have."""
+
+    module: str
+    begins: bytes | None = b""
+    """The first bytes of its files; None where it is a folder."""
+    holds: tuple[str | tuple[str, ...], ...] = ()
+    """Ends of names in its folder or ZIP file, of each row one at least."""
+    says: bytes = b""
+    """What stands somewhere in its first ``HEAD`` bytes."""
+
+    def may_be(self, source: Source) -> bool:
+        """Tell whether the format has to be asked, and so imported."""
+        if source.read(0, len(self.begins or b"?")) != (self.begins or b""):
+            return self.begins == b""
+        if self.says and self.says not in source.read(0, HEAD):
+            return False
+        names = source.names() if self.holds else []  # none where a ZIP file is cut off
+        return not names or all(any(n.endswith(end) for n in names) for end in self.holds)
+
+
+HEAD = 1 << 16
+GGUF_ADAPTER = b"general.type\x08\0\0\0\x07\0\0\0\0\0\0\0adapter"
+"""A key of a GGUF file: its length stands before it, and the type and length of its text after."""
+_ZIP = b"PK\3\4"
 FORMATS = {
-    "safetensors-index": "gradwright.formats.safetensors.several",
-    "safetensors": "gradwright.formats.safetensors.format",
-    "onnx": "gradwright.formats.onnx.format",
-    "checkpoint": "gradwright.train.checkpoints.format",
-    "gw": "gradwright.formats.archive.format",
-    "run": "gradwright.recording.format",
-    "gguf": "gradwright.models.gguf.format",
-    "huggingface": "gradwright.models.huggingface.format",
-    "pickle": "gradwright.formats.pickles",
+    "safetensors-index": Home("gradwright.formats.safetensors.several"),
+    "safetensors": Home("gradwright.formats.safetensors.format"),
+    "onnx": Home("gradwright.formats.onnx.format", b"\b"),
+    "checkpoint": Home("gradwright.train.checkpoints.format", _ZIP, ("checkpoint.json",)),
+    "gw": Home("gradwright.formats.archive.format", _ZIP),
+    "gguf-adapter": Home("gradwright.adapters.files.gguf_format", b"GGUF", says=GGUF_ADAPTER),
+    "gguf": Home("gradwright.models.gguf.format", b"GGUF"),
+    "adapter": Home(
+        "gradwright.adapters.files.format",
+        None,
+        ("adapter_config.json", (".safetensors", ".bin")),
+    ),
+    "huggingface": Home(
+        "gradwright.models.huggingface.format",
+        None,
+        ("config.json", (".safetensors", ".index.json", ".bin")),
+    ),
+    "run": Home("gradwright.recording.format", None, ("config.json",)),
+    "pickle": Home("gradwright.formats.pickles"),
 }
-"""Format -> the module that declares it as ``FORMAT``, in the order of asking: the special ones go
-before the general ones, for a checkpoint is an archive; then those whose rooms take long to import.
+"""Format -> where it is declared as ``FORMAT``, in the order of asking: the special ones go before
+the general ones, for a checkpoint is an archive.
 """
 
 
@@ -101,34 +138,32 @@ class Format:
 
 
 def known() -> Iterator[Format]:
-    """Yield all formats in the order of asking; each is imported when its turn comes.
+    """Yield all formats in the order of asking, each imported when its turn comes.
 
     >>> [format.name for format in known()] == list(FORMATS)
     True
     """
-    for module in FORMATS.values():
-        with first_use:
-            made: Format = import_module(module).FORMAT
-        yield made
+    yield from map(named, FORMATS)
 
 
 def named(name: str) -> Format:
-    """Return the format of a name."""
-    return next(format for format in known() if format.name == name)
+    """Return the format of a name, imported if it was not."""
+    with first_use:
+        found: Format = import_module(FORMATS[name].module).FORMAT
+    return found
 
 
 def find(source: Source) -> Format:
     """Return the format of a source; raises ArchiveError where no format is known to be its own."""
     suffix = PurePath(source.name).suffix.lower()
-    asked: list[tuple[Format, bool | None]] = []
+    maybe: list[Format] = []
     with naming(source.name):
-        for format in known():
+        for format in _asked(source):
             seen = format.recognise(source)
             if seen:
                 return format
-            asked.append((format, seen))
-        maybe = [format for format, seen in asked if seen is None]
-        by_suffix = [format for format, _ in asked if suffix in format.suffixes]
+            maybe += [format] * (seen is None)
+        by_suffix = [format for format in known() if suffix in format.suffixes]
         for format in maybe:
             if format in by_suffix:
                 return format
@@ -139,8 +174,13 @@ def find(source: Source) -> Format:
                 f"its content {looks}" if source.size or source.names() else "it is empty",
                 f"its suffix {suffix!r} is that of {_either(by_suffix)}",
             ],
-            need=f"{_either(by_suffix or [format for format, _ in asked])}, whole",
+            need=f"{_either(by_suffix or known())}, whole",
         )
+
+
+def _asked(source: Source) -> Iterator[Format]:
+    """Yield the formats that a source may be of; others are not imported."""
+    return (named(name) for name, home in FORMATS.items() if home.may_be(source))
 
 
 def _either(formats: Iterable[Format]) -> str:
@@ -150,7 +190,7 @@ def _either(formats: Iterable[Format]) -> str:
 def mistaken(path: str | os.PathLike[str], *wanted: str) -> ArchiveError | None:
     """Return an error that says what a file is, if its content is of another format than wanted."""
     source = at(path)
-    for format in known():
+    for format in _asked(source):
         if format.recognise(source):
             if format.name in wanted:
                 return None

@@ -216,6 +216,8 @@ class Stored:
 
     def _whole(self) -> Array:
         form, ranges = self._tensor.form, self._tensor.ranges
+        if form == "six bits":
+            raise of_six_bits(self.dtype)
         if max(self.stored_bytes, self.size * max(1, self.dtype.itemsize)) > WHOLE:
             raise MemoryLimitError(
                 f"a tensor that is stored as {form or 'many parts'} is read as a whole",
@@ -253,6 +255,17 @@ class Stored:
         except (IndexError, ValueError) as error:
             raise ArchiveError(f"a sparse tensor does not fit: {error}") from None
         return found
+
+
+def of_six_bits(dtype: np.dtype[Any], name: str = "it") -> ArchiveError:
+    """Return the error of a tensor whose elements cannot be told apart.
+
+    Writers of such files put them in orders of their own, of which none is in the file.
+    """
+    return ArchiveError(
+        f"{name[:60]} is {dtype_name(dtype)}, and how elements of 6 bits share bytes is not said",
+        hint="write it as float8_e4m3fn, which holds all of its numbers",
+    )
 
 
 def as_elements(data: Array, dtype: np.dtype[Any]) -> Array:

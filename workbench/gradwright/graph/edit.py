@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import CycleError, GradwrightError, GraphError
-from ..op import infer_specs
+from ..op import Op, find_op, infer_specs
 from .build import check_update, located
 from .tensor import Node, Source, Tensor, Variable
 from .walk import ancestors, descendants
@@ -34,6 +34,7 @@ class Edit:
         self._inputs: dict[Node, tuple[Tensor | None, ...]] = {}
         self._before: tuple[dict[str, Node], dict[Tensor, Declared]] | None = None
         self._removed: dict[Node, None] = {}
+        self._ops: dict[Node, Op] = {}
 
     def __enter__(self) -> Self:
         self.graph.changed()
@@ -69,6 +70,32 @@ class Edit:
         self.replace_use(tensor, new, of=users)
         self.graph.updates.redirect(tensor, new)
         return new
+
+    def wrap(self, tensor: Tensor, name: str, build: Callable[[Tensor], Tensor]) -> Tensor:
+        """Have a tensor be ``build`` of what it was; returns what it was, called ``name`` now.
+
+        Whoever holds the tensor, asks for it by name or reads it has what was built from then on.
+        """
+        node = self.graph.check_member(tensor).node
+        if isinstance(node.op, Source) or len(node.outputs) != 1:
+            raise GraphError(f"{tensor.name!r} cannot be wrapped", need="the one output of an op")
+        inner = self.graph._new_node(node.op, node.inputs, name, auto=True)
+        inner.site, inner.outputs = node.site, (Tensor(inner, 0, tensor.spec),)
+        self.graph._insert(inner)
+        self._become(node, find_op("identity")(), (build(inner.outputs[0]),))
+        return inner.outputs[0]
+
+    def unwrap(self, tensor: Tensor, inner: Tensor) -> None:
+        """Have a tensor be what ``wrap`` returned, which leaves the graph; its readers read it."""
+        self.replace_use(inner, tensor, of=[n for n in inner.uses if n is not tensor.node])
+        self._become(tensor.node, inner.op, inner.node.inputs)
+        self.remove(inner)
+
+    def _become(self, node: Node, op: Op, inputs: tuple[Tensor | None, ...]) -> None:
+        self._ops.setdefault(node, node.op)
+        self._inputs.setdefault(node, node.inputs)
+        node.op = op
+        set_inputs(node, inputs)
 
     def remove(self, *tensors: Tensor) -> None:
         """Remove nodes that nothing uses any more."""
@@ -108,6 +135,8 @@ class Edit:
     def _rollback(self) -> None:
         assert self._before is not None
         nodes, declared = self._before
+        for node, op in self._ops.items():
+            node.op = op
         for node, inputs in self._inputs.items():
             set_inputs(node, inputs)
         for node in self._removed:

@@ -32,7 +32,7 @@ class NodeTable:
         self.known_as: dict[str, Tensor] = {}
         """What a file that the graph was read from calls tensors; names of the graph go before."""
         self.classes: dict[str, str] = {}
-        """Of which class the module was that a scope stands for, where such a file tells."""
+        """Of which class the module is that a scope stands for, where a file or a model tells."""
 
     def settle(self) -> None:
         """Remove what a re-run cell did not build again, once that cell has ended."""

@@ -4,48 +4,61 @@
 `KvCache` are for graphs that hold caches and sampling themselves.
 """
 
-from .cached import KvCache, generate
-from .completion import Completion, Piece
-from .decoder import (
-    Decoder,
-    DecoderConfig,
-    Quantized,
-    QuantizedTensor,
-    RopeScaling,
-    generation_graph,
-    windows,
-)
-from .encoders import Bert, BertConfig, Vit, VitConfig
-from .generation import Generation
-from .gguf.adapters import Adapter, adapter_from_gguf
-from .gguf.reading import from_gguf
-from .gguf.tokenizers import tokenizer_from_gguf
-from .gguf.writing import save_gguf
-from .grammar import Regex
-from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
-from .interpretation import Attribution, Choice, Interpretation, Score, TokenReading
-from .sampling import (
-    FrequencyPenalty,
-    Greedy,
-    MinP,
-    NoRepeatNgram,
-    PresencePenalty,
-    RepetitionPenalty,
-    Strategy,
-    Temperature,
-    TopK,
-    TopP,
-    choose,
-    in_order,
-    probabilities,
-)
-from .sequential import Conv, Dense, Embedding, Sequential
-from .speculation import Draft
-from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
-from .whisper import Whisper, WhisperConfig
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..ops import missing
+from ..shared import first_use
+
+if TYPE_CHECKING:
+    from .cached import KvCache, generate
+    from .completion import Completion, Piece
+    from .decoder import (
+        Decoder,
+        DecoderConfig,
+        Quantized,
+        QuantizedTensor,
+        RopeScaling,
+        generation_graph,
+        windows,
+    )
+    from .encoders import Bert, BertConfig, Vit, VitConfig
+    from .generation import Generation
+    from .gguf.reading import from_gguf
+    from .gguf.tokenizers import tokenizer_from_gguf
+    from .gguf.writing import save_gguf
+    from .grammar import Regex
+    from .huggingface import from_pretrained, load_state_dict, save_pretrained, state_dict
+    from .interpretation import (
+        Attention,
+        Attribution,
+        Choice,
+        Interpretation,
+        Score,
+        TokenReading,
+    )
+    from .sampling import (
+        FrequencyPenalty,
+        Greedy,
+        MinP,
+        NoRepeatNgram,
+        PresencePenalty,
+        RepetitionPenalty,
+        Strategy,
+        Temperature,
+        TopK,
+        TopP,
+        choose,
+        in_order,
+        probabilities,
+    )
+    from .sequential import Conv, Dense, Embedding, Sequential
+    from .speculation import Draft
+    from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
+    from .whisper import SpeechTokens, Whisper, WhisperConfig
 
 __all__ = [
-    "Adapter",
+    "Attention",
     "Attribution",
     "Bert",
     "BertConfig",
@@ -74,6 +87,7 @@ __all__ = [
     "RopeScaling",
     "Score",
     "Sequential",
+    "SpeechTokens",
     "Strategy",
     "Temperature",
     "TextCodec",
@@ -86,7 +100,6 @@ __all__ = [
     "VitConfig",
     "Whisper",
     "WhisperConfig",
-    "adapter_from_gguf",
     "choose",
     "decode_stream",
     "from_gguf",
@@ -102,3 +115,44 @@ __all__ = [
     "tokenizer_from_gguf",
     "windows",
 ]
+
+_HOMES = {
+    name: home
+    for home, names in {
+        ".cached": "KvCache generate",
+        ".completion": "Completion Piece",
+        ".decoder": (
+            "Decoder DecoderConfig Quantized QuantizedTensor RopeScaling generation_graph windows"
+        ),
+        ".encoders": "Bert BertConfig Vit VitConfig",
+        ".generation": "Generation",
+        ".gguf.reading": "from_gguf",
+        ".gguf.tokenizers": "tokenizer_from_gguf",
+        ".gguf.writing": "save_gguf",
+        ".grammar": "Regex",
+        ".huggingface": "from_pretrained load_state_dict save_pretrained state_dict",
+        ".interpretation": "Attention Attribution Choice Interpretation Score TokenReading",
+        ".sampling": (
+            "FrequencyPenalty Greedy MinP NoRepeatNgram PresencePenalty RepetitionPenalty"
+            " Strategy Temperature TopK TopP choose in_order probabilities"
+        ),
+        ".sequential": "Conv Dense Embedding Sequential",
+        ".speculation": "Draft",
+        ".tokenizers": "CharTokenizer TextCodec TextStream Tokenizer decode_stream",
+        ".whisper": "SpeechTokens Whisper WhisperConfig",
+    }.items()
+    for name in names.split()
+}
+"""Name -> the module that it is imported from when it is first asked for."""
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise missing(__name__, name, __all__)
+    with first_use:
+        found = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)
+    return found

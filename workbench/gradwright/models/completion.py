@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+
+from ..errors import FeedError, GraphError
 from .tokenizers import TextCodec, TextStream
 
 
@@ -39,6 +43,15 @@ Prompts = str | Completion | Sequence[str | Sequence[int] | Completion]
 """One text or completion, or several, or lists of tokens."""
 Stops = str | int | Sequence[str | int]
 """Texts and tokens that end a row."""
+
+
+def tokens_of(eos: int | Sequence[int]) -> list[int]:
+    """Return the tokens that end a row, of which there may be one.
+
+    >>> tokens_of(2), tokens_of([2, 7])
+    ([2], [2, 7])
+    """
+    return [eos] if isinstance(eos, int) else list(eos)
 
 
 @dataclass(frozen=True)
@@ -126,3 +139,59 @@ class Text:
             if any(stop.startswith(text[-n:]) for stop in self._ends.stops):
                 return n
         return 0
+
+
+def begun(
+    prompts: Any, seed: int | Sequence[int], codec: TextCodec | None, vocabulary: int
+) -> list[Completion]:
+    """Return the rows that prompts begin, each with a seed; refuse what is none.
+
+    >>> [(row.prompt, row.seed) for row in begun([[1, 2], [3]], 7, None, 4)]
+    [([1, 2], 7), ([3], 8)]
+    """
+    listed: list[Any] = [prompts] if isinstance(prompts, str | Completion) else list(prompts)
+    if not listed:
+        raise FeedError("there is no prompt", need="one or more")
+    seeds = [seed + i for i in range(len(listed))] if isinstance(seed, int) else list(seed)
+    if len(seeds) != len(listed) or not all(isinstance(s, int) for s in seeds):
+        raise GraphError(f"{seeds} are no seeds of {len(listed)} prompts", need="one int each")
+    rows = []
+    for i, (prompt, own) in enumerate(zip(listed, seeds, strict=True)):
+        if isinstance(prompt, Completion):
+            row = Completion(list(prompt.prompt), list(prompt.tokens), seed=prompt.seed)
+            if prompt.reason in ("eos", "stop"):
+                row.text, row.reason = prompt.text, prompt.reason
+        elif isinstance(prompt, str):
+            if codec is None:
+                raise FeedError(
+                    f"prompt {i} is text, and there is no tokenizer",
+                    hint="Generation(tokenizer=...), or a list of tokens",
+                )
+            row = Completion(codec.encode(prompt), seed=own)
+        else:
+            row = Completion(_numbers(prompt, i), seed=own)
+        if not row.prompt:
+            raise FeedError(
+                f"prompt {i} is empty", need="a token", hint="begin with one that begins texts"
+            )
+        for t in row.prompt + row.tokens:
+            if not 0 <= t < vocabulary:
+                raise FeedError(
+                    f"token {t} of prompt {i} is not in the vocabulary",
+                    need=f"0 to {vocabulary - 1}",
+                )
+        rows.append(row)
+    return rows
+
+
+def _numbers(prompt: Any, i: int) -> list[int]:
+    """Return a prompt that is a row of integers as a list."""
+    try:
+        array = np.asarray(prompt)
+    except ValueError:  # rows of different lengths
+        array = np.empty((0, 0))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise FeedError(
+            f"prompt {i} is {prompt!r}", need="a text, or a list of tokens", hint="[[1, 2]]"
+        )
+    return [int(t) for t in array]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,25 +24,30 @@ import numpy as np
 from ..errors import FeedError, GraphError
 from ..graph import Graph, Values
 from ..session import Session
-from .completion import Completion, Ends, Piece, Prompts, Stops, Text
+from .completion import Completion, Ends, Piece, Prompts, Stops, Text, begun, tokens_of
+from .following import Followed
 from .reading import Reader, Run, room_for
 from .sampling import Greedy, Sampling, Strategy, chosen, in_order
 from .speculation import Draft, Guesses
 from .tokenizers import TextCodec
 
+Array = np.ndarray[Any, Any]
 _FEEDS = ("ids", "position", "last", "past")
 _FETCHES = ("logits", "present")
+LENGTH = "length"
+"""The placeholder that graphs have whose positions turn by how long a row is."""
 ALL = "all_logits"
 """The tensor of a graph that speculative decoding needs, too."""
 
 
 @dataclass(frozen=True)
 class _How:
-    """How rows are read: room for how many tokens, how many at once, and who guesses."""
+    """How rows are read: room for how many tokens, how many at once, who guesses, what is fed."""
 
     room: int
     chunk: int | None
     draft: Draft | None
+    feeds: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
@@ -57,6 +62,7 @@ class Generation:
     of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
     keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
     of the token after the last one, and ``present``, as ``past`` with T in place of S.
+    It may have ``length``: i64[B], how many tokens rows have, those that are read later, too.
     ``Decoder.generation`` makes one; a graph that was saved is as good.
 
     Args:
@@ -102,12 +108,15 @@ class Generation:
             )
         self.graph, self.tokenizer, self.context = graph, tokenizer, context
         self.session = Session(graph) if session is None else session
-        self.eos = frozenset([eos] if isinstance(eos, int) else eos)
+        self.eos = frozenset(tokens_of(eos))
         self.reread = reread
-        self._weights, self._versions = weights, dict[str, int]()
+        self._followed = None if weights is None else Followed(weights)
         self._stops = 0
-        self.run: Run = self.session.prepare(list(_FETCHES), _FEEDS)
+        self.takes = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
+        """The placeholders of a run, in their order."""
+        self.run: Run = self.session.prepare(list(_FETCHES), self.takes)
         self._all: Run | None = None
+        self._runs: dict[tuple[str, ...], Run] = {}
         past = graph["past"]
         self._past_of = past.shape, past.dtype
         self.vocabulary: Any = graph["logits"].shape[-1]
@@ -124,6 +133,7 @@ class Generation:
         until: Callable[[Completion], bool] | None = None,
         prefill_chunk: int | None = None,
         draft: Draft | None = None,
+        feeds: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
         """Return a completion of each prompt.
 
@@ -139,13 +149,14 @@ class Generation:
             prefill_chunk: how many tokens of prompts are read at once, at most: what a prompt of
                 length T needs in between is then that of a chunk, and attention is never T×T.
             draft: a smaller model that guesses what comes next; the tokens are the same.
+            feeds: what each row feeds to other placeholders of the graph, by their names.
 
         Raises FeedError for a prompt that is empty, too long, or has unknown tokens, and GraphError
         for settings that make no sense.
         """
         rows, steps = self._begin(
             *(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until),
-            *(prefill_chunk, draft),
+            *(prefill_chunk, draft, feeds),
         )
         for _ in steps:
             pass
@@ -163,6 +174,7 @@ class Generation:
         until: Callable[[Completion], bool] | None = None,
         prefill_chunk: int | None = None,
         draft: Draft | None = None,
+        feeds: Mapping[str, Any] | None = None,
     ) -> Iterator[Piece]:
         """Yield a piece for each row and step as it comes; arguments and errors of ``generate``.
 
@@ -177,7 +189,7 @@ class Generation:
         """
         return self._begin(
             *(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until),
-            *(prefill_chunk, draft),
+            *(prefill_chunk, draft, feeds),
         )[1]
 
     def stop(self) -> None:
@@ -197,6 +209,7 @@ class Generation:
         until: Callable[[Completion], bool] | None,
         chunk: int | None,
         draft: Draft | None,
+        feeds: Mapping[str, Any] | None,
     ) -> tuple[list[Completion], Iterator[Piece]]:
         """Check everything, and return the rows, and the steps that fill them."""
         for what, n in (("tokens cannot be generated", limit), ("tokens are no chunk", chunk)):
@@ -210,6 +223,7 @@ class Generation:
         if stops and self.tokenizer is None:
             raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
         rows = self.rows(prompts, seed)
+        given = self._checked(feeds or {}, len(rows))
         rules = [
             rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
         ]
@@ -229,7 +243,8 @@ class Generation:
                 )
             self._run_all()
         ends = Ends(self.eos, frozenset(ids), stops, limit, seconds, until)
-        return rows, self._steps(rows, rules, ends, _How(room_for(longest + limit), chunk, draft))
+        how = _How(room_for(longest + limit), chunk, draft, given)
+        return rows, self._steps(rows, rules, ends, how)
 
     def _check_room(self, longest: int, limit: int) -> None:
         if self.context is not None and longest + limit > self.context:
@@ -241,39 +256,23 @@ class Generation:
 
     def rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
         """Return the rows that prompts begin; refuse what is none."""
-        listed: list[Any] = [prompts] if isinstance(prompts, str | Completion) else list(prompts)
-        if not listed:
-            raise FeedError("there is no prompt", need="one or more")
-        seeds = [seed + i for i in range(len(listed))] if isinstance(seed, int) else list(seed)
-        if len(seeds) != len(listed) or not all(isinstance(s, int) for s in seeds):
-            raise GraphError(f"{seeds} are no seeds of {len(listed)} prompts", need="one int each")
-        rows = []
-        for i, (prompt, own) in enumerate(zip(listed, seeds, strict=True)):
-            if isinstance(prompt, Completion):
-                row = Completion(list(prompt.prompt), list(prompt.tokens), seed=prompt.seed)
-                if prompt.reason in ("eos", "stop"):
-                    row.text, row.reason = prompt.text, prompt.reason
-            elif isinstance(prompt, str):
-                if self.tokenizer is None:
-                    raise FeedError(
-                        f"prompt {i} is text, and there is no tokenizer",
-                        hint="Generation(tokenizer=...), or a list of tokens",
-                    )
-                row = Completion(self.tokenizer.encode(prompt), seed=own)
-            else:
-                row = Completion(_numbers(prompt, i), seed=own)
-            if not row.prompt:
+        return begun(prompts, seed, self.tokenizer, self.vocabulary)
+
+    def _checked(self, feeds: Mapping[str, Any], rows: int) -> dict[str, Array]:
+        """Return what else rows feed as arrays; refuse what the graph does not take."""
+        taken = {t.name for t in self.graph.placeholders} - {*_FEEDS}
+        if unknown := sorted(feeds.keys() - taken):
+            raise FeedError(
+                f"rows feed nothing to {', '.join(map(repr, unknown))}",
+                need=", ".join(sorted(taken)) or "a graph with placeholders beside its own",
+            )
+        given = {name: np.asarray(value) for name, value in feeds.items()}
+        for name, array in given.items():
+            if not array.ndim or len(array) != rows:
                 raise FeedError(
-                    f"prompt {i} is empty", need="a token", hint="begin with one that begins texts"
+                    f"{name} is given as {array.shape}", need=f"one of {rows} rows each"
                 )
-            for t in row.prompt + row.tokens:
-                if not 0 <= t < self.vocabulary:
-                    raise FeedError(
-                        f"token {t} of prompt {i} is not in the vocabulary",
-                        need=f"0 to {self.vocabulary - 1}",
-                    )
-            rows.append(row)
-        return rows
+        return given
 
     def _steps(
         self, rows: list[Completion], rules: Sequence[Strategy], ends: Ends, how: _How
@@ -290,7 +289,8 @@ class Generation:
         guessed: dict[int, list[int]] = {}
         while live:
             wanted = {b: [*tokens[b], *guessed.get(b, ())] for b in live}
-            run, width = (self._run_all(), how.width) if guessed else (self.run, 0)
+            width = how.width if guessed else 0
+            run = self._fed(ALL if guessed else "logits", how.feeds)
             read = reader.read(run, wanted, width)
             late, stopped = time.monotonic() >= deadline, self._stops != stops
             going, pieces = [], []
@@ -344,8 +344,9 @@ class Generation:
 
     def _reader(self, rows: int, how: _How) -> Reader:
         (layers, two, _, heads, _, features), dtype = self._past_of
-        chunk = None if self.reread else how.chunk  # the length decides how all of it is read
-        return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk)
+        asks = LENGTH in self.takes
+        chunk = how.chunk if asks or not self.reread else None  # chunks do not tell the length
+        return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk, asks)
 
     def _guesses(
         self, rows: int, rules: Sequence[Strategy], ends: Ends, how: _How
@@ -365,29 +366,20 @@ class Generation:
                     need=f"a tensor {ALL}: f32[B, T, V]",
                     hint="gw.models.Decoder(config).generation()",
                 )
-            self._all = self.session.prepare([ALL, "present"], _FEEDS)
+            self._all = self.session.prepare([ALL, "present"], self.takes)
         return self._all
+
+    def _fed(self, logits: str, feeds: Mapping[str, Array]) -> Run:
+        """Return what gives logits and keys and values, with what else rows feed put in."""
+        if not feeds:
+            return self.run if logits != ALL else self._run_all()
+        key = (logits, *feeds)
+        if key not in self._runs:
+            self._runs[key] = self.session.prepare([logits, "present"], (*self.takes, *feeds))
+        run, rest = self._runs[key], tuple(feeds.values())
+        return lambda *given: run(*given, *rest)
 
     def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
-        if self._weights is None:
-            return
-        own, held = self.session.values, self._weights
-        with held.lock:
-            now = {v.name: held.version(v.name) for v in self.graph.variables if v.name in held}
-            changed = [name for name, n in now.items() if self._versions.get(name) != n]
-            own.commit({name: held.array(name) for name in changed})
-        self._versions = now
-
-
-def _numbers(prompt: Any, i: int) -> list[int]:
-    """Return a prompt that is a row of integers as a list."""
-    try:
-        array = np.asarray(prompt)
-    except ValueError:  # rows of different lengths
-        array = np.empty((0, 0))
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise FeedError(
-            f"prompt {i} is {prompt!r}", need="a text, or a list of tokens", hint="[[1, 2]]"
-        )
-    return [int(t) for t in array]
+        if self._followed is not None:
+            self._followed.hand((v.name for v in self.graph.variables), self.session)

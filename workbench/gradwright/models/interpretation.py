@@ -17,7 +17,8 @@ from ..errors import FeedError, GraphError
 from ..gradient import gradients
 from ..words.tables import Table, Tabular
 from .decoder import Decoder
-from .reading import room_for
+from .generation import ALL, LENGTH
+from .reading import Reader, room_for
 from .sampling import Greedy, Sampling, Strategy, in_order
 from .tokenizers import TextCodec, TextStream
 
@@ -110,6 +111,20 @@ class Attribution:
         return np.asarray(sizes / total if total else sizes)
 
 
+@dataclass(frozen=True)
+class Attention:
+    """What a layer makes of each token of a text, and what it looks at.
+
+    ``weights``, f32[heads, T, T], are from the row's token to those in the columns, each row
+    summing to 1. ``keys`` and ``values``, f32[kv heads, T, E], are the layer's cache: what it keeps
+    of each token for those that come, keys turned to their places.
+    """
+
+    weights: Array
+    keys: Array
+    values: Array
+
+
 class Interpretation:
     """Looks into a decoder at work; the weights are those of the model at every call.
 
@@ -127,6 +142,8 @@ class Interpretation:
     ['c', 'a', 'b']
     >>> look.attention("cab", layer=1).shape  # heads, from, to
     (2, 3, 3)
+    >>> look.attends("cab", layer=1).keys.shape  # heads, tokens, features
+    (2, 3, 4)
     >>> look.attributions("cab", "a").scores.shape
     (3,)
     """
@@ -159,13 +176,28 @@ class Interpretation:
 
         Raises FeedError for a text that is empty or longer than the context.
         """
-        tokens = self.tokens(text)
-        (logits,) = self._run(tokens, ["all_logits"])
-        pieces = self.pieces(tokens)
-        read = [TokenReading(tokens[0], pieces[0])]
-        for t in range(1, len(tokens)):
-            read.append(self._reading(logits[0, t - 1], tokens[: t + 1], pieces[t]))
-        return Score(read)
+        return Score([token for part in self.readings(text) for token in part])
+
+    def readings(self, text: Tokens, at_once: int = 256) -> Iterator[list[TokenReading]]:
+        """Yield what is thought of the tokens of a text, of ``at_once`` of them at a time.
+
+        So a long text takes the memory of the logits of few tokens, and may be ended in between.
+        Raises FeedError for a text that is empty or longer than the context.
+        """
+        tokens, generation = self.tokens(text), self.generation
+        pieces, room, past = self.pieces(tokens), room_for(len(tokens)), generation.graph["past"]
+        layers, two, _, heads, _, features = past.shape
+        kept = past.dtype, (layers, two, heads, features)
+        reader = Reader(kept, 1, room, asks_length=LENGTH in generation.takes)
+        run = generation.session.prepare([ALL, "present"], generation.takes)
+        generation.read_weights()
+        found, t = [TokenReading(tokens[0], pieces[0])], 1
+        for logits in reader.parts(run, tokens, min(at_once, room)):
+            for y in logits[: len(tokens) - t]:
+                found.append(self._reading(y, tokens[t - 1 : t + 1], pieces[t]))
+                t += 1
+            yield found
+            found = []
 
     def stream(
         self,
@@ -224,14 +256,22 @@ class Interpretation:
         from the row's token to those in the columns (Bahdanau et al. 2015, Vaswani et al. 2017).
         Raises GraphError for a layer that there is not.
         """
+        return self.attends(text, layer).weights
+
+    def attends(self, text: Tokens, layer: int) -> Attention:
+        """Return the weights of attention of a layer, and its keys and values.
+
+        Raises GraphError for a layer that there is not.
+        """
         config = self.decoder.config
         if not 0 <= layer < config.layers:
             raise GraphError(f"there is no layer {layer}", need=f"0 to {config.layers - 1}")
         tokens = self.tokens(text)
-        (weights,) = self._run(tokens, [f"layer{layer}/attention"])
+        weights, present = self._run(tokens, [f"layer{layer}/attention", "present"])
         n, filled = len(tokens), weights.shape[-2]
         by_heads = weights.reshape(config.heads, filled, -1)
-        return np.array(by_heads[:, :n, :n])
+        keys, values = (np.array(kept) for kept in present[layer, :, 0, :, :n])
+        return Attention(np.array(by_heads[:, :n, :n]), keys, values)
 
     def attributions(self, text: Tokens, token: int | str | None = None) -> Attribution:
         """Return what each token of a text adds to the logit of the next one: gradient × input.
@@ -312,6 +352,7 @@ class Interpretation:
             "position": np.zeros(1, np.int64),
             "last": np.array([len(tokens) - 1]),
             "past": np.zeros((layers, two, 1, heads, 0, features), np.float32),
+            **({LENGTH: np.array([len(tokens)])} if LENGTH in graph else {}),
             **feeds,
         }
         self.generation.read_weights()

@@ -7,7 +7,7 @@ on: the next ones are written over it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ Array = np.ndarray[Any, Any]
 FEW = 2
 """How many tokens are read as they are; more are filled up to a length that has a plan."""
 Run = Callable[..., Sequence[Array]]
-"""From ids, position, last and past to logits, of the last position or of all, and present."""
+"""From ids, position, last, past, and length if it is asked for, to logits, of the last position or
+of all, and present."""
 
 
 class Reader:
@@ -27,14 +28,20 @@ class Reader:
         rows: how many rows there are.
         room: how many tokens each may have.
         chunk: how many tokens of a row are read at once, at most; None is any number.
+        asks_length: whether a run is told how long rows are, with what is read later, too.
     """
 
     def __init__(
-        self, past: tuple[Any, Sequence[Any]], rows: int, room: int, chunk: int | None = None
+        self,
+        past: tuple[Any, Sequence[Any]],
+        rows: int,
+        room: int,
+        chunk: int | None = None,
+        asks_length: bool = False,
     ) -> None:
         dtype, (layers, two, heads, features) = past
         self._past = np.zeros((layers, two, rows, heads, room, features), dtype)
-        self._chunk = chunk
+        self._chunk, self._asks_length = chunk, asks_length
         self.known = np.zeros(rows, np.int64)
         """How many tokens of each row have been read."""
 
@@ -44,29 +51,48 @@ class Reader:
         Returns the logits that come at the end of each, in the order of ``wanted``: f32[V], or
         f32[n, V] for ``width`` positions at once, of which a row has the n that are new to it.
         """
-        new = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
-        longest = max(map(len, new.values()))
-        n_rows, found = len(self.known), dict[int, Array]()
+        longest = max(len(tokens) - int(self.known[b]) for b, tokens in wanted.items())
         if self._chunk is not None and longest > self._chunk and not width:
             step = self._chunk
         else:
             few = longest <= FEW and self.known.any()
             step = width or (longest if few else room_for(longest))
-        for start in range(0, longest, step):
+        found: dict[int, Array] = {}
+        for new, logits in self._steps(run, wanted, step):
+            found |= {b: logits[b, :n] if width else logits[b] for b, n in new.items()}
+        return [found[b] for b in wanted]
+
+    def parts(self, run: Run, tokens: Sequence[int], width: int) -> Iterator[Array]:
+        """Yield the logits of what follows each token of the first row, f32[n, V], n <= width.
+
+        So a long row takes the memory of the logits of few tokens.
+        """
+        for new, logits in self._steps(run, {0: tokens}, width):
+            yield logits[0, : new[0]]
+
+    def _steps(
+        self, run: Run, wanted: Mapping[int, Sequence[int]], step: int
+    ) -> Iterator[tuple[dict[int, int], Array]]:
+        """Read so many tokens of rows at a time; yield how many of each, and what a run gave."""
+        unread = {b: tokens[self.known[b] :] for b, tokens in wanted.items()}
+        n_rows = len(self.known)
+        length = np.zeros(n_rows, np.int64)
+        length[list(wanted)] = [len(tokens) for tokens in wanted.values()]
+        more = [length] if self._asks_length else []
+        for start in range(0, max(map(len, unread.values())), step):
             ids, last = np.zeros((n_rows, step), np.int64), np.zeros(n_rows, np.int64)
             position = np.zeros_like(last)
-            parts = {b: row[start : start + step] for b, row in new.items() if len(row) > start}
+            parts = {b: row[start : start + step] for b, row in unread.items() if len(row) > start}
             for b, part in parts.items():
                 ids[b, : len(part)] = part
                 last[b], position[b] = len(part) - 1, self.known[b]
             past = self._past if self.known.any() else self._past[:, :, :, :, :0]
-            logits, present = run(ids, position, last, past)
+            logits, present = run(ids, position, last, past, *more)
             for b, part in parts.items():
                 at, n = int(position[b]), len(part)
                 self._past[:, :, b, :, at : at + n] = present[:, :, b, :, :n]
                 self.known[b] = at + n
-                found[b] = logits[b, :n] if width else logits[b]
-        return [found[b] for b in wanted]
+            yield {b: len(part) for b, part in parts.items()}, logits
 
     def keep(self, row: int, n: int) -> None:
         """Know no more than the first ``n`` tokens of a row."""

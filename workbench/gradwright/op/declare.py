@@ -179,11 +179,18 @@ class ErrorSample:
 
 @dataclass(frozen=True)
 class WeightSite:
-    """Where an op holds a weight: input number, layout of its axes, and kind of layer."""
+    """Where an op holds a weight: input number, layout of its axes, and kind of layer.
+
+    Where the op is a product with the weight and no more, ``x`` is the number of the other factor,
+    and ``bias`` of what is added; ``packed`` names the format of a weight that lies in blocks.
+    """
 
     input: int
     layout: str
     kind: str
+    x: int | None = None
+    bias: int | None = None
+    packed: str = ""
 
 
 @dataclass(frozen=True)

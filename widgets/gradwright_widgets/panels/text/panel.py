@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import traitlets
 
 from gradwright import Stepper
@@ -34,11 +33,11 @@ from ...host.typed import whole_number
 from ...host.wire import Finite, Message
 from ...still.tables import html_table
 from ..stepper.panel import StepPanel
-from .rows import Written, choice
+from .rows import Written, attention, reasons
 
 PER_SECOND = 15
-MOST_MAP = 256
-"""Tokens of a text whose attention is sent as a map; of a longer one it is a row."""
+AT_ONCE = 64
+"""Tokens of a given text that are read before the page hears of them."""
 
 
 class WritingPanel(Panel):
@@ -117,6 +116,8 @@ class WritingPanel(Panel):
     def write(self, prompt: Tokens | None = None, *, wait: bool = False) -> list[TokenReading]:
         """Go on with a prompt in the background, as ``text_temperature`` and the others say.
 
+        What the model thinks of the prompt's own tokens is read between those that are new.
+
         Args:
             prompt: a text, or tokens; default what is typed.
             wait: return the new tokens when there are all, and raise what went wrong.
@@ -132,15 +133,18 @@ class WritingPanel(Panel):
         typed = list(map(TokenReading, tokens, look.pieces(tokens)))
         found = Written(tokens=typed, n_prompt=len(typed), wanted=min(self.text_length, room))
         pieces = look.stream(tokens, found.wanted, sampling=self._sampling(), seed=self.text_seed)
+        prompts = look.readings(tokens, AT_ONCE)
 
         def write(stop: threading.Event) -> str:
             while not stop.is_set():
                 with self._running:
-                    token = next(pieces, None)
-                if token is None:
+                    token, heard = next(pieces, None), next(prompts, [])
+                if token is None and not heard:
                     return "done"
                 with self._lock:
-                    found.append(token)
+                    found.hear(heard)
+                    if token is not None:
+                        found.append(token)
                 self.when_shown(self._pace.request)
             return "stopped"
 
@@ -156,12 +160,18 @@ class WritingPanel(Panel):
         tokens = look.tokens(text)
         found = Written(n_prompt=1, wanted=len(tokens) - 1, scored=True)
 
+        parts = look.readings(tokens, AT_ONCE)
+
         def score(stop: threading.Event) -> str:
-            with self._running:
-                read = look.score(tokens).tokens
-            with self._lock:
-                found.tokens = list(read)
-            return "done"
+            while not stop.is_set():
+                with self._running:
+                    heard = next(parts, [])
+                if not heard:
+                    return "done"
+                with self._lock:
+                    found.tokens += heard
+                self.when_shown(self._pace.request)
+            return "stopped"
 
         self._start(found, score, wait)
         return Score(found.tokens)
@@ -238,8 +248,9 @@ class WritingPanel(Panel):
     def look_at(self, at: int, layer: int | None = None, head: int | None = None) -> Any:
         """Return the weights of attention from token ``at`` to those before it, f32[heads, at+1].
 
-        The page shows those of ``layer`` and ``head`` as colours of the text, and as a map. Raises
-        GraphError if there is no such token, layer or head.
+        The page shows those of ``layer`` and ``head`` as colours of the text, and as a map, beside
+        the keys and values that the layer keeps of the token. Raises GraphError if there is no such
+        token, layer or head.
         """
         tokens = self._until(at + 1)
         layer = self.text_layer if layer is None else layer
@@ -248,17 +259,11 @@ class WritingPanel(Panel):
         if not -1 <= head < heads:
             raise GraphError(f"there is no head {head}", need=f"0 to {heads - 1}, or -1 for all")
         with self._running:
-            weights = self.interpretation.attention(tokens, layer)
-        shown = weights.mean(0) if head < 0 else weights[head]
-        small = shown if len(tokens) <= MOST_MAP else shown[-1:]
-        content = {
-            "kind": "text.attention", "run": self._written.run, "at": at, "layer": layer,
-            "head": head, "rows": len(small),
-        }  # fmt: skip
+            found = self.interpretation.attends(tokens, layer)
         with self.widget.hold_sync():
             self.text_chosen, self.text_layer, self.text_head = at, layer, head
-        self._tell(content, [np.ascontiguousarray(small, np.float32).tobytes()])
-        return weights[:, -1]
+        self._tell({"at": at, "layer": layer}, *attention(found, head))
+        return found.weights[:, -1]
 
     def why(self, at: int) -> Attribution:
         """Return, and show, what the tokens before token ``at`` added to its logit.
@@ -270,13 +275,8 @@ class WritingPanel(Panel):
             raise GraphError("nothing stands before the first token", need="a later one")
         with self._running:
             found = self.interpretation.attributions(tokens[:-1], tokens[-1])
-        content = {
-            "kind": "text.why", "run": self._written.run, "at": at, "chosen": choice(found.chosen),
-            "scores": np.nan_to_num(found.scores).tolist(),
-            "shares": np.nan_to_num(found.shares).tolist(),
-        }  # fmt: skip
         self.text_chosen = at
-        self._tell(content, [])
+        self._tell({"at": at}, *reasons(found))
         return found
 
     def step_to(self, at: int) -> Stepper:
@@ -300,7 +300,8 @@ class WritingPanel(Panel):
             raise GraphError(f"there is no token {n - 1}", need=f"0 to {len(tokens) - 1}")
         return tokens[:n]
 
-    def _tell(self, content: dict[str, Any], buffers: list[Any]) -> None:
+    def _tell(self, where: dict[str, Any], content: dict[str, Any], buffers: list[Any]) -> None:
+        content = {**content, **where, "run": self._written.run}
         self._looks[content["kind"]] = content, buffers
         self.widget.send(content, buffers)
 
@@ -343,11 +344,12 @@ class WritingPanel(Panel):
     def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return all tokens, and what was looked at last."""
         with self._lock:
-            return [self._written.message(everything=True), *self._looks.values()]
+            return [self._written.all(), *self._looks.values()]
 
     def _send_new(self) -> None:
         with self._lock:  # tokens of two threads must leave in their order
-            self.widget.send(*self._written.message(everything=False))
+            for message in self._written.news():
+                self.widget.send(*message)
 
     # -- views that last -------------------------------------------------------------------------
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradwright.models import Choice, Score, TokenReading
+import numpy as np
+
+from gradwright.models import Attention, Attribution, Choice, Score, TokenReading
 
 from ...host.wire import Message, finite
+
+MOST_MAP = 256
+"""Tokens of a text whose attention is sent as a map; of a longer one it is a row."""
 
 
 @dataclass
@@ -24,6 +30,10 @@ class Written:
     scored: bool = False
     sent: int = 0
     """How many tokens the page has."""
+    read: int = 0
+    """Of how many tokens of the prompt it is known what was thought of them."""
+    told: int = 0
+    """Of how many the page knows it."""
     _first: float = 0.0
     _last: float = 0.0
 
@@ -34,17 +44,32 @@ class Written:
             self._first = self._last
         self.tokens.append(token)
 
+    def hear(self, prompt: Sequence[TokenReading]) -> None:
+        """Take in what is thought of the next tokens of the prompt."""
+        self.tokens[self.read : self.read + len(prompt)] = prompt
+        self.read += len(prompt)
+
     @property
     def rate(self) -> float:
         """Tokens in a second from the first one on; 0 where there are no two."""
         n, seconds = len(self.tokens) - self.n_prompt - 1, self._last - self._first
         return n / seconds if n > 0 and seconds > 0 else 0.0
 
-    def message(self, *, everything: bool) -> Message:
-        """Return the tokens that the page does not have."""
-        start = 0 if everything else self.sent
-        rows = [row(token) for token in self.tokens[start:]]
-        self.sent = start + len(rows)
+    def all(self) -> Message:
+        """Return all tokens."""
+        self.sent = len(self.tokens)
+        return self._message(0, self.sent)
+
+    def news(self) -> list[Message]:
+        """Return the tokens that the page does not have, or knows less of."""
+        parts = [(self.told, self.read), (self.sent, len(self.tokens))]
+        self.told, self.sent = self.read, len(self.tokens)
+        return [self._message(*part) for part in parts if part[0] < part[1]] or [
+            self._message(0, 0)
+        ]
+
+    def _message(self, start: int, stop: int) -> Message:
+        rows = [row(token) for token in self.tokens[start:stop]]
         score = Score(self.tokens[self.n_prompt if not self.scored else 0 :])
         return (
             {
@@ -72,3 +97,25 @@ def row(token: TokenReading) -> dict[str, Any]:
 def choice(c: Choice) -> list[Any]:
     """Return text, number, logit and probability of a token that might come."""
     return [c.text, c.token, finite(c.logit), finite(c.probability)]
+
+
+def attention(found: Attention, head: int) -> Message:
+    """Return the map of a head, -1 for the mean of all, and what is kept of the last token."""
+    shown = found.weights.mean(0) if head < 0 else found.weights[head]
+    small = shown if len(shown) <= MOST_MAP else shown[-1:]
+    cache = np.stack([found.keys[:, -1], found.values[:, -1]])
+    content = {
+        "kind": "text.attention", "head": head, "rows": len(small), "kv_heads": cache.shape[1],
+        "kept": found.keys.nbytes + found.values.nbytes,
+    }  # fmt: skip
+    return content, [np.ascontiguousarray(a, np.float32).tobytes() for a in (small, cache)]
+
+
+def reasons(found: Attribution) -> Message:
+    """Return what each token before one adds to its logit."""
+    content = {
+        "kind": "text.why", "chosen": choice(found.chosen),
+        "scores": np.nan_to_num(found.scores).tolist(),
+        "shares": np.nan_to_num(found.shares).tolist(),
+    }  # fmt: skip
+    return content, []

@@ -44,6 +44,7 @@ def coding(*, signed: bool) -> Coding:
     middles = (numbers[:-1] + numbers[1:]) / 2
     upper = np.arange(65_536, dtype=np.uint32) << 16
     least = np.where(upper >> 31, upper | 0xFFFF, upper).astype(np.uint32).view(np.float32)
+    np.copyto(least, 0, where=np.isnan(least))
     first = np.searchsorted(middles, least, side="left").astype(np.uint8)
     return Coding(numbers, first, np.append(middles, np.float32(np.inf)))
 

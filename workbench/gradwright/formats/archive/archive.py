@@ -189,6 +189,12 @@ def load(
             importlib.import_module(module)
     with opened(path) as reader:
         document = Document(reader.json(DOCUMENT))
+        if document.apart:
+            raise ArchiveError(
+                f"it holds what was trained alone: {len(document.apart):,} arrays of the model, "
+                f"such as {document.apart[0][:60]!r}, were left out",
+                hint="gw.resume(trainer, folder, path), whose graph is of that model",
+            )
         graph = GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
         ORIGINS[graph] = Origin(Path(path).absolute(), reader.stamp)
         return graph

@@ -12,7 +12,8 @@
 Inputs name nodes, ``split:1`` a further output, null an input left out. ``known`` are values of
 small integer outputs (see TensorSpec), ``public`` the number of visible outputs where residuals
 follow, ``derived`` marks nodes of gradients that the user's nodes need, ``origin`` their forward
-node. A ``frozen`` variable is a parameter that freezing keeps from training. ``updates`` and
+node. A ``frozen`` variable is a parameter that freezing keeps from training; the array of one that
+is ``apart`` is in no file of this archive. ``updates`` and
 ``after`` are what steps set variables to, from values before or after the step. ``graphs`` are
 sub-graphs held by attributes, inner before outer, each with ``inputs`` and
 ``outputs``. The array of a variable or constant has the node's name; in graph 2 it is ``2:name``.
@@ -21,7 +22,7 @@ sub-graphs held by attributes, inner before outer, each with ``inputs`` and
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,10 @@ def saved_nodes(graph: Graph) -> list[Node]:
 class DocumentWriter:
     """Turns a graph into the bytes of the document and the arrays it refers to."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: Collection[str] = ()) -> None:
         self.arrays: dict[str, Array] = {}
+        self._apart = apart
+        """Names of variables and constants whose arrays are left out."""
         self._graphs: list[str] = []
         self._numbers: dict[SubGraph, int] = {}
 
@@ -64,7 +67,8 @@ class DocumentWriter:
         """Return the document; ``arrays`` then holds what it refers to."""
         nodes = saved_nodes(graph)
         rows = self._rows(nodes)
-        self.arrays = {n.name: values[n.name] for n in nodes if n.op.name in STORED} | self.arrays
+        held = [n.name for n in nodes if n.op.name in STORED and n.name not in self._apart]
+        self.arrays = {name: values[name] for name in held} | self.arrays
         updates: dict[str, dict[str, str]] = {"before": {}, "after": {}}
         for v, declared in graph.updates.declared.items():
             updates[declared.when][v.name] = declared.value.name
@@ -101,6 +105,8 @@ class DocumentWriter:
         if node.op.n_public is not None and node.op.n_public < len(node.outputs):
             row["public"] = node.op.n_public
         row |= {k: True for k in ("trainable", "frozen", "derived") if getattr(node, k)}
+        if node.name in self._apart and node.graph.parent is None:
+            row["apart"] = True
         if node.origin is not None and node.origin in kept:
             row["origin"] = node.origin.name
         return row

@@ -26,7 +26,7 @@ from .unknown import UnknownOp
 Array = np.ndarray[Any, Any]
 Row = dict[str, Any]
 
-_MARKS = ("trainable", "frozen", "derived")
+_MARKS = ("trainable", "frozen", "derived", "apart")
 _OPTIONAL = ("version", "attrs", "in", "known", "public", *_MARKS, "origin")
 
 
@@ -50,6 +50,8 @@ class Document:
             for end in ("inputs", "outputs"):
                 for name in expect(inner[end], list, end, where):
                     expect(name, str, end, where)
+        self.apart = [row["name"] for row in self.rows if row.get("apart")]
+        """Variables and constants whose arrays are not in the archive."""
         self.is_first = "after" not in found
         """Whether it is of format 1, where updates of layers are told, and not what is frozen."""
         self.updates: list[tuple[str, str, str]] = []
@@ -156,7 +158,7 @@ def _sizes(text: str) -> list[str]:
 class GraphReader:
     """Builds graphs from a document and arrays; everything is verified on the way.
 
-    Of an array there may be the spec alone; the node then has no value.
+    Of an array there may be the spec alone, or nothing if it lies apart: the node has no value.
     """
 
     def __init__(
@@ -258,6 +260,8 @@ class GraphReader:
             self._set_known(specs, row.get("known", ()), where)
             return
         array = self._arrays.pop(prefix + node.name, None)
+        if array is None and row.get("apart"):
+            return
         if array is None:
             raise ArchiveError("the node's array is missing", where=where)
         if array.shape != spec.shape or array.dtype != spec.dtype:

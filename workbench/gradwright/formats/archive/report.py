@@ -12,7 +12,7 @@ from ...graph import Placeholder
 from ...spec import TensorSpec
 from ...words.tables import Table, size
 from ..memory import Memory, Use, check_sizes, estimated
-from ..report import ModelInfo, some, table
+from ..report import Finding, ModelInfo, some, table
 from .archive import STATE, VALUES, states_of
 from .attributes import find_class, op_fields
 from .container import Reader
@@ -117,7 +117,8 @@ def described(reader: Reader, path: Path) -> ArchiveInfo:
     rows = {k: [r for r in document.rows if r["op"] == k] for k in ("placeholder", "variable")}
     specs = SpecReader()
     tensors = {_prefix(s.member) + n: t for s in shards for n, t in s.tensors.items()}
-    if lost := [r["name"] for r in rows["variable"] if r["name"] not in tensors]:
+    apart = {*document.apart}
+    if lost := [r["name"] for r in rows["variable"] if r["name"] not in {*tensors, *apart}]:
         raise ArchiveError(f"the array of {lost[0][:80]!r} is missing")
     return ArchiveInfo(
         path=path,
@@ -128,12 +129,19 @@ def described(reader: Reader, path: Path) -> ArchiveInfo:
         tensors=tensors,
         nodes=len(document.rows),
         placeholders={r["name"]: specs.read(r["out"][0], DOCUMENT) for r in rows["placeholder"]},
-        variables={r["name"]: tensors[r["name"]] for r in rows["variable"]},
+        variables={
+            r["name"]: tensors.get(r["name"]) or specs.read(r["out"][0], DOCUMENT)
+            for r in rows["variable"]
+        },
         trainable=tuple(r["name"] for r in rows["variable"] if r.get("trainable")),
         shards=shards,
         states=tuple(states),
         inputs={r["name"]: str(specs.read(r["out"][0], DOCUMENT)) for r in rows["placeholder"]},
         unknown_nodes={name: tuple(nodes) for name, (_, nodes) in unknown.items()},
+        findings=[
+            Finding(f"{len(apart):,} arrays of the model were left out: it holds what was trained")
+        ]
+        * bool(apart),
     )
 
 
@@ -147,7 +155,7 @@ def memory_of(reader: Reader, info: ModelInfo, sizes: Mapping[str, int]) -> Memo
         if row["op"] == Placeholder.name:
             inputs[row["name"]] = results[0]
         elif row["op"] in STORED:
-            weights.append(info.tensors[row["name"]])
+            weights.append(info.tensors.get(row["name"], results[0]))
         refs = [reference_of(ref, DOCUMENT) for ref in row.get("in", ())]
         reads = tuple(place[ref[0]] for ref in refs if ref is not None and ref[0] in place)
         uses.append(Use(results, reads, row["op"] in SOURCES))

@@ -15,10 +15,10 @@ from ..checked import expect
 from ..registry import Format, Range, TensorRange
 from ..report import ModelInfo, Packed
 from ..source import Source, at, exactly, naming
-from .header import MAX_HEADER, METADATA, PACKED, PLAIN, in_order, read_entry, read_header
+from .header import MAX_HEADER, METADATA, PACKED, PLAIN, SIX, in_order, read_entry, read_header
 from .mapped import Tensors
 
-_DTYPES = {code: as_dtype(name) for name, code in (PLAIN | PACKED).items()}
+_DTYPES = {code: as_dtype(name) for name, code in (PLAIN | PACKED | SIX).items()}
 USE = (
     "tensors = gw.open(path): it holds arrays and no graph; graph.values.restore(tensors) takes "
     "them over"
@@ -64,9 +64,7 @@ def contents(source: Source) -> Contents:
         rows, stated, base = read_header(read, source.size, "the header")
         entries = [read_entry(name, row, base, _DTYPES, "the header") for name, row in rows.items()]
         found = {
-            e.name: TensorRange(
-                e.dtype, e.shape, (Range(e.start, e.nbytes),), "packed" if e.packed else ""
-            )
+            e.name: TensorRange(e.dtype, e.shape, (Range(e.start, e.nbytes),), e.form)
             for e in in_order(entries, base, source.size, "the header")
         }
         return Contents(found, _texts(stated))

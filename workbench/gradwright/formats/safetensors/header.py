@@ -36,6 +36,12 @@ PLAIN = {**CODES, "complex64": "C64"}
 """The same in files of others, where complex numbers have a code of their own."""
 PACKED = {"float4_e2m1fn": "F4"}
 """Dtypes of which two elements share a byte there."""
+SIX = {"float6_e2m3fn": "F6_E2M3", "float6_e3m2fn": "F6_E3M2"}
+"""Dtypes of which four elements share three bytes, in an order that nothing says."""
+_SHARED = dict.fromkeys(PACKED.values(), ("packed", 4)) | dict.fromkeys(
+    SIX.values(), ("six bits", 6)
+)
+"""Code -> the form of a tensor and the bits of an element."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,8 @@ class Entry:
     shape: tuple[int, ...]
     start: int
     nbytes: int
-    packed: bool = False
+    form: str = ""
+    """As that of a `TensorRange`."""
 
 
 def read_header(
@@ -83,17 +90,15 @@ def read_entry(
         raise ArchiveError(f"{name[:60]!r} has the unknown dtype {code[:20]!r}", where=where)
     if is_pair:
         shape = shape[:-1]
-    packed = code in PACKED.values()
-    nbytes = math.prod(shape) * dtype.itemsize
-    if packed:
-        if nbytes % 2:
-            raise ArchiveError(f"{name[:60]!r} ends within a byte", where=where)
-        nbytes //= 2
+    form, bits = _SHARED.get(code, ("", 8 * dtype.itemsize))
+    nbytes, rest = divmod(math.prod(shape) * bits, 8)
+    if rest:
+        raise ArchiveError(f"{name[:60]!r} ends within a byte", where=where)
     if len(offsets) != 2 or offsets[1] - offsets[0] != nbytes:
         raise ArchiveError(
             f"{name[:60]!r} has {nbytes:,} bytes", where=where, facts=[f"data_offsets: {offsets}"]
         )
-    return Entry(name, dtype, shape, base + offsets[0], nbytes, packed)
+    return Entry(name, dtype, shape, base + offsets[0], nbytes, form)
 
 
 def _sizes(value: Any, what: str, where: str) -> list[int]:

@@ -15,7 +15,7 @@ from ...spec import TensorSpec
 from ...words.spelling import meant
 from ...words.tables import size
 from ..registry import TensorRange
-from ..stored import Files, Stored, unpacked
+from ..stored import Files, Stored, of_six_bits, unpacked
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +55,8 @@ class Tensors(Mapping[str, Array]):
         if tensor is None:
             close = meant(str(name), self._tensors)
             raise KeyError(f"{name!r}" + (f"; did you mean {close!r}?" if close else ""))
+        if tensor.form == "six bits":
+            raise of_six_bits(tensor.dtype, name)
         if tensor.form:
             data = np.frombuffer(self._bytes(tensor), "u1")
             wide = unpacked(data, tensor.dtype).reshape(tensor.shape)

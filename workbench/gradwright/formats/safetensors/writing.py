@@ -108,7 +108,7 @@ def save(
     }
     heads = {file: _header(shard, texts) for file, shard in files.items()}
     index = target.with_name(target.name + INDEX)
-    before = _written(target, index)
+    before = saved_at(target)
     with contextlib.ExitStack() as stack:  # what is entered first takes its place last
         if total > 1:
             stack.enter_context(replacing(index)).write(_index(files))
@@ -209,11 +209,12 @@ def _index(files: Mapping[str, list[Row]]) -> bytes:
     return (json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def _written(target: Path, index: Path) -> set[str]:
+def saved_at(target: Path) -> set[str]:
     """Return the files at a path that were saved before: those an index names, and it, or one.
 
     Nothing else is ever removed, whatever an index says.
     """
+    index = target.with_name(target.name + INDEX)
     found = {target.name} if target.is_file() else set()
     if not index.is_file() or index.stat().st_size > MAX_JSON:
         return found

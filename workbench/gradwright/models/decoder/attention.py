@@ -33,12 +33,12 @@ class Within:
     """
 
     def __init__(self, config: DecoderConfig, ids: Tensor, places: Tensor) -> None:
-        self._config, self._turn = config, turning(config, places, places.max(-1) + 1)
-        at = Arange(start=ids.shape[1])()
+        self._config, self._turn = config, turning(config, places, lambda: places.max(-1) + 1)
         same = None
         if places.rank == 2:
             row = Cast(dtype="int64")(places == 0).cumsum(1)
             same = (row[:, None] == row[:, :, None])[:, None]
+        at = places if same is None else Arange(start=ids.shape[1])()
         self._seen: dict[int | None, Tensor | None] = {}
         for reach in _reaches(config):
             if reach is None and same is None:
@@ -81,12 +81,13 @@ class Cached:
         past: f32[layers, 2, B, H, S, E], keys and values.
         position: i64[B], how many of the S exist, and where the first new one stands.
         places: i64[B, T], where the new ones stand.
-        length: i64[B], how many there are then.
+        length: makes i64[B], how many there are then.
     """
 
     def __init__(
-        self, config: DecoderConfig, past: Tensor, position: Tensor, places: Tensor, length: Tensor
-    ) -> None:
+        self, config: DecoderConfig, past: Tensor, position: Tensor, places: Tensor,
+        length: Callable[[], Tensor],
+    ) -> None:  # fmt: skip
         self._config, self._past, self._n_old = config, past, past.shape[4]
         self.made: list[Tensor] = []
         """Keys and values of the new positions, layer by layer."""

@@ -12,6 +12,7 @@ from ...ops.core.joining import Stack
 from .attention import Cached
 from .config import DecoderConfig
 from .layers import head, layers
+from .rope import turns_by_length
 from .weights import Weights
 
 
@@ -25,7 +26,8 @@ def generation_graph(
     """Return the graph of ``Generation`` for a decoder; its weights are zero.
 
     ``all_logits``, f32[B, T, V], are those of every new position; they cost nothing where nobody
-    asks for them. ``packed`` as for `Decoder`, ``activations`` as for ``nn.ggml_matmul``.
+    asks for them. Where positions turn by how long a row is, ``length`` is a placeholder, too.
+    ``packed`` as for `Decoder`, ``activations`` as for ``nn.ggml_matmul``.
 
     >>> from gradwright.models import DecoderConfig, generation_graph
     >>> g = generation_graph(DecoderConfig(vocabulary=9, width=8, layers=3, heads=2))
@@ -38,11 +40,18 @@ def generation_graph(
     last = g.placeholder("last", ("B",), "int64")
     room = (config.layers, 2, "B", config.shared, "S", config.features)
     past = g.placeholder("past", room)
+    length = g.placeholder("length", ("B",), "int64") if turns_by_length(config) else None
     with g:
         weights = Weights(g, config, packed or {}, activations=activations)
         n_new = ids.shape[1]
         places = position[:, None] + Arange(start=n_new)()
-        attend = Cached(config, past, position, places, position + last + 1)
+        attend = Cached(
+            config,
+            past,
+            position,
+            places,
+            lambda: position + last + 1 if length is None else length,
+        )
         if config.positions == "learned":  # padding may stand behind the last of them
             places = Minimum()(places, config.context - 1)
         h = layers(config, weights, ids, places, attend)

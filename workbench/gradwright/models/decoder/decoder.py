@@ -14,7 +14,7 @@ do otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from .attention import Within
 from .cached import generation_graph
 from .config import DecoderConfig
 from .layers import head, layers
+from .packing import floats_of
 from .quantizing import Quantized, quantized_weights
 from .rows import IGNORED, packed_rows, padded_rows
 from .weights import Weights, count, fill
@@ -67,7 +68,8 @@ class Decoder:
             read where they lie, such as in a mapped file; training makes arrays of its own.
         packed: weights that lie in blocks of a ggml format, and which: ``{"layer0/q": "q4_k"}``.
             Such a weight is u8[out, bytes of a row], of experts u8[E, out, bytes of a row], and not
-            trained.
+            trained. ``"nf4"`` and ``"nf4_double"`` have variables of scales beside it, such as
+            ``layer0/q_absmax``.
         tokenizer: for generations.
         eos: tokens that end a row, likewise.
         source: the file or folder that it is of.
@@ -99,6 +101,7 @@ class Decoder:
         self.config, self.packed = config, dict(packed or {})
         self.tokenizer, self.eos, self.source = tokenizer, eos, source
         self._generation: Generation | None = None
+        self._followed: list[Callable[[Graph], Any]] = []
         self.graph = g = Graph(name)
         self.ids = g.placeholder("ids", ("B", "T"), "int64")
         self.labels = g.placeholder("labels", ("B", "T"), "int64")
@@ -141,6 +144,8 @@ class Decoder:
         """
         name, scaling = f"{self.graph.name}_generation", self.config.rope_scaling
         graph = generation_graph(self.config, name, packed=self.packed, activations=activations)
+        for edit in self._followed:
+            edit(graph)
         return Generation(
             graph,
             tokenizer=self.tokenizer if tokenizer is None else tokenizer,
@@ -159,10 +164,30 @@ class Decoder:
             self._generation = self.generation()
         return self._generation.generate(prompts, max_new_tokens, **settings)
 
+    def floats(self, name: str) -> Array:
+        """Return a weight as float32, whatever it lies in.
+
+        >>> import gradwright as gw
+        >>> from gradwright.models import Decoder, DecoderConfig
+        >>> model = Decoder(DecoderConfig(vocabulary=9, width=64, layers=1, heads=2))
+        >>> packed = gw.quant.quantize(model, "nf4").model
+        >>> packed.graph.values["layer0/q"].shape, packed.floats("layer0/q").shape
+        ((64, 32), (64, 64))
+        """
+        return floats_of(self, name)
+
+    def follow(self, edit: Callable[[Graph], Any], *, no_more: bool = False) -> None:
+        """Have an edit made in each graph that generates from now on, or no more.
+
+        What it adds under the names that it has in ``graph`` is read from there, as weights are.
+        """
+        self._generation = None
+        (self._followed.remove if no_more else self._followed.append)(edit)
+
     def quantized(self, format: str, formats: Mapping[str, str]) -> Quantized:
         """Return a decoder with its matrices in blocks, as ``gw.quant.quantize`` says."""
-        values = {name: self.graph.values[name] for name, _ in self.config.weights()}
-        made, packed, rows = quantized_weights(self.config, values, self.packed, format, formats)
+        held = self.graph.values
+        made, packed, rows = quantized_weights(self.config, held, self.packed, format, formats)
         model = Decoder(
             self.config,
             name=self.graph.name,

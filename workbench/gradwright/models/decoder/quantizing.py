@@ -1,19 +1,19 @@
-"""Matrices of a decoder put into blocks of few bits, and what each loses by it."""
+"""Matrices of a decoder put into few bits, and what each loses by it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import GraphError
-from ...ops.quantised.blocks import FORMATS, WRITTEN, packed_ggml, unpacked
+from ...ops.quantised.blocks import FORMATS, WRITTEN
 from ...words.tables import Table, Tabular, size
 from .config import DecoderConfig
-from .weights import is_packable
+from .packing import NF4, PIECE, floats, is_packable, lies_in, numbers, packed
 
 if TYPE_CHECKING:
     from .decoder import Decoder
@@ -22,8 +22,9 @@ Array = np.ndarray[Any, Any]
 KEPT = "float32"
 COARSER = {"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
 """What takes the place of a format of 256 numbers where these do not divide a row, but 32 do."""
-PIECE = 1 << 22
-"""Numbers that are packed and compared at a time."""
+UNTOUCHED = ("embed", "head")
+"""What NF4 leaves as it is unless it is said, as bitsandbytes does."""
+KNOWN = (*WRITTEN, *NF4, KEPT)
 SHOWN = 20
 
 
@@ -83,7 +84,7 @@ class Quantized(Tabular):
 def quantized_weights(
     config: DecoderConfig,
     values: Mapping[str, Array],
-    packed: Mapping[str, str],
+    packed_as: Mapping[str, str],
     format: str,
     formats: Mapping[str, str],
 ) -> tuple[dict[str, Array], dict[str, str], list[QuantizedTensor]]:
@@ -97,25 +98,32 @@ def quantized_weights(
     kinds: dict[str, str] = {}
     rows: list[QuantizedTensor] = []
     for name, shape in shapes.items():
-        wanted = formats.get(name, formats.get(name.rpartition("/")[2], format))
-        data = values[name]
-        held = packed.get(name)
-        if held == wanted:
+        was = packed_as.get(name, KEPT)
+        usual = was if format in NF4 and name in UNTOUCHED else format
+        wanted = formats.get(name, formats.get(name.rpartition("/")[2], usual))
+        data = {part: values[part] for part in _parts(name, shape, was)}
+        if was == wanted != KEPT:
             kind, note, loss = wanted, "as it was", 0.0
         else:
-            kind, note = _kind(name, shape, data, wanted, held)
-            data, loss = _packed(data, shape, held, kind)
-        found[name] = data
+            kind, note = _kind(name, shape, data[name], wanted, was)
+            data, loss = _changed(name, data, shape, was, kind)
+        found |= data
         if kind != KEPT:
             kinds[name] = kind
-        rows.append(QuantizedTensor(name, kind, shape, data.nbytes, loss, note))
+        n_bytes = sum(part.nbytes for part in data.values())
+        rows.append(QuantizedTensor(name, kind, shape, n_bytes, loss, note))
     return found, kinds, rows
+
+
+def _parts(name: str, shape: tuple[int, ...], kind: str) -> Iterable[str]:
+    """Return the variables that hold a weight."""
+    return (name,) if kind == KEPT else lies_in(name, shape, kind)
 
 
 def _check(format: str, formats: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> None:
     for kind in (format, *formats.values()):
-        if kind not in (*WRITTEN, KEPT):
-            raise GraphError(f"no format {kind!r} to quantize to", need=", ".join((*WRITTEN, KEPT)))
+        if kind not in KNOWN:
+            raise GraphError(f"no format {kind!r} to quantize to", need=", ".join(KNOWN))
     known = {*shapes, *(name.rpartition("/")[2] for name in shapes)}
     if wrong := sorted(formats.keys() - known):
         raise GraphError(
@@ -123,44 +131,42 @@ def _check(format: str, formats: Mapping[str, str], shapes: Mapping[str, tuple[i
         )
 
 
-def _kind(
-    name: str, shape: tuple[int, ...], data: Array, wanted: str, held: str | None
-) -> tuple[str, str]:
+def _kind(name: str, shape: tuple[int, ...], data: Array, wanted: str, was: str) -> tuple[str, str]:
     """Return what a weight is packed as, and why, if that is not what was wanted."""
     if wanted == KEPT or len(shape) == 1:
         return KEPT, ""
-    if not is_packable(name, shape):
+    if not is_packable(name, shape, wanted):
         return KEPT, "no product of blocks takes it"
-    if held is None and not np.isfinite(data).all():
+    if was == KEPT and not np.isfinite(data).all():
         return KEPT, "it has numbers that are not finite"
     n = shape[-1]
     for kind in (wanted, COARSER.get(wanted, wanted)):
-        if n % FORMATS[kind].size == 0:
-            said = f"{FORMATS[wanted].size} do not divide its rows of {n}"
+        if n % _unit(kind) == 0:
+            said = f"{_unit(wanted)} do not divide its rows of {n}"
             return kind, "" if kind == wanted else said
-    return KEPT, f"{FORMATS[wanted].size} do not divide its rows of {n}"
+    return KEPT, f"{_unit(wanted)} do not divide its rows of {n}"
 
 
-def _packed(
-    data: Array, shape: tuple[int, ...], held: str | None, kind: str
-) -> tuple[Array, float]:
-    """Return a weight in another format, and what it loses by that."""
+def _unit(kind: str) -> int:
+    """Return what divides the rows that a format holds."""
+    return 2 if kind in NF4 else FORMATS[kind].size
+
+
+def _changed(
+    name: str, data: Mapping[str, Array], shape: tuple[int, ...], was: str, kind: str
+) -> tuple[dict[str, Array], float]:
+    """Return what a weight in another format lies in, and what it loses by that."""
     if kind == KEPT:
-        return (data, 0.0) if held is None else (unpacked(data, held), 0.0)
-    form = FORMATS[kind]
-    made = np.empty((math.prod(shape[:-1]), shape[-1] // form.size * form.n_bytes), np.uint8)
-    data = data.reshape(len(made), -1)
+        return {name: data[name] if was == KEPT else floats(data, shape, was)}, 0.0
+    x = (data[name] if was == KEPT else floats(data, shape, was)).astype(np.float32, copy=False)
+    made = packed(name, x, kind)
+    n = shape[-1]
+    flat = x.reshape(-1, n)
     error = total = 0.0
-    step = max(1, PIECE // shape[-1])
-    for start in range(0, len(made), step):
-        x = (
-            data[start : start + step]
-            if held is None
-            else unpacked(data[start : start + step], held)
-        )
-        x = x.astype(np.float32, copy=False)
-        made[start : start + step] = q = packed_ggml(x, kind)
-        error += float(np.square(unpacked(q, kind) - x, dtype=np.float64).sum())
-        total += float(np.square(x, dtype=np.float64).sum())
-    made = made.reshape(*shape[:-1], -1)
+    step = max(1, PIECE // n)
+    for start in range(0, len(flat), step):
+        part = flat[start : start + step]
+        lost = numbers(made, n, kind, start, start + len(part)) - part
+        error += float(np.square(lost, dtype=np.float64).sum())
+        total += float(np.square(part, dtype=np.float64).sum())
     return made, math.sqrt(error / total) if total else 0.0

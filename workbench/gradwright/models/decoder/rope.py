@@ -22,6 +22,12 @@ _OF_THE_ROW = ("dynamic", "longrope")
 when the row was shorter, as in transformers; for longrope a generation reads the row anew."""
 
 
+def turns_by_length(config: DecoderConfig) -> bool:
+    """Tell whether positions turn by how long the row is."""
+    scaling = config.rope_scaling
+    return scaling is not None and scaling.kind in _OF_THE_ROW
+
+
 def yarn_size(factor: float, scale: float = 1.0) -> float:
     """Return by what yarn multiplies cosines and sines: 0.1·scale·ln factor + 1, or 1 up to 1.
 
@@ -31,17 +37,17 @@ def yarn_size(factor: float, scale: float = 1.0) -> float:
     return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
 
 
-def turning(config: DecoderConfig, places: Tensor, length: Tensor) -> Turn:
+def turning(config: DecoderConfig, places: Tensor, length: Callable[[], Tensor]) -> Turn:
     """Return what turns queries or keys ``[B, heads, T, features]`` to their places.
 
-    ``places`` are i64[T] or i64[B, T], ``length`` i64[] or i64[B]: how many positions a row has, of
-    which some scalings make the speed of all. Learned positions turn nothing.
+    ``places`` are i64[T] or i64[B, T], ``length`` makes i64[] or i64[B]: how many positions a row
+    has, of which some scalings make the speed of all. Learned positions turn nothing.
     """
     if config.positions == "learned":
         return _as_it_is
     scaling, n = config.rope_scaling, config.turned
-    if scaling is not None and scaling.kind in _OF_THE_ROW:
-        cos, sin = _by_length(scaling, config.rope_base, n, places, length)
+    if scaling is not None and turns_by_length(config):
+        cos, sin = _by_length(scaling, config.rope_base, n, places, length())
     else:
         cos, sin = nn.rope_cos_sin(places, dim=n, base=config.rope_base, **_settings(scaling))
     if cos.rank == 3:

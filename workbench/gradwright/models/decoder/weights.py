@@ -11,9 +11,9 @@ import numpy as np
 from ... import nn
 from ...errors import GraphError, ShapeError
 from ...graph import Graph, Tensor
-from ...ops.quantised.blocks import FORMATS
 from ...spec import TensorSpec
-from ...spec.buffer import Buffer
+from ...spec.buffer import Buffer, Zeros
+from .packing import is_packable, lies_in, product
 
 Array = np.ndarray[Any, Any]
 
@@ -58,8 +58,8 @@ class Weights:
     """Variables for all weights of a model, and what is computed with them.
 
     ``packed`` says which of them lie as blocks of a ggml format, u8[out, bytes of a row], or
-    u8[E, out, bytes of a row] of experts, and ``activations`` what they are multiplied with, as of
-    ``nn.ggml_matmul``.
+    u8[E, out, bytes of a row] of experts, or as NF4, and ``activations`` what blocks are multiplied
+    with, as of ``nn.ggml_matmul``.
     """
 
     def __init__(
@@ -72,16 +72,22 @@ class Weights:
         activations: str = "float32",
     ) -> None:
         self.config, self._packed, self._activations = config, packed, activations
-        shapes = dict(config.weights())
-        for name in packed:
-            if not is_packable(name, shapes.get(name, ())):
+        self._shapes = shapes = dict(config.weights())
+        for name, kind in packed.items():
+            if not is_packable(name, shapes.get(name, ()), kind):
                 raise GraphError(f"{name!r} is no matrix that can lie in blocks", hint="packed={}")
-        self._tensors = {
-            name: graph.variable(name, packed_shape(shape, packed[name]), dtype="uint8")
-            if name in packed
-            else graph.variable(name, shape, init=None if first is None else first(name, shape))
-            for name, shape in shapes.items()
-        }
+        self._tensors: dict[str, Tensor] = {}
+        self._held: dict[str, dict[str, Tensor]] = {}
+        for name, shape in shapes.items():
+            if name not in packed:
+                start = _later(shape) if first is None else first(name, shape)
+                self._tensors[name] = graph.variable(name, shape, init=start)
+                continue
+            self._held[name] = {
+                part: graph.variable(part, sizes, _later(sizes, dtype), dtype, trainable=False)
+                for part, (sizes, dtype) in lies_in(name, shape, packed[name]).items()
+            }
+            self._tensors[name] = self._held[name][name]
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -93,7 +99,7 @@ class Weights:
         if kind is None:
             z = y @ weight.mT
         else:
-            z = nn.ggml_matmul(y, weight, format=kind, activations=how)
+            z = product(y, self._held[name], self._shapes[name][0], kind, how)
         return z if bias is None else z + bias
 
     def is_packed(self, name: str) -> bool:
@@ -125,27 +131,9 @@ class Weights:
         )
 
 
-def is_packable(name: str, shape: tuple[int, ...]) -> bool:
-    """Tell whether products read a weight from blocks: a matrix, or those of experts.
-
-    >>> is_packable("layer0/up", (8, 96, 64)), is_packable("positions", (32, 64))
-    (True, False)
-    """
-    return len(shape) in (2, 3) and not name.endswith(("positions", "router"))
-
-
-def packed_shape(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
-    """Return the shape of a matrix in blocks; raises ShapeError for rows that are not whole ones.
-
-    >>> packed_shape((8, 64), "q8_0")
-    (8, 68)
-    """
-    form = FORMATS.get(kind)
-    if form is None:
-        raise GraphError(f"no blocks of {kind!r}", need=", ".join(FORMATS))
-    if shape[-1] % form.size:
-        raise ShapeError(f"rows of {shape[-1]} are no blocks of {kind}", need=f"n·{form.size}")
-    return (*shape[:-1], shape[-1] // form.size * form.n_bytes)
+def _later(shape: tuple[int, ...], dtype: str = "float32") -> Zeros:
+    """Return what a weight begins as that is given afterwards."""
+    return Zeros(TensorSpec(shape, dtype))
 
 
 def fill(graph: Graph, values: Mapping[str, Array | Buffer]) -> None:

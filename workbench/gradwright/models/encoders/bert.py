@@ -20,12 +20,13 @@ from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
 from ...spec.buffer import Buffer
 from ...words.jsonable import jsonable
-from ..decoder.layers import ACTIVATIONS
+from ..decoder.config import Shapes, matrix
+from ..decoder.layers import ACTIVATIONS, dropped
 from ..decoder.rows import IGNORED
 from ..decoder.weights import Weights
 from ..tokenizers import TextCodec
 from .encoder import Encoder
-from .layers import Shapes, attention, check_sizes, dropped, layer, matrix, network, norm
+from .layers import attention, check_sizes, layer, network, norm
 
 Array = np.ndarray[Any, Any]
 HEADS = ("none", "tokens", "classes")
@@ -113,6 +114,7 @@ class Bert(Encoder):
     there is one and 0 where there is padding, and their segments. ``hidden`` is f32[B, T, D],
     ``pooled`` f32[B, D]. With a head ``logits`` are f32[B, T, V] or f32[B, classes], ``labels``
     i64[B, T], −100 where none is asked for, or i64[B], and ``loss`` is the mean of −ln p(label).
+    ``packed`` says which matrices lie as blocks of a ggml format, as for a `Decoder`.
 
     >>> import gradwright as gw
     >>> from gradwright.models import Bert, BertConfig
@@ -131,6 +133,7 @@ class Bert(Encoder):
         name: str = "bert",
         seed: int = 0,
         values: Mapping[str, Array | Buffer] | None = None,
+        packed: Mapping[str, str] | None = None,
         tokenizer: TextCodec | None = None,
         source: Path | None = None,
     ) -> None:
@@ -140,7 +143,7 @@ class Bert(Encoder):
             graph.placeholder(label, ("B", "T"), "int64")
             for label in ("ids", "attention_mask", "token_type_ids")
         )
-        super().__init__(graph, seed, values, source)
+        super().__init__(graph, seed, values, source, packed)
 
     def _layers(self, weights: Weights) -> Tensor:
         config, ids = self.config, self.ids
@@ -151,6 +154,7 @@ class Bert(Encoder):
         seen = (self.attention_mask != 0)[:, None, None]
         for i in range(config.layers):
             at = f"layer{i}"
+            h.graph.classes[at] = "EncoderLayer"
             with h.graph.scope(at):
                 y = attention(weights, at, h, h, config.heads, seen)
                 h = weights.norm(h + dropped(y, config.dropout), f"{at}/attention_norm")

@@ -30,14 +30,17 @@ class Encoder(ABC):
         seed: int,
         values: Mapping[str, Array | Buffer] | None,
         source: Path | None,
+        packed: Mapping[str, str] | None = None,
     ) -> None:
         config, self.graph, self.source = self.config, graph, source
+        self.packed = dict(packed or {})
         self.pooled: Tensor | None = None
         self.labels: Tensor | None = None
         self.logits: Tensor | None = None
         self.loss: Tensor | None = None
         with graph:
-            weights = Weights(graph, config, {}, first(config, seed) if values is None else None)
+            begin = first(config, seed) if values is None else None
+            weights = Weights(graph, config, self.packed, begin)
             self.hidden = Identity()(self._layers(weights), name="hidden")
             if config.pooler:
                 y = Tanh()(weights.product(self.hidden[:, 0], "pooler"))

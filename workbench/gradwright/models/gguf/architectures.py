@@ -1,4 +1,4 @@
-"""The architectures of GGUF that a `Decoder` is: a row each, and what keys say of its sizes."""
+"""The architectures of GGUF that are read: a row each, and what keys say of a model's sizes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ import numpy as np
 from ...errors import ArchiveError, GraphError
 from ..decoder import DecoderConfig, RopeScaling
 from ..decoder.rope import yarn_size
+from ..encoders.bert import BertConfig
+from . import encoders
 from .facts import Facts
 
 Array = np.ndarray[Any, Any]
+Config = DecoderConfig | BertConfig
 
 
 @dataclass(frozen=True)
 class Architecture:
     """What all models of an architecture share.
 
-    ``settings`` are fields of the config, ``fused`` tensors that hold the rows of several weights.
+    ``settings`` are fields of the config, ``fused`` tensors that hold the rows of several weights,
+    ``named`` weights whose names in files are their own, ``absent`` those that are zeros where a
+    file has none.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    named: Mapping[str, str] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
 
 
 QKV = {"attn_qkv": ("q", "k", "v")}
@@ -44,8 +51,9 @@ ARCHITECTURES = {
         },
         QKV,
     ),
+    encoders.NAME: Architecture(named=encoders.NAMES, absent=("segments",)),
 }
-"""Name -> architecture. Mistral and Mixtral are llama."""
+"""Name -> architecture. Mistral and Mixtral are llama, RoBERTa and DistilBERT bert."""
 FOLDED = ("gemma", "gemma2")
 """Architectures whose norms lie in files with the 1 added that their models add."""
 _BIASES = {"qkv_bias": "attn_q", "out_bias": "attn_output", "mlp_bias": "ffn_up"}
@@ -59,7 +67,7 @@ MAX_PAIRS = 1 << 12
 
 
 def known(name: str) -> Architecture:
-    """Return an architecture; raises ArchiveError for one that no decoder is."""
+    """Return an architecture; raises ArchiveError for one that is not read."""
     if name not in ARCHITECTURES:
         raise ArchiveError(
             f"models of the architecture {name!r:.60} are not read",
@@ -89,13 +97,15 @@ def factors_of(
 
 def config_of(
     keys: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], factors: Mapping[str, Array]
-) -> DecoderConfig:
+) -> Config:
     """Return what keys say, and which tensors there are; ``factors`` are those of `FACTORS`."""
     name = Facts(keys, "general").text("architecture")
     settings, facts = dict(known(name).settings), Facts(keys, name)
     layers = facts.size("block_count")
     if layers > min(len(shapes), MAX_LAYERS):
         raise facts.refused("block_count", layers, f"at most {min(len(shapes), MAX_LAYERS):,}")
+    if name == encoders.NAME:
+        return encoders.bert_of(keys, shapes, layers)
     width, heads = facts.size("embedding_length"), facts.size("attention.head_count")
     size = facts.size("attention.key_length", width // heads)
     if facts.size("attention.value_length", size) != size:
@@ -180,12 +190,14 @@ def _scaling(facts: Facts, factors: Mapping[str, Array]) -> RopeScaling | None:
 # -- the other way ---------------------------------------------------------------------------------
 
 
-def architecture_of(config: DecoderConfig) -> str:
+def architecture_of(config: Config) -> str:
     """Return the architecture that a config is of; raises GraphError where GGUF has none.
 
     >>> architecture_of(DecoderConfig(vocabulary=9, qk_norm=True))
     'qwen3'
     """
+    if isinstance(config, BertConfig):
+        return encoders.NAME
     if config.norm == "layer":
         return "gpt2"
     if config.activation == "gelu_tanh":
@@ -199,11 +211,17 @@ def architecture_of(config: DecoderConfig) -> str:
     return "qwen2" if config.qkv_bias and not config.out_bias else "llama"
 
 
-def keys_of(config: DecoderConfig, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
+def keys_of(config: Config, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the keys of a config, and its factors of pairs.
 
     Raises GraphError where an architecture does not do what the config says.
     """
+    if isinstance(config, BertConfig) != (name == encoders.NAME):
+        raise GraphError(
+            f"a GGUF file of {name} holds no such model: {config}", need=architecture_of(config)
+        )
+    if isinstance(config, BertConfig):
+        return encoders.bert_keys(config), {}
     found: dict[str, Any] = {
         "context_length": config.context,
         "embedding_length": config.width,
@@ -299,8 +317,10 @@ def _check(
         )
 
 
-def stored_config(config: DecoderConfig, name: str) -> DecoderConfig:
+def stored_config(config: Config, name: str) -> Config:
     """Return a config as a file is read: the order of pairs, norms that add a 1, no dropout."""
+    if isinstance(config, BertConfig):
+        return encoders.stored_bert(config)
     settings = known(name).settings
     norm = "rms_plus_one" if name in FOLDED and config.norm == "rms" else config.norm
     return replace(

@@ -16,11 +16,11 @@ from ...formats.registry import Format, Outline, Range, TensorRange
 from ...formats.report import Finding, ModelInfo, Packed
 from ...formats.source import Source, naming
 from ...spec import TensorSpec
-from ..decoder import Decoder
-from ..decoder.weights import packed_shape
-from .architectures import ARCHITECTURES, factors_of
+from ..decoder.packing import packed_shape
+from . import encoders
+from .architectures import ARCHITECTURES, config_of, factors_of
 from .facts import Facts
-from .reading import from_gguf, graph_name, laid_out
+from .reading import built, from_gguf, graph_name, laid_out
 from .tokenizers import describe, has_tokenizer, tokenizer_problem
 
 LONG = 200
@@ -90,9 +90,11 @@ def _metadata(header: Header) -> dict[str, str]:
 def _language(
     header: Header, infos: Mapping[str, Info], name: str
 ) -> tuple[LanguageShape | None, list[Finding]]:
-    """Return the sizes of a decoder, if the keys tell them, and what keeps it from being opened."""
+    """Return the sizes of a decoder, if the keys tell them, and what keeps a model from opening."""
     findings: list[Finding] = []
     kind = header.keys.get("general.type", "model")
+    if kind == "adapter":
+        return None, findings
     if kind != "model":
         findings.append(Finding(f"it is of the type {kind!r:.40}, no model"))
         return None, findings
@@ -104,6 +106,9 @@ def _language(
     if has_tokenizer(header.keys) and (problem := tokenizer_problem(header.keys)):
         findings.append(Finding(problem, "the tokenizer"))
     try:
+        if name == encoders.NAME:
+            config_of(header.keys, {n: i.shape for n, i in infos.items()}, {})
+            return None, findings
         return _shape(Facts(header.keys, name), infos), findings
     except GradwrightError as error:
         findings.append(Finding(str(error).splitlines()[0], "its sizes"))
@@ -141,12 +146,12 @@ def outline(source: Source) -> Outline:
         ones = factors_of(shapes, lambda name: np.ones(shapes[name], "f4"))
         config, places, packed = laid_out(header.keys, shapes, kinds, ones)
         zero, values = np.zeros((), "f4"), dict[str, np.ndarray[Any, Any]]()
-        for place in places:
-            kind = packed.get(place.name)
-            shape = place.shape if kind is None else packed_shape(place.shape, kind)
-            values[place.name] = np.broadcast_to(zero if kind is None else zero.astype("u1"), shape)
+        for weight, whole_shape in config.weights():
+            kind = packed.get(weight)
+            shape = whole_shape if kind is None else packed_shape(whole_shape, kind)
+            values[weight] = np.broadcast_to(zero if kind is None else zero.astype("u1"), shape)
         name = graph_name(header.keys)
-        graph = Decoder(config, name=name, values=values, packed=packed).graph
+        graph = built(config, name, values, packed).graph
         for name in values:
             graph.values.discard(name)
         graph.known_as = {p.tensor: graph[p.name] for p in places if p.start is None}

@@ -1,4 +1,4 @@
-"""Where the weights of a decoder lie in a GGUF file: names of tensors, rows of fused ones."""
+"""Where the weights of a model lie in a GGUF file: names of tensors, rows of fused ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..decoder import DecoderConfig
-from .architectures import known
+from .architectures import Config, known
 
 TOP = {
     "embed": "token_embd",
@@ -31,7 +30,7 @@ LAYER = {
     "down": "ffn_down",
     "mlp_post_norm": "post_ffw_norm",
 }
-"""Our name of a weight -> what it is called there, without ``.weight`` or ``.bias``."""
+"""Our name of a weight -> what most files call it, without ``.weight`` or ``.bias``."""
 _PLACE = re.compile(r"(?:layer(\d+)/)?(.+?)(_bias)?")
 
 
@@ -51,24 +50,27 @@ class Place:
         return slice(start, start + self.shape[0])
 
 
-def places(config: DecoderConfig, architecture: str) -> Iterator[Place]:
+def places(config: Config, architecture: str) -> Iterator[Place]:
     """Yield where each weight lies; parts of a fused tensor follow each other.
 
+    >>> from gradwright.models import DecoderConfig
     >>> config = DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)
     >>> [p.tensor for p in places(config, "llama")][:3]
     ['token_embd.weight', 'blk.0.attn_norm.weight', 'blk.0.attn_q.weight']
     """
-    fused = {part: name for name, parts in known(architecture).fused.items() for part in parts}
+    form, experts = known(architecture), getattr(config, "experts", 0)
+    fused = {part: name for name, parts in form.fused.items() for part in parts}
+    top, inner = {**TOP, **form.named}, {**LAYER, **form.named}
     taken: dict[str, int] = {}
     for name, shape in config.weights():
         found = _PLACE.fullmatch(name)
         assert found is not None
         layer, label, ending = found[1], found[2], "bias" if found[3] else "weight"
         if layer is None:
-            yield Place(name, shape, f"{TOP[label]}.{ending}")
+            yield Place(name, shape, f"{top[label]}.{ending}")
             continue
-        base = fused.get(label, LAYER[label])
-        if config.experts and label in ("gate", "up", "down"):
+        base = fused.get(label, inner[label])
+        if experts and label in ("gate", "up", "down"):
             base += "_exps"
         tensor = f"blk.{layer}.{base}.{ending}"
         if label not in fused:

@@ -1,4 +1,4 @@
-"""A decoder from a GGUF file: its arrays stay in the file, packed ones packed."""
+"""A model from a GGUF file: its arrays stay in the file, packed ones packed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ...formats.gguf.kinds import Kind
 from ...formats.gguf.mapped import Gguf, Tensor
 from ...formats.source import naming
 from ...spec import is_floating
-from ..decoder import Decoder, DecoderConfig
-from ..decoder.weights import is_packable
-from .architectures import FACTORS, FOLDED, config_of, factors_of
+from ..decoder import Decoder
+from ..decoder.packing import is_packable
+from ..encoders.bert import Bert, BertConfig
+from .architectures import FACTORS, FOLDED, Config, config_of, factors_of, known
 from .names import Place, places
 from .tokenizers import GgufTokenizer, ends, tokenizer_problem
 
@@ -25,9 +26,10 @@ PACKED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k"
 """Kinds that products read as they lie; the others become float32 when a file is opened."""
 
 
-def from_gguf(path: str | os.PathLike[str]) -> Decoder:
-    """Return the language model in a GGUF file, or in all files that it is split into.
+def from_gguf(path: str | os.PathLike[str]) -> Any:
+    """Return the model in a GGUF file, or in all files that it is split into.
 
+    It is a `Decoder`, or a `Bert` of the architecture ``bert``, without a head or with classes.
     Its weights are views of the mapped file, and are not copied: blocks stay packed, and are not
     trained. What lies in half precision or in blocks that no product reads (``iq2_xs`` and such)
     becomes float32. Where its tokenizer is of a kind, or is split by a rule, that is not known
@@ -49,11 +51,10 @@ def from_gguf(path: str | os.PathLike[str]) -> Decoder:
     """
     held = Gguf(path)
     with naming(str(os.fspath(path))):
-        return decoder_of(held, Path(path))
+        return _model_of(held, Path(path))
 
 
-def decoder_of(held: Gguf, path: Path) -> Decoder:
-    """Return the decoder of the tensors of a file."""
+def _model_of(held: Gguf, path: Path) -> Decoder | Bert:
     factors = factors_of(held.shapes, lambda name: held[name].floats())
     kinds = {name: info.kind for name, info in held.infos.items()}
     config, wanted, packed = laid_out(held.facts, held.shapes, kinds, factors)
@@ -62,6 +63,9 @@ def decoder_of(held: Gguf, path: Path) -> Decoder:
         tensor = held[place.tensor]
         data = tensor.data if place.name in packed else _floats(place, tensor)
         values[place.name] = data if place.start is None else data[place.rows]
+    for name, shape in config.weights():
+        if name not in values:
+            values[name] = np.zeros(shape, np.float32)
     if held.facts["general.architecture"] in FOLDED:
         for name in values:
             if name.endswith("norm"):
@@ -69,15 +73,18 @@ def decoder_of(held: Gguf, path: Path) -> Decoder:
     tokenizer = None if tokenizer_problem(held.facts) else GgufTokenizer(held.facts)
     if tokenizer is not None and len(tokenizer) > config.vocabulary:
         raise ArchiveError(f"{len(tokenizer):,} tokens, {config.vocabulary:,} rows of token_embd")
-    return Decoder(
-        config,
-        name=graph_name(held.facts),
-        values=values,
-        packed=packed,
-        tokenizer=tokenizer,
-        eos=ends(held.facts, config.vocabulary),
-        source=path,
-    )
+    more: dict[str, Any] = {"tokenizer": tokenizer, "source": path}
+    if not isinstance(config, BertConfig):
+        more["eos"] = ends(held.facts, config.vocabulary)
+    return built(config, graph_name(held.facts), values, packed, **more)
+
+
+def built(
+    config: Config, name: str, values: Mapping[str, Array], packed: Mapping[str, str], **more: Any
+) -> Decoder | Bert:
+    """Return the model that a config is of."""
+    model = Bert if isinstance(config, BertConfig) else Decoder
+    return model(config, name=name, values=values, packed=packed, **more)  # type: ignore[arg-type]
 
 
 def laid_out(
@@ -85,15 +92,17 @@ def laid_out(
     shapes: Mapping[str, tuple[int, ...]],
     kinds: Mapping[str, Kind],
     factors: Mapping[str, Array],
-) -> tuple[DecoderConfig, list[Place], dict[str, str]]:
-    """Return what decoder a header tells of, where its weights lie, and which stay packed."""
+) -> tuple[Config, list[Place], dict[str, str]]:
+    """Return what model a header tells of, where its weights lie, and which stay packed."""
     if facts.get("general.type", "model") != "model":
         raise ArchiveError(
             f"it is of the type {facts['general.type']!r:.40}, no model",
-            hint="gw.models.adapter_from_gguf(path) reads an adapter",
+            hint="gw.adapters.load(model, path) reads an adapter",
         )
     config = config_of(facts, shapes, factors)
-    wanted = list(places(config, facts["general.architecture"]))
+    name = facts["general.architecture"]
+    absent = known(name).absent
+    wanted = [p for p in places(config, name) if p.tensor in shapes or p.name not in absent]
     check(wanted, shapes)
     packed = {
         place.name: kinds[place.tensor].name

@@ -1,4 +1,4 @@
-"""A decoder written as a GGUF file, and its tokenizer with it."""
+"""A model written as a GGUF file, and its tokenizer with it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import numpy as np
 from ...errors import GraphError
 from ...formats.gguf.kinds import BY_NAME
 from ...formats.gguf.writing import write
-from ...ops.quantised.blocks import WRITTEN, unpacked
-from ..decoder import Decoder
+from ...ops.quantised.blocks import WRITTEN
+from ..completion import tokens_of
+from ..decoder import Decoder, DecoderConfig
+from ..decoder.packing import NF4, floats_of, is_packable
 from ..decoder.pairs import by_halves, by_neighbours
-from .architectures import FOLDED, architecture_of, keys_of, stored_config
+from ..encoders.bert import Bert
+from .architectures import FOLDED, Config, architecture_of, keys_of, stored_config
 from .names import Place, places
 from .tokenizers import NONE
 from .vocabularies import tokenizer_keys
@@ -24,19 +27,19 @@ FLOATS = ("f32", "f16", "bf16")
 
 
 def save_gguf(
-    model: Decoder,
+    model: Decoder | Bert,
     path: str | os.PathLike[str],
     *,
     kind: str = "f32",
     architecture: str | None = None,
     name: str | None = None,
 ) -> None:
-    """Write a decoder as a GGUF file, with its tokenizer if it has one, whole or not at all.
+    """Write a decoder or a BERT as a GGUF file, with its tokenizer, whole or not at all.
 
     Matrices are stored as ``kind``: ``"f32"``, ``"f16"``, ``"bf16"`` or a format of blocks, such as
-    ``"q8_0"``; those whose rows are no whole blocks stay float32, and packed ones stay as they are.
-    Norms and biases are always float32. The architecture is the one of the config, if GGUF has it;
-    llama.cpp looks at no window in files of ``"llama"`` and ``"phi3"``.
+    ``"q8_0"``; those whose rows are no whole blocks stay float32, and packed ones stay as they are,
+    but NF4, which GGUF has not. Norms and biases are always float32. The architecture is the one of
+    the config, if GGUF has it; llama.cpp looks at no window in files of ``"llama"`` and ``"phi3"``.
 
     Raises:
         GraphError: GGUF has no architecture that does what the config says, or no such kind.
@@ -63,12 +66,12 @@ def save_gguf(
         keys["tokenizer.ggml.model"] = NONE[0]
     else:
         keys |= tokenizer_keys(model.tokenizer, model.config.vocabulary)
-        keys |= _ends(model, keys)
+        keys |= _ends(model, keys) if isinstance(model, Decoder) else {}
     write(path, keys, held, kinds)
 
 
 def _ends(model: Decoder, keys: Mapping[str, Any]) -> dict[str, Any]:
-    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
+    eos = tokens_of(model.eos)
     known = {v for k, v in keys.items() if k.startswith("tokenizer.ggml.eo") and "token_id" in k}
     if not eos or set(eos) <= known:
         return {}
@@ -78,12 +81,15 @@ def _ends(model: Decoder, keys: Mapping[str, Any]) -> dict[str, Any]:
 class _Stored(Mapping[str, Array]):
     """The tensors of a file, made when asked for: fused, in their order, norms with their 1."""
 
-    def __init__(self, model: Decoder, architecture: str, factors: Mapping[str, Array]) -> None:
-        self._values, self._packed = model.graph.values, model.packed
-        self._config, self._factors = model.config, factors
+    def __init__(
+        self, model: Decoder | Bert, architecture: str, factors: Mapping[str, Array]
+    ) -> None:
+        self._model, self._values, self._packed = model, model.graph.values, model.packed
+        self._config: Any = model.config
+        self._factors = factors
         self._adds_one = architecture in FOLDED and model.config.norm == "rms_plus_one"
         stored = stored_config(model.config, architecture)
-        self._interleaves = stored.interleaved - model.config.interleaved
+        self._interleaves = _interleaved(stored) - _interleaved(model.config)
         self._places: dict[str, list[Place]] = {}
         for place in places(stored, architecture):
             self._places.setdefault(place.tensor, []).append(place)
@@ -94,19 +100,18 @@ class _Stored(Mapping[str, Array]):
             return "f32"
         parts = self._places[tensor]
         held = {self._packed.get(place.name) for place in parts}
-        if len(held) == 1 and (one := held.pop()) is not None:
+        if len(held) == 1 and (one := held.pop()) is not None and one not in NF4:
             return one
-        if len(parts[0].shape) == 1 or parts[0].name.endswith("router"):
-            return "f32"
         fits = parts[0].shape[-1] % BY_NAME[wanted].size == 0
-        return wanted if fits and parts[0].name != "positions" else "f32"
+        return wanted if fits and is_packable(parts[0].name, parts[0].shape) else "f32"
 
     def __getitem__(self, tensor: str) -> Array:
         if tensor in self._factors:
             return self._factors[tensor]
         parts = self._places[tensor]
         kinds = {self._packed.get(place.name) for place in parts}
-        found = [self._part(place, len(kinds) > 1) for place in parts]
+        as_floats = len(kinds) > 1 or not kinds.isdisjoint(NF4)
+        found = [self._part(place, as_floats) for place in parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def __iter__(self) -> Iterator[str]:
@@ -118,9 +123,7 @@ class _Stored(Mapping[str, Array]):
 
     def _part(self, place: Place, as_floats: bool) -> Array:
         """Return a weight as the file has it; parts of several kinds become floats."""
-        data: Array = self._values[place.name]
-        if as_floats and place.name in self._packed:
-            data = unpacked(data, self._packed[place.name])
+        data = floats_of(self._model, place.name) if as_floats else self._values[place.name]
         label = place.name.rpartition("/")[2].removesuffix("_bias")
         if self._interleaves and label in ("q", "k"):
             order = by_neighbours if self._interleaves > 0 else by_halves
@@ -128,3 +131,8 @@ class _Stored(Mapping[str, Array]):
         if self._adds_one and label.endswith("norm"):
             data = data + np.float32(1)
         return data
+
+
+def _interleaved(config: Config) -> bool:
+    """Tell whether the pairs that turn lie side by side; a BERT has none."""
+    return isinstance(config, DecoderConfig) and config.interleaved

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...ops.quantised.blocks import unpacked
 from ...spec import spec_of
+from ..decoder.packing import floats_of
 from ..decoder.pairs import by_halves, by_neighbours
 from .kinds import kind_for
 from .weights import found_weights, written_weights
@@ -68,9 +68,7 @@ def _plain(config: Any) -> Any:
 
 def _read(model: Any, name: str) -> Array:
     """Return a weight as these files have it: float32, rows of queries and keys by halves."""
-    array, kind = model.graph.values[name], getattr(model, "packed", {}).get(name)
-    if kind is not None:
-        array = unpacked(array, kind)
+    array = floats_of(model, name)
     heads = _turned_heads(model.config, name)
     return array if heads is None else by_halves(array, heads)
 

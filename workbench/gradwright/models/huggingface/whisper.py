@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import ArchiveError
+from ...errors import ArchiveError, GraphError
 from ...spec import TensorSpec
 from ..whisper.config import WhisperConfig
+from ..whisper.speech import SpeechTokens
 from .family import NEEDED, Family
 from .fields import whole
 from .settings import read_settings, written_settings
@@ -74,21 +74,55 @@ def written_whisper(config: WhisperConfig) -> dict[str, Any]:
 def read_tokens(data: Mapping[str, Any], otherwise: Any = None) -> dict[str, Any]:
     """Return what tokens rows begin with, and which are not written, of a generation's config.
 
-    A token that is forced and null, that of a language to be found out, is taken from
-    ``otherwise``, what the model's own config forces; without one the row begins before it.
+    A language and a task are told by their names, or by tokens that are forced; one that is null is
+    that of a language to be found out. Where no languages are named, it is taken from
+    ``otherwise``, what the model's own config forces, and without one the row begins before it.
     """
-    start = [whole(data.get("decoder_start_token_id", 0), "decoder_start_token_id")]
-    forced = _forced(data.get("forced_decoder_ids"))
-    if None in forced:
-        forced = _forced(otherwise) or forced
-    start += itertools.takewhile(lambda token: token is not None, forced)
-    found: dict[str, Any] = {"start": start}
+    untimed = data.get("no_timestamps_token_id")
+    speech = SpeechTokens(
+        {name.removeprefix("<|").removesuffix("|>"): i for name, i in _ids(data, "lang_to_id")},
+        dict(_ids(data, "task_to_id")),
+        None if untimed is None else whole(untimed, "no_timestamps_token_id"),
+    )
+    first = whole(data.get("decoder_start_token_id", 0), "decoder_start_token_id")
+    found: dict[str, Any] = {"start": _start(data, otherwise, first, speech), "speech": speech}
     for ours, key in (("suppress", "suppress_tokens"), ("suppress_first", "begin_suppress_tokens")):
         tokens = data.get(key) or []
         if not isinstance(tokens, list):
             raise ArchiveError(f"{key} is {type(tokens).__name__}", need="a list of tokens")
         found[ours] = [whole(token, key) for token in tokens]
     return found
+
+
+def _start(
+    data: Mapping[str, Any], otherwise: Any, first: int, speech: SpeechTokens
+) -> list[int | None]:
+    """Return what rows begin with."""
+    told = {key: data[key] for key in ("language", "task") if data.get(key) is not None}
+    for key, name in told.items():
+        if not isinstance(name, str):
+            raise ArchiveError(f"{key} is {str(name)[:40]!r}", need="a name")
+    if told:
+        try:
+            return speech.begin(first, **told)
+        except GraphError as error:
+            raise ArchiveError(f"generation_config.json has {error}") from error
+    forced = _forced(data.get("forced_decoder_ids"))
+    if speech.languages:
+        language, *rest = forced or [None]
+        return speech.closed([first, language, *(t for t in rest if t is not None)])
+    if None in forced:
+        forced = _forced(otherwise) or forced
+    known = forced.index(None) if None in forced else len(forced)
+    return speech.closed([first, *forced[:known]])
+
+
+def _ids(data: Mapping[str, Any], key: str) -> list[tuple[str, int]]:
+    """Return pairs of a name and a token."""
+    pairs = data.get(key) or {}
+    if not isinstance(pairs, dict):
+        raise ArchiveError(f"{key} is {type(pairs).__name__}", need="names and their tokens")
+    return [(name, whole(token, key)) for name, token in pairs.items()]
 
 
 def _forced(pairs: Any) -> list[Any]:
@@ -105,6 +139,15 @@ def written_tokens(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"decoder_start_token_id": first}
     if rest:
         found["forced_decoder_ids"] = [[i, token] for i, token in enumerate(rest, 1)]
+    speech = model.speech
+    if speech.languages:
+        found["lang_to_id"] = {f"<|{name}|>": token for name, token in speech.languages.items()}
+    if speech.tasks:
+        found["task_to_id"] = dict(speech.tasks)
+    if speech.untimed is not None:
+        found["no_timestamps_token_id"] = speech.untimed
+    if speech != SpeechTokens():
+        found["is_multilingual"] = bool(speech.languages)
     if model.suppress:
         found["suppress_tokens"] = model.suppress
     return found | {"begin_suppress_tokens": model.suppress_first or None}

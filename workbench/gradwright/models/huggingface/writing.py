@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...files.whole import write_text
-from ...formats.safetensors.writing import save
+from ...files.folder import filling
+from ...formats.safetensors.writing import save, saved_at
 from ...formats.source import as_path
 from ...spec import dtype as as_dtype
 from ...spec import dtype_name
+from ..completion import tokens_of
 from ..decoder import Decoder
 from ..tokenizers import Tokenizer
 from ..whisper import Whisper
-from .kinds import kind_for
+from .kinds import Kind, kind_for
 from .loading import state_dict
 from .reading import CONFIG, GENERATION, TOKENIZER, WEIGHTS, json_of
 from .whisper import written_tokens
@@ -46,6 +47,7 @@ def save_pretrained(
 ) -> None:
     """Write a model as a folder that transformers loads, such as by ``AutoModelForCausalLM``.
 
+    All of its files are written, or none: after an error the folder is as it was.
     ``config.json``, ``generation_config.json``, ``model.safetensors`` or several files and their
     index, and the tokenizer: its files are copied if the model was read from a folder that has
     them. Other keys of that folder's ``config.json`` are kept.
@@ -70,8 +72,8 @@ def save_pretrained(
     >>> sorted(path.name for path in folder.iterdir())
     ['config.json', 'generation_config.json', 'model.safetensors']
     """
-    folder, before = as_path(path), _before(model)
-    kind = kind_for(model, family, str(before.get("model_type")))
+    folder, before = as_path(path), config_before(model)
+    kind = kind_of_model(model, family)
     name = dtype_name(as_dtype(dtype))
     if name not in DTYPES:
         raise GraphError(f"no weights of {name}", need=", ".join(DTYPES))
@@ -84,17 +86,25 @@ def save_pretrained(
         config.pop("auto_map", None)
     ends = _ends(model)
     config |= {"dtype": name, "torch_dtype": name, **ends}
-    folder.mkdir(parents=True, exist_ok=True)
-    save(arrays, folder / WEIGHTS, metadata={"format": "pt"}, max_file_bytes=max_file_bytes)
-    write_text(folder / CONFIG, _text(config))
     kept = {
         k: v for k, v in config.items() if k in ("bos_token_id", "pad_token_id") and v is not None
     }
-    write_text(folder / GENERATION, _text({**kept, **ends}))
-    _write_tokenizer(model, folder)
+    with filling(folder, stale=saved_at(folder / WEIGHTS)) as new:
+        save(arrays, new / WEIGHTS, metadata={"format": "pt"}, max_file_bytes=max_file_bytes)
+        (new / CONFIG).write_text(_text(config), "utf-8")
+        (new / GENERATION).write_text(_text({**kept, **ends}), "utf-8")
+        _write_tokenizer(model, folder, new)
 
 
-def _before(model: Any) -> dict[str, Any]:
+def kind_of_model(model: Any, family: str | None = None) -> Kind:
+    """Return the kind that a model is written as; by default the one that it was read as.
+
+    Raises GraphError where no family has such a model, or this family has none.
+    """
+    return kind_for(model, family, str(config_before(model).get("model_type")))
+
+
+def config_before(model: Any) -> dict[str, Any]:
     """Return the ``config.json`` of the folder that a model was read from; none elsewhere."""
     source = model.source
     if source is None or not (source / CONFIG).is_file():
@@ -106,19 +116,19 @@ def _ends(model: Any) -> dict[str, Any]:
     """Return what tells which tokens end a row, of a model that generates."""
     if not isinstance(model, Decoder | Whisper):
         return {}
-    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
+    eos = tokens_of(model.eos)
     found: dict[str, Any] = {"eos_token_id": eos[0] if len(eos) == 1 else eos or None}
     return found | (written_tokens(model) if isinstance(model, Whisper) else {})
 
 
-def _write_tokenizer(model: Any, folder: Path) -> None:
+def _write_tokenizer(model: Any, folder: Path, new: Path) -> None:
     source = model.source
     if source is not None and source.is_dir():
         for name in TEXTS:
             if (source / name).is_file() and source.resolve() != folder.resolve():
-                shutil.copyfile(source / name, folder / name)
+                shutil.copyfile(source / name, new / name)
     elif isinstance(getattr(model, "tokenizer", None), Tokenizer):
-        model.tokenizer.save(folder / TOKENIZER)
+        model.tokenizer.save(new / TOKENIZER)
 
 
 def _text(data: Mapping[str, Any]) -> str:

@@ -11,8 +11,9 @@ from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
 from ...ops.core.joining import Concat, Stack
 from ..decoder.attention import HIDDEN
+from ..decoder.layers import dropped
 from ..decoder.weights import Weights
-from ..encoders.layers import attention, averages, by_heads, dropped, joined, network
+from ..encoders.layers import attention, averages, by_heads, joined, network
 from .config import WhisperConfig
 
 KeysValues = tuple[Tensor, Tensor]
@@ -27,6 +28,7 @@ def heard(config: WhisperConfig, weights: Weights, features: Tensor) -> Tensor:
     h = dropped(h.transpose(0, 2, 1) + weights["encoder_positions"], config.dropout)
     for i in range(config.encoder_layers):
         at = f"encoder_layer{i}"
+        h.graph.classes[at] = "EncoderLayer"
         with h.graph.scope(at):
             y = weights.norm(h, f"{at}/attention_norm")
             h = h + dropped(attention(weights, at, y, y, config.encoder_heads), config.dropout)
@@ -58,6 +60,7 @@ def written(
     h = dropped(h, config.dropout)
     for i, (keys, values) in enumerate(cross):
         at = f"decoder_layer{i}"
+        h.graph.classes[at] = "DecoderLayer"
         with h.graph.scope(at):
             y = weights.norm(h, f"{at}/attention_norm")
             q, k, v = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from ...op import (
     OnnxRule,
     Op,
     Sample,
+    WeightSite,
     attr,
     elements,
     multiplied,
@@ -117,6 +119,9 @@ class _Conv(Convolution, Formatted):
             "groups": "group",
         },
     )
+
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        return tuple(replace(site, x=0, bias=2) for site in super().weight_sites())
 
     def infer(
         self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None

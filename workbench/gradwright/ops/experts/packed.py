@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, Dependence, ErrorSample, Sample, attr
+from ...op import ZERO, Cotangent, Dependence, ErrorSample, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ
 from ..quantised.blocks import FORMATS, columns, packed_ggml
 from ..quantised.nf4 import FROZEN
@@ -43,6 +43,9 @@ class GgmlGroupedMatmul(PackedMatmul):
     def depends(self, i: int) -> Dependence:
         """Return what `GgmlMatmul` does."""
         return self.of_a_group().depends(min(i, 1))
+
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        return (WeightSite(1, "expert,out,in", "grouped_matmul", packed=self.format),)
 
     def of_a_group(self) -> GgmlMatmul:
         """Return the product of the rows of one group."""

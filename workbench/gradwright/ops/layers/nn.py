@@ -227,7 +227,7 @@ class Embedding(Op):
         return ZERO, lambda: GatherGrad(axis=0)(gs[0], ids, weight)
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
-        return (WeightSite(1, "in,out", "embedding"),)
+        return (WeightSite(1, "in,out", "embedding", x=0),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -348,7 +348,7 @@ class Linear(Op):
         return False
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
-        return (WeightSite(1, "in,out", "linear"),)
+        return (WeightSite(1, "in,out", "linear", x=0, bias=2),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

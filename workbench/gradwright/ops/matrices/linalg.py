@@ -86,7 +86,7 @@ class Matmul(Op):
         return lambda: Matmul()(g, b.mT), lambda: Matmul()(a.mT, g)
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
-        return (WeightSite(1, "in,out", "linear"),)
+        return (WeightSite(1, "in,out", "linear", x=0),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -56,7 +56,7 @@ def codes(x: Array, table: Array, block_size: int) -> tuple[Array, Array]:
     """Return the code of each element, block by block, and the largest size in each block.
 
     A code is the number of middles between neighbours in the table that lie below x/absmax, so that
-    ties take the lower one.
+    ties take the lower one. A NaN makes its block's absmax NaN, and has the code of 0.
     """
     flat = np.ravel(x).astype(np.float32)
     padded = np.zeros(-(-flat.size // block_size) * block_size, np.float32)
@@ -68,6 +68,7 @@ def codes(x: Array, table: Array, block_size: int) -> tuple[Array, Array]:
     with np.errstate(over="ignore"):
         scaled = np.clip(blocks * (1 / np.maximum(absmax, np.float32(1e-38)))[:, None], -1, 1)
     middles = (table[:-1] + table[1:]) / 2
+    np.copyto(scaled, 0, where=np.isnan(scaled))
     found = np.searchsorted(middles, scaled.ravel()[: flat.size], side="left")
     return found.astype(np.uint8), absmax
 
@@ -87,6 +88,22 @@ def unpacked_nf4(packed: Array, absmax: Array, start: int, stop: int, block_size
     y = _PAIRS[pairs].view(np.float32)[: stop - first]
     y *= np.repeat(absmax[first // block_size : -(-stop // block_size)], block_size)[: y.size]
     return y[start - first :]
+
+
+def nested(absmax: Array, block_size: int) -> tuple[Array, Array, Array]:
+    """Return scales stored in 8 bits each, less their mean: codes, scales of those, and the mean.
+
+    This is double quantisation (Dettmers et al. 2023).
+    """
+    offset = absmax.mean(dtype=np.float32)
+    found, outer = codes(absmax - offset, dynamic_map(), block_size)
+    return found, outer, np.asarray(offset)
+
+
+def unnested(code: Array, outer: Array, offset: Array, block_size: int) -> Array:
+    """Return the scales that `nested` has stored."""
+    found: Array = dynamic_map()[code] * np.repeat(outer, block_size)[: code.size] + offset
+    return found
 
 
 def check_blocks(op: Op, block_size: int) -> None:

@@ -18,6 +18,7 @@ from ...op import (
     ErrorSample,
     Op,
     Sample,
+    WeightSite,
     attr,
     multiplied,
     of_product,
@@ -88,6 +89,14 @@ class PackedMatmul(Op, abstract=True):
         for part, w in self.blocks(n, g.shape[-1], packed):
             y += g[:, part] @ w.astype(g.dtype, copy=False)
         return y
+
+    @property
+    def packing(self) -> str:
+        """What the weight is packed as."""
+        return self.name.removesuffix("_matmul")
+
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        return (WeightSite(1, "out,in", "linear", x=0, packed=self.packing),)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         x, *packed = xs
@@ -168,6 +177,10 @@ class GgmlMatmul(PackedMatmul):
         """Return LINEAR for an x that is not rounded, else that its rows do not meet."""
         is_rounded = i == 0 and self.activations == "int8"
         return Dependence("rows", -1) if is_rounded else super().depends(i)
+
+    @property
+    def packing(self) -> str:
+        return self.format
 
     def taken(self, x: Array) -> Array:
         return rounded(x) if self.activations == "int8" else x

@@ -20,6 +20,7 @@ from ..history import Record
 from ..trainer import Trainer
 from ..training import Training
 from ..validation import swapped_out
+from .base import Checksums, left_out
 from .folder import Checkpoint, Listing, expendable, leftovers, scan
 from .resuming import TRAININGS, folder_of, resume
 from .settings import settings_of
@@ -56,6 +57,9 @@ class Checkpoints(Callback):
         monitor: the metric that tells the best, such as ``"val_loss"``.
         mode: ``"min"`` or ``"max"``; needed where the name does not tell, as ``"val_mse"`` does.
         keep_every: those at least so many steps apart stay for good.
+        frozen: write what is frozen, too. Without it a checkpoint holds what is trained alone, such
+            as adapters, and checksums that tell the model they are for: ``gw.resume`` refuses
+            another one.
         asynchronous: write beside the training; otherwise it waits for each write.
         overwrite: accept a folder with checkpoints of another training, which then grow old and
             go as its own do.
@@ -85,6 +89,7 @@ class Checkpoints(Callback):
         monitor: str = "val_loss",
         mode: str | None = None,
         keep_every: int | None = None,
+        frozen: bool = True,
         asynchronous: bool = True,
         overwrite: bool = False,
     ) -> None:
@@ -104,9 +109,10 @@ class Checkpoints(Callback):
         self.every_seconds, self.asynchronous = every_seconds, asynchronous
         self.keep_last, self.keep_best, self.keep_every = keep_last, keep_best, keep_every
         self.monitor, self.mode = monitor, "min" if falls(monitor, mode) else "max"
-        self.overwrite = overwrite
+        self.overwrite, self.frozen = overwrite, frozen
         self._lock = Lock(self.folder / ".lock", f"the folder {str(self.folder)!r}")
         self._background, self._documents = Background(), Documents()
+        self._checksums = Checksums()
         self._serial = 0
         """Of the last checkpoint of the folder."""
         self._done: tuple[int, int, int] | None = None
@@ -161,7 +167,8 @@ class Checkpoints(Callback):
 
     def on_fit_start(self, trainer: Training) -> None:
         """Take the folder for as long as the fit runs."""
-        self._documents.of(trainer.graph, trainer.values)  # raises now for what no archive holds
+        apart = () if self.frozen else left_out(trainer.graph)
+        self._documents.of(trainer.graph, trainer.values, apart)  # raises for what no archive holds
         self._open(trainer)
         self._in_fit, self._latest = True, ({}, False)
         self._done, self._at = _place(trainer), time.monotonic()
@@ -276,6 +283,7 @@ class Checkpoints(Callback):
             is_epoch_end=is_epoch_end,
             monitor=self.monitor,
             mode=self.mode,
+            base=None if self.frozen else self._checksums.of(trainer),
         )
         self._serial += 1
         self._background.start(

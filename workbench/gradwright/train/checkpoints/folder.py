@@ -82,6 +82,8 @@ class Checkpoint:
     libraries: Mapping[str, Any] = field(repr=False)
     made: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """How the trainer was made beside its configuration, where ``gw.save`` wrote it."""
+    base: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Checksums of the arrays of the model that were left out."""
 
     def rank(self, monitor: str, mode: str) -> float:
         """Return how good it is by a metric of epochs; the least is the best, NaN the worst."""
@@ -132,11 +134,13 @@ def record_in(reader: Reader, path: Path) -> Checkpoint:
     """Return what an open archive is a checkpoint of."""
     found = reader.json(RECORD)
     check_version(found.pop("format", 1), FORMAT)
-    row = expect_fields(found, _FIELDS, ("made",), "the record", RECORD)
-    for name, kind in {**_FIELDS, "made": dict}.items():
+    row = expect_fields(found, _FIELDS, ("made", "base"), "the record", RECORD)
+    for name, kind in {**_FIELDS, "made": dict, "base": dict}.items():
         expect(row.get(name, {}), kind, name, RECORD)
     for name in ("settings", "present"):
         _check_settings(row[name], name)
+    for name, number in row.get("base", {}).items():
+        expect(number, int, f"the checksum of {name[:60]!r}", RECORD)
     least = min((row[name], name) for name in ("serial", "step", "epoch", "batch"))
     if least[0] < 0:
         raise ArchiveError(f"{least[1]} is {least[0]}", where=RECORD, need="an int >= 0")

@@ -20,6 +20,7 @@ from ...session import Session
 from ...spec import TensorSpec
 from ..trainer import Trainer
 from ..training import Training
+from .base import check_base
 from .folder import Checkpoint, Listing, best, read_record, reason, scan
 from .settings import MOST, adopt, differences, libraries, refused, settings_of
 from .snapshot import TRAINER, Lineage
@@ -196,6 +197,7 @@ def take_over(
                 need="the settings that were saved (left)",
                 hint=f"allow={next(iter(other))!r} if that is meant, or allow='all'",
             )
+        check_base(trainer, one)
         own = _fitting(trainer, one, values)
         record = _tuning_for(trainer.session, one)
         is_free = not refused({"data": ""}, allow)

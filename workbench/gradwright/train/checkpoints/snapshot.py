@@ -7,7 +7,7 @@ holds an array has it to himself, since the next commit then makes new ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,20 +48,23 @@ class Documents:
         self._fixed: dict[str, Array] = {}
         """Constants of sub-graphs."""
 
-    def of(self, graph: Graph, values: Values) -> tuple[bytes, dict[str, Array]]:
-        """Return the document of a graph and the arrays that it refers to."""
+    def of(
+        self, graph: Graph, values: Values, apart: Collection[str] = ()
+    ) -> tuple[bytes, dict[str, Array]]:
+        """Return the document of a graph and the arrays that it refers to, but for those apart."""
         graph.settle()
         streams = streams_of(graph)
         stamp = (
             graph,
             graph.revision,
             streams,
+            tuple(apart),
             [(n.name, n.trainable, n.op) for n in graph.all_nodes],
             [(v.name, d.value.name, d.when) for v, d in graph.updates.declared.items()],
         )
         held = values.snapshot()
         if stamp != self._stamp:
-            document = DocumentWriter()
+            document = DocumentWriter(apart)
             self._data = document.write(graph, held, streams)
             self._fixed = {n: a for n, a in document.arrays.items() if n not in held}
             self._names = [n for n in document.arrays if n in held]
@@ -102,12 +105,15 @@ def taken(
     is_epoch_end: bool,
     monitor: str,
     mode: str,
+    base: Mapping[str, int] | None = None,
 ) -> Snapshot:
     """Return a snapshot of a trainer between two steps; what can be written to is copied.
 
+    ``base`` are checksums of arrays that are left out.
+
     Raises GraphError for what an archive cannot hold, be it of the graph or of a callback's state.
     """
-    document, values = documents.of(trainer.graph, trainer.values)
+    document, values = documents.of(trainer.graph, trainer.values, base or ())
     state = {
         name: value if name.startswith("history/") else _stored(value)  # columns are copies
         for name, value in trainer.state_dict().items()
@@ -127,7 +133,7 @@ def taken(
         "present": settings_of(trainer),
         "tuning": trainer.session.tuning,
         "libraries": libraries(),
-    }
+    } | ({} if base is None else {"base": dict(base)})
     return Snapshot(
         trainer.steps_done,
         name_of(trainer.steps_done, trainer.window[0]),

@@ -70,6 +70,7 @@ class StepGraph:
         gradients_of: Sequence[Tensor],
         config: TrainingConfig,
         state: Slots,
+        penalties: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.params, self.scope = list(params), state.scope
         self._state = state
@@ -90,11 +91,12 @@ class StepGraph:
         self.grads = {p: back.grads[p] for p in params}
         self.gather: Phase | None = None
         self.flush: Phase | None = None
+        extras = {**moves.penalties, **(penalties or {})}
         if config.accumulation is None:
             norm, updates = moves.of(self.grads, back.updates, self.needed, state.scope)
-            self.update = self._phase(norm, updates, moves.penalties)
+            self.update = self._phase(norm, updates, extras)
         else:
-            self._accumulate(config)
+            self._accumulate(config, extras)
 
     @property
     def built_in(self) -> Sequence[Collection[str]]:
@@ -145,11 +147,11 @@ class StepGraph:
         fetches = [finite, norm, *self._back.measured, *extras.values()]
         return Phase(self.needed, self.numbers, fetches, updates, finite, self.grads, tuple(extras))
 
-    def _accumulate(self, config: TrainingConfig) -> None:
+    def _accumulate(self, config: TrainingConfig, penalties: Mapping[str, Tensor]) -> None:
         """Build the three phases of a window."""
         state, back, moves, rule = self._state, self._back, self._moves, config.accumulation
         assert rule is not None
-        graph, extras = state.graph, dict(moves.penalties)
+        graph, extras = state.graph, dict(penalties)
         sums = Sums(state, self.params)
         with graph.deriving(f"{self.scope}/window"):
             if rule.tokens is None:
@@ -173,6 +175,6 @@ class StepGraph:
         norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush")
         with graph.deriving(f"{self.scope}/flush"):
             finite: Tensor = AllFinite()(norm)
-        fetches, changes = [finite, norm, *moves.penalties.values()], {**updates, **empty}
-        names = tuple(moves.penalties)
+        fetches, changes = [finite, norm, *penalties.values()], {**updates, **empty}
+        names = tuple(penalties)
         self.flush = Phase([], moves.numbers, fetches, changes, finite, pending, names)

@@ -20,6 +20,7 @@ from ..config import Setup, TrainingConfig
 from ..optim import Optimizer
 from ..slots import Slots
 from .accumulate import SUMS, WEIGHT
+from .adapted import penalties
 from .average import AVERAGED
 from .chosen import candidates, trained
 from .graph import Phase, StepGraph
@@ -170,13 +171,16 @@ class StepKeeper:
         self.watched = candidates(graph, self._chosen)
         slots = self._held_slots()
         slots.begin(self._movers())
-        params, reached = trained(self._losses, self.watched, self._chosen)
+        more = penalties(graph)
+        losses = [*self._losses, *more.values()]
+        params, reached = trained(losses, self.watched, self._chosen)
         held = [t for t in self._wrt if t in reached]
         self._wrt = list(dict.fromkeys([*held, *params]))
         return StepGraph(
-            self._losses,
+            losses,
             self._measures.fetches(),
             params,
+            penalties=more,
             gradients_of=self._wrt,
             config=config,
             state=slots,

@@ -21,6 +21,7 @@ from ..constraints import Constraint
 from ..optim import Optimizer
 from ..optim.base import BOUNDS, Seen
 from ..slots import Slots
+from .adapted import after_update
 from .average import add_average
 from .groups import treatments
 from .numbers import Fed, of_optimizer, watched
@@ -95,6 +96,7 @@ class Moves:
                 if how.constraint is not None:
                     moved = _constrained(p, moved, how.constraint, optimizer)
                 updates.update(zip((p, *slots), (moved, *rest), strict=True))
+            updates |= after_update(graph, grads, updates)
         updates = graph.updates.after(updates | dict(others), fed, f"{prefix}/after")
         self._set.update(updates)
         self._average(updates)

@@ -38,15 +38,18 @@ export function graphRow({ key }: GraphRow, words: Words, deeds: Deeds): Row<Gra
   const name = element("span", { class: "gw-side-name" });
   const facts = element("div", { class: "gw-side-facts" });
   const { root, deeds: place } = frame(name, facts);
+  const text = deed(words("text"), words("Write with the model here, and look into it"), () => deeds.open("text", key));
   place.append(
     deed(words("drawing"), words("Show the drawing here; it stays while the notebook scrolls"), () => deeds.open("graph", key)),
     deed(words("parameters"), words("Show the table of parameters here"), () => deeds.open("parameters", key)),
+    text,
   );
   return {
     root,
     update(row) {
       named(row.name, row.key, name);
       facts.textContent = `${counted(row.nodes, "node")} · ${grouped(row.parameters)} ${words("trainable numbers")}`;
+      text.hidden = !row.writes;
       place.hidden = !deeds.alive();
     },
   };

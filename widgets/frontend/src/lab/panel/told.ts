@@ -8,6 +8,8 @@ export interface GraphRow {
   name: string;
   nodes: number;
   parameters: number;
+  /** Whether it is of a language model. */
+  writes: boolean;
 }
 
 export interface TrainingRow {

@@ -47,7 +47,7 @@ class Pinned extends Panel {
 
 /** Views that the panel opens itself, and where what they show is told. */
 const OF: Record<string, keyof Omit<Told, "cells">> = {
-  graph: "graphs", parameters: "graphs", training: "trainings", curves: "trainings", stepper: "steppers", check: "checks", runs: "runs",
+  graph: "graphs", parameters: "graphs", text: "graphs", training: "trainings", curves: "trainings", stepper: "steppers", check: "checks", runs: "runs",
 };
 
 /**

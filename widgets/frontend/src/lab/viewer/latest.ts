@@ -1,6 +1,9 @@
 // One question after the other, as a pointer moves: of those that come while one is asked, the last.
 
-/** It ends none: a question that is broken off costs the server the process that reads for it, and what that has at hand. */
+/**
+ * It ends none: a question that is broken off costs the server the process that reads for it, and what that has at hand. One
+ * that fails is over; who asks it tells of that.
+ */
 export class Latest {
   private next: (() => Promise<void>) | undefined;
   private asks = false;
@@ -19,7 +22,7 @@ export class Latest {
     this.asks = true;
     for (let question = this.next; question; question = this.next) {
       this.next = undefined;
-      await question();
+      await question().catch(() => undefined);
     }
     this.asks = false;
   }

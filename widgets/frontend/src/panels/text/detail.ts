@@ -3,7 +3,7 @@
 import { ask, isSaved, type Model } from "../../core/afm";
 import { action, element, field, select, Surface } from "../../core/dom";
 import { rgb, cssOf, mixed } from "../../core/colors";
-import { compact } from "../../core/format";
+import { bytesText, compact } from "../../core/format";
 import type { Theme } from "../../core/theme";
 import { tabStrip } from "../../core/tabs";
 import { ranked, type Lens } from "./flow";
@@ -15,6 +15,7 @@ const LENSES: readonly { lens: Lens; title: string }[] = [
   { lens: "why", title: "Why" },
 ];
 const MOST_WHY = 12; // tokens listed, those that add most
+const LABEL = 16; // pixels of a line of text in the picture of the cache
 
 export interface Detail {
   root: HTMLElement;
@@ -52,8 +53,11 @@ export function detail(model: Model, store: TextStore, theme: () => Theme | unde
   const heads = select("Head", [["-1", "mean"], ...numbers(facts.heads)], turn);
   const map = element("div", { class: "gw-text-map", role: "img" });
   const words = element("p", { class: "gw-text-words" });
-  attention.append(element("div", { class: "gw-text-choose" }, field("Layer", layer), field("Head", heads)), words, map);
+  const kept = element("p", { class: "gw-text-words" });
+  const cache = element("div", { class: "gw-text-cache", role: "img", "aria-label": "Keys and values of the chosen token" });
+  attention.append(element("div", { class: "gw-text-choose" }, field("Layer", layer), field("Head", heads)), words, element("div", { class: "gw-text-looks" }, map, element("div", { class: "gw-text-kept" }, cache, kept)));
   const surface = new Surface(map, () => paint());
+  const below = new Surface(cache, () => paint());
   const root = element("div", { class: "gw-text-detail" }, strip.root, head, ...pages.map(({ page }) => page));
 
   /** Asks for what the lens shows, unless it is here. */
@@ -67,8 +71,11 @@ export function detail(model: Model, store: TextStore, theme: () => Theme | unde
     const colors = theme();
     const found = store.attention(chosen);
     map.hidden = !found || found.rows < 2;
-    if (!colors || !found || map.hidden || !surface.begin()) return;
-    drawMap(surface, found, colors);
+    cache.hidden = kept.hidden = !found;
+    if (!colors || !found) return;
+    cache.style.height = `${4 * LABEL + 2 * found.kv_heads * headHeight(found)}px`;
+    if (!map.hidden && surface.begin()) drawMap(surface, found, colors);
+    if (below.begin()) drawCache(below, found, facts.heads, colors);
   }
 
   function draw(at: number): void {
@@ -83,10 +90,11 @@ export function detail(model: Model, store: TextStore, theme: () => Theme | unde
     layer.disabled = heads.disabled = !token || isSaved(model);
     if (moved) look();
     const none = element("p", { class: "gw-text-words" }, "Choose a token of the text.");
-    const before = element("p", { class: "gw-text-words" }, "A token of the prompt: the model was not asked.");
+    const before = element("p", { class: "gw-text-words" }, at ? "The model has not read this token yet." : "Nothing stands before the first token.");
     likely.replaceChildren(!token ? none : token.choices.length ? ranked(token.choices, token) : before);
     const attended = store.attention(at);
-    words.textContent = !token ? "Choose a token of the text." : attended ? "From this token to those before it. In the map, a row looks at its columns." : "Looking …";
+    words.textContent = !token ? "Choose a token of the text." : attended ? "Where this token looks. In the map, rows look at columns." : "Looking …";
+    kept.textContent = attended ? `Kept of this token, a row for each head; of all up to it ${bytesText(attended.kept)}.` : "";
     map.setAttribute("aria-label", `Attention of layer ${layer.value}, ${heads.value === "-1" ? "mean of the heads" : `head ${heads.value}`}`);
     paint();
     why.replaceChildren(...(token ? reasons(at) : [none.cloneNode(true)]));
@@ -114,7 +122,7 @@ export function detail(model: Model, store: TextStore, theme: () => Theme | unde
   }
 
   strip.show(0);
-  return { root, lens: () => lens, draw, dispose: () => surface.dispose() };
+  return { root, lens: () => lens, draw, dispose: () => [surface, below].forEach((each) => each.dispose()) };
 }
 
 /** A square for each pair of tokens, as dark as the weight is large, beside the largest of its row. */
@@ -132,4 +140,34 @@ function drawMap(surface: Surface, { rows, weights }: Attention, theme: Theme): 
   }
   context.strokeStyle = theme.ink;
   context.strokeRect(0.5, (rows - 1) * side + 0.5, columns * side - 1, side - 1);
+}
+
+/** Pixels of the row of a head: few heads are easier to see. */
+const headHeight = ({ kv_heads }: Attention): number => Math.max(4, Math.min(14, Math.floor(96 / kv_heads)));
+
+/** Keys and values of a token, a row for each of the heads that keep any, from cold for what is negative to warm. */
+function drawCache(surface: Surface, found: Attention, heads: number, theme: Theme): void {
+  const { context, width } = surface;
+  const { kv_heads: rows, cache } = found;
+  const columns = cache.length / (2 * rows);
+  const [paper, cold, warm] = [theme.raised, theme.category("activation"), theme.category("loss")].map(rgb);
+  const high = headHeight(found);
+  context.font = `11px ${theme.font}`;
+  context.textBaseline = "middle";
+  ["Key", "Value"].forEach((title, k) => {
+    const part = cache.subarray(k * rows * columns, (k + 1) * rows * columns);
+    const most = part.reduce((top, value) => Math.max(top, Math.abs(value)), 0) || 1;
+    const top = k * (2 * LABEL + rows * high);
+    context.fillStyle = theme.quiet;
+    context.fillText(`${title} · ${columns} features · ±${compact(most, 3)}`, 0, top + LABEL / 2);
+    part.forEach((value, at) => {
+      const [i, j] = [Math.floor(at / columns), at % columns];
+      context.fillStyle = cssOf(mixed(paper, value < 0 ? cold : warm, Math.sqrt(Math.abs(value) / most)));
+      const left = Math.floor((j * width) / columns);
+      context.fillRect(left, top + LABEL + i * high, Math.ceil(((j + 1) * width) / columns) - left, high - 1);
+    });
+    if (found.head < 0) return;
+    context.strokeStyle = theme.ink; // the head that this one of the queries reads
+    context.strokeRect(0.5, top + LABEL + Math.floor((found.head * rows) / heads) * high - 0.5, width - 1, high);
+  });
 }

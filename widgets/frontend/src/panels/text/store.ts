@@ -28,14 +28,19 @@ export interface Facts {
   error: string;
 }
 
-/** Weights of attention from rows of tokens, the last of which is `at`, to all up to it. */
+/** Weights of attention from rows of tokens, the last of which is `at`, to all up to it; keys and values that are kept of it. */
 export interface Attention {
   run: number;
   at: number;
   layer: number;
   head: number;
   rows: number;
+  kv_heads: number;
+  /** Bytes that keys and values of all tokens up to it take, in this layer. */
+  kept: number;
   weights: Float32Array;
+  /** Keys by heads, then values. */
+  cache: Float32Array;
 }
 
 /** What each token before `at` adds to its logit, and the size of that in parts of the whole. */
@@ -47,7 +52,7 @@ export interface Why {
   shares: number[];
 }
 
-type TextMessage = { kind: Told } & (({ start: number; rows: Token[] } & Facts) | Omit<Attention, "weights"> | Why);
+type TextMessage = { kind: Told } & (({ start: number; rows: Token[] } & Facts) | Omit<Attention, "weights" | "cache"> | Why);
 
 export class TextStore extends Store<TextMessage> {
   tokens: Token[] = [];
@@ -57,8 +62,8 @@ export class TextStore extends Store<TextMessage> {
 
   protected read(message: TextMessage, buffers: DataView[]): boolean {
     if (message.kind === "text.attention") {
-      const { buffer, byteOffset, byteLength } = buffers[0];
-      this.attended = { ...(message as Omit<Attention, "weights">), weights: new Float32Array(buffer.slice(byteOffset, byteOffset + byteLength)) };
+      const [weights, cache] = buffers.map(({ buffer, byteOffset, byteLength }) => new Float32Array(buffer.slice(byteOffset, byteOffset + byteLength)));
+      this.attended = { ...(message as Omit<Attention, "weights" | "cache">), weights, cache };
       return true;
     }
     if (message.kind === "text.why") {
@@ -68,7 +73,8 @@ export class TextStore extends Store<TextMessage> {
     const { start, rows, ...facts } = message as { start: number; rows: Token[] } & Facts;
     const other = facts.run !== this.facts?.run;
     if (start > (other ? 0 : this.tokens.length)) return false;
-    this.tokens = [...(other ? [] : this.tokens.slice(0, start)), ...rows];
+    const held = other ? [] : this.tokens;
+    this.tokens = [...held.slice(0, start), ...rows, ...held.slice(start + rows.length)]; // the prompt's are told again, once they are read
     this.facts = facts;
     return true;
   }

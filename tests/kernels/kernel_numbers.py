@@ -1,13 +1,13 @@
-"""The numbers of the Triton kernels, run in Triton's interpreter on numpy arrays.
+"""The numbers of the Triton kernels, run in Triton's interpreter on numpy arrays, or on a GPU.
 
-Needs a process of its own with ``TRITON_INTERPRET=1``; ``test_kernels.py`` starts one. There is no
-second reference here: lowerings are held against the op's own ``forward`` in float64, on the op's
-own samples and on shapes that kernels find awkward.
+Interpreting needs a process of its own with ``TRITON_INTERPRET=1``; ``test_kernels.py`` starts one.
+Without it the same tests run on this machine's GPU: ``make gpu-test``. There is no second reference
+here: lowerings are held against the op's own ``forward`` in float64, on the op's own samples and on
+shapes that kernels find awkward.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from gradwright.program.lowering import find_launch, lowered_ops
 from gradwright.spec import dtype, spec_of
 from gradwright_kernels.compile.compiler import Call
 from gradwright_kernels.device.interpreter import Interpreter
+from gradwright_kernels.launch import default
 from gradwright_kernels.rows import layer_norm
+from tests.kernels.places import INTERPRETING, placed, run
 
-assert os.environ.get("TRITON_INTERPRET") == "1", "set TRITON_INTERPRET=1 before Python starts"
+interpreted_only = pytest.mark.skipif(not INTERPRETING, reason="no session runs on a GPU yet")
 
 Array = np.ndarray[Any, Any]
 
@@ -59,16 +61,7 @@ def launched(op: Op, xs: list[Array | None]) -> list[Array] | None:
     launch = find_launch(op, "cuda", ins, outs)
     if launch is None:
         return None
-    fenced = [np.full(spec.size + 64, 99, spec.dtype) for spec in outs]
-    ys = [f[32 : 32 + s.size].reshape(s.shape) for f, s in zip(fenced, outs, strict=True)]
-    before = [None if x is None else x.copy() for x in xs]
-    launch(xs, ys)
-    for f in fenced:
-        assert (f[:32] == 99).all(), "wrote before its output"
-        assert (f[-32:] == 99).all(), "wrote behind its output"
-    for x, b in zip(xs, before, strict=True):
-        assert x is None or x.tobytes() == b.tobytes(), "wrote into an input"
-    return ys
+    return run(launch, xs, outs)
 
 
 def agree(op: Op, xs: list[Array | None], atol: float, rtol: float) -> None:
@@ -232,8 +225,10 @@ def test_adam_updates_in_place() -> None:
     op, xs = find_op("adam_update")(), adam_inputs(3001, "float32", "float32")
     expected = launched(op, xs)
     ins = [spec_of(x) for x in xs]
-    find_launch(op, "cuda", ins, infer_specs(op, ins))(xs, [xs[0], xs[2], xs[3]])
-    for got, y in zip((xs[0], xs[2], xs[3]), expected, strict=True):
+    held, read = placed(xs)
+    find_launch(op, "cuda", ins, infer_specs(op, ins))(held, [held[0], held[2], held[3]])
+    p, _, m, v, *_ = read()
+    for got, y in zip((p, m, v), expected, strict=True):
         assert got.tobytes() == y.tobytes()
 
 
@@ -251,6 +246,7 @@ def test_dtypes_without_a_kernel_are_declined(name: str) -> None:
 # -- whole sessions ------------------------------------------------------------------------------
 
 
+@interpreted_only
 def test_a_session_runs_kernels_forward_and_backward() -> None:
     g = gw.Graph()
     x = g.placeholder("x", ("B", 12))
@@ -268,6 +264,7 @@ def test_a_session_runs_kernels_forward_and_backward() -> None:
     assert {"softmax", "layer_norm", "pullback"} <= ran, "a fused kernel was not used"
 
 
+@interpreted_only
 def test_a_session_updates_parameters_with_the_fused_kernel() -> None:
     found = []
     for device in ("cpu", "cuda"):
@@ -285,6 +282,7 @@ def test_a_session_updates_parameters_with_the_fused_kernel() -> None:
         np.testing.assert_allclose(on_cuda, on_cpu, rtol=2e-6, atol=1e-7)
 
 
+@interpreted_only
 def test_a_session_names_a_kernel_that_writes_outside_its_output() -> None:
     @triton.jit
     def careless_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
@@ -324,10 +322,13 @@ def dot_kernel(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
     tl.store(c_ptr + at, tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at)))
 
 
-def interpreted(kernel: Any, *arrays: Array, **rest: int) -> None:
+def ran(kernel: Any, *arrays: Array, **rest: int) -> Array:
+    """Return what the last array holds after one program of a kernel."""
     names = [n for n in kernel.arg_names if n.endswith("_ptr")]
     args = dict(zip(names, (a.dtype for a in arrays), strict=True))
-    Interpreter().prepare(Call(kernel, (1, 1, 1), {**args, **rest}))(*arrays)
+    held, read = placed(arrays)
+    default().prepare(Call(kernel, (1, 1, 1), {**args, **rest}))(*held)
+    return read()[-1]
 
 
 @pytest.mark.parametrize("source", ["float64", "float32", "float16"])
@@ -335,12 +336,11 @@ def test_bfloat16_is_rounded_to_nearest_even(source: str) -> None:
     x = np.concatenate([normal(1000) * 1e3, [0.0, -0.0, np.inf, -np.inf, 1 + 2**-8, 1 + 3 * 2**-8]])
     x = x.astype(source)
     y = np.empty(x.shape, dtype("bfloat16"))
-    interpreted(cast_kernel, x, y, n=x.size, BLOCK=256)
+    y = ran(cast_kernel, x, y, n=x.size, BLOCK=256)
     assert y.tobytes() == x.astype(np.float32).astype(dtype("bfloat16")).tobytes()
 
 
 def test_dot_of_bfloat16_multiplies_numbers() -> None:
     a, b = ((normal((16, 16), i)).astype(dtype("bfloat16")) for i in range(2))
-    c = np.empty((16, 16), np.float32)
-    interpreted(dot_kernel, a, b, c, N=16)
+    c = ran(dot_kernel, a, b, np.empty((16, 16), np.float32), N=16)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-6, atol=1e-6)

@@ -1,0 +1,54 @@
+"""Adapters: fine-tuning that leaves a model as it is and trains a little beside it.
+
+``add`` puts one into a graph, as an edit that is drawn, stepped through and taken back; ``of`` says
+which there are. Methods are dataclasses of settings, a file each in ``methods/``.
+"""
+
+from typing import Any
+
+from . import methods
+from .adapted import Adapted
+from .adapter import Adapter, Leaf
+from .adding import add, of
+from .combining import combine, to_lora
+from .files.loading import load
+from .files.saved import SavedAdapter
+from .files.writing import save
+from .merging import Drift, Merged, merge, merged, unmerge
+from .methods import METHODS
+from .site import Place, Site, Use, sites
+from .targeting import chosen, fits
+from .trained import Trained
+
+globals().update(METHODS)
+__all__ = [
+    "METHODS",
+    "Adapted",
+    "Adapter",
+    "Drift",
+    "Leaf",
+    "Merged",
+    "Place",
+    "SavedAdapter",
+    "Site",
+    "Trained",
+    "Use",
+    "add",
+    "chosen",
+    "combine",
+    "fits",
+    "load",
+    "merge",
+    "merged",
+    "of",
+    "save",
+    "sites",
+    "to_lora",
+    "unmerge",
+    *METHODS,
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a method by its name."""
+    return getattr(methods, name)

@@ -1,0 +1,167 @@
+"""Adapter: what a method of fine-tuning says of itself; targeting and edits are done for it.
+
+A method is a frozen dataclass in a file of ``methods/``. It says which variables it needs at a
+place, and what they do there; most say no more than ``variables``, ``shift`` and ``delta``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..errors import GraphError
+from ..graph import Graph, Tensor
+from ..ops.core.movement import cast_to
+from ..session import Session
+from ..spec import at_least_float32, promote
+from ..words.named import Named
+from .site import Place, Site, Use
+from .targeting import Where, chosen
+
+if TYPE_CHECKING:
+    from .built import Built
+
+Array = np.ndarray[Any, Any]
+Leaves = Mapping[str, Tensor]
+"""The variables of an adapter at a place, by the names that they have in its file."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A variable that an adapter needs: its shape, and what it begins as.
+
+    >>> Leaf((4, 8), 1.0).init
+    1.0
+    """
+
+    shape: tuple[int, ...]
+    init: Any = 0.0
+    trainable: bool = True
+    dtype: Any = None
+    """None is that of the adapter."""
+    is_state: bool = False
+    """Whether it only serves training: it is not trained itself, and in no file of an adapter."""
+
+
+class Adapter(Named):
+    """Base of methods: a frozen dataclass of settings, and what it makes of a place."""
+
+    kinds: ClassVar[frozenset[str]] = frozenset({"linear", "embedding", "conv"})
+    """Of places that it can stand at."""
+    reads_weights: ClassVar[bool] = False
+    """Whether first values depend on the weight, so that ``prepare`` is called."""
+
+    # -- where -----------------------------------------------------------------------------------
+
+    def places(
+        self, sites: Sequence[Site], where: Where, layers: Any = None, exclude: Where = None
+    ) -> Sequence[Place]:
+        """Return the places that are meant; raises GraphError for those it cannot stand at."""
+        able = [s for s in sites if s.kind in self.kinds or s.kind == "tied"]
+        found = chosen(able or sites, where, layers=layers, exclude=exclude)
+        for place in found:
+            if place.kind == "tied":
+                raise GraphError(
+                    f"{place.name!r} is table and head at once: one adapter would change both",
+                    facts=[f"it is read by {' and '.join(repr(u.node.name) for u in place.uses)}"],
+                    hint=f"exclude={place.name!r}, or a model whose head is a weight of its own",
+                )
+            if place.kind not in self.kinds:
+                raise GraphError(
+                    f"{type(self).__name__} cannot stand at {place.name!r}, a {place.kind} weight",
+                    need=", ".join(sorted(self.kinds)),
+                )
+        return found
+
+    def thaws(self, places: Sequence[Any], sites: Sequence[Site]) -> Sequence[Tensor]:
+        """Return variables of the model that are trained, too; ``sites`` are all it has."""
+        return ()
+
+    # -- variables -------------------------------------------------------------------------------
+
+    def variables(self, place: Any) -> Mapping[str, Leaf]:
+        """Return what it needs at a place, by the names of files."""
+        raise NotImplementedError
+
+    def shared(self, places: Sequence[Any]) -> Mapping[str, Leaf]:
+        """Return what all its places read, beside their own."""
+        return {}
+
+    def prepare(
+        self, place: Any, w: Array, data: Any = None
+    ) -> tuple[Mapping[str, Array], Array | None]:
+        """Return first values, and the weight that takes the place of ``w`` [out, in, *kernel]."""
+        return {}, None
+
+    # -- what they do ----------------------------------------------------------------------------
+
+    def shift(self, place: Any, use: Use, x: Any, p: Leaves) -> Tensor:
+        """Return what is added to a layer's output."""
+        raise NotImplementedError
+
+    def apply(self, place: Any, use: Use, x: Any, y: Tensor, p: Leaves) -> Tensor:
+        """Return the output of a layer, from its input and what it was."""
+        return added(y, self.shift(place, use, x, p))
+
+    def delta(self, place: Any, p: Leaves) -> Tensor:
+        """Return what is added to a weight, [out, in, *kernel]."""
+        raise GraphError(f"{type(self).__name__} is no sum with a weight")
+
+    def changed(self, place: Any, w: Tensor, p: Leaves) -> Tensor:
+        """Return a weight [out, in, *kernel] with the adapter in it.
+
+        Merges compute it, and ops that do more than multiply read it.
+        """
+        return added(w, self.delta(place, p))
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether outputs are sums with ``shift``."""
+        return type(self).apply is Adapter.apply
+
+    # -- what is trained -------------------------------------------------------------------------
+
+    def penalty(self, adapted: Built) -> Tensor | None:
+        """Return what is added to the loss."""
+        return None
+
+    def after_update(
+        self, adapted: Built, grads: Mapping[Tensor, Tensor], new: Mapping[Tensor, Tensor]
+    ) -> Mapping[Tensor, Tensor]:
+        """Return what else a step sets, as a part of its graph.
+
+        ``grads`` are its gradients, clipped, and ``new`` what it has made of parameters, which may
+        be set to something else.
+        """
+        return {}
+
+    def compacted(self, adapted: Built) -> tuple[Adapter, Mapping[str, Mapping[str, Array]]] | None:
+        """Return settings and values without what training has switched off; None for nothing."""
+        return None
+
+    # -- merging ---------------------------------------------------------------------------------
+
+    def merge(
+        self, place: Any, w: Array, bias: Array | None, p: Mapping[str, Array]
+    ) -> tuple[Array, Array | None] | None:
+        """Return weight and bias with the adapter in them; None where that cannot be."""
+        return computed(lambda t, q: self.changed(place, t, q), w, p), bias
+
+
+def added(y: Tensor, shift: Tensor) -> Tensor:
+    """Return y + shift in the dtype of y; halves are added as float32."""
+    wide = promote(at_least_float32(y.dtype), shift.dtype)
+    total: Tensor = cast_to(y.dtype, cast_to(wide, y) + cast_to(wide, shift))
+    return total
+
+
+def computed(formula: Any, w: Array, p: Mapping[str, Array]) -> Array:
+    """Return what a formula of tensors gives for arrays, in the dtype of ``w``."""
+    with Graph("merge", scratch=True) as g:
+        leaves = {name: g.constant(array) for name, array in p.items()}
+        y = cast_to(w.dtype, formula(g.constant(w), leaves))
+    found: Array = Session(g, kernels="off").run(y)
+    return found

@@ -1,0 +1,240 @@
+"""Built: what an adapter is made of in a graph, and the edits that put it there and take it out."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..graph import Edit, Graph, Node, Tensor, coerce
+from ..graph.cells import current_cell
+from ..init import Initializer
+from ..ops.core.movement import cast_to
+from ..spec import TensorSpec, at_least_float32, is_floating
+from .adapter import Adapter, Leaf, Leaves, added
+from .chain import Adapters, Chain, Link, adapters_of
+from .site import Place, Use
+
+if TYPE_CHECKING:
+    from .adapted import Adapted
+
+Array = np.ndarray[Any, Any]
+
+
+class Built:
+    """The variables of an adapter, and the nodes that they are read by.
+
+    Variables stay when nodes are built anew, as they are when a weight is set for the first time.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        adapter: Adapter,
+        name: str,
+        places: Sequence[Place],
+        dtype: Any,
+        seed: int,
+    ) -> None:
+        self.graph, self.adapter, self.name = graph, adapter, name
+        self.places: tuple[Place, ...] = tuple(places)
+        self.variables: dict[str, dict[str, Tensor]] = {}
+        """By place, its variables by the names that they have in files."""
+        self.shared: dict[str, Tensor] = {}
+        """Variables that all places read."""
+        self.thawed: tuple[Tensor, ...] = ()
+        """Variables of the model that are trained, too."""
+        self.penalty: Tensor | None = None
+        """What trainers add to the loss."""
+        self._penalized: list[Node] = []
+        """What it is computed of."""
+        self.cell = current_cell()
+        self.dtype, self._seed = dtype, seed
+        self._weight: Tensor | None = None
+        self._passing: frozenset[Tensor] = frozenset()
+        """Variables that only serve training."""
+        self.replaced: dict[str, Array] = {}
+        """What the model's own values were where others took their place; ``remove`` undoes it."""
+        self.originals: dict[str, Array] = {}
+        """What weights were before it was merged."""
+        self.model: Any = graph
+        """What it was added to: a model, or its graph."""
+        self.followers: list[Adapted] = []
+        """The same adapter in graphs that generate."""
+        self.unfollow: Callable[[], None] | None = None
+
+    def put(self, values: Mapping[str, Mapping[str, Array]], bases: Mapping[str, Array]) -> None:
+        """Put it into its graph, with first values, and weights that these have replaced."""
+        known = adapters_of(self.graph)
+        with self._edit() as edit:
+            known.named[self.name] = cast("Adapted", self)
+            known.active.add(self.name)
+            self._declare(values)
+            self._build(edit)
+        self.replace(bases)
+        known.freeze(self.graph)
+
+    def replace(self, values: Mapping[str, Array]) -> None:
+        """Put values in the place of the model's own until it is removed, all or nothing."""
+        self.replaced = self._swapped(values) | self.replaced
+
+    def _swapped(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Put values in the place of those of variables, all or nothing; returns what they were."""
+        held = self.graph.values
+        own = {name: held[name].copy() for name in values}
+        held.commit({n: _as_held(own[n], a, n) for n, a in values.items()})
+        return own
+
+    @contextlib.contextmanager
+    def _edit(self) -> Iterator[Edit]:
+        """Edit graph, chains and this, all or nothing."""
+        held = dict(vars(self))
+        try:
+            with adapters_of(self.graph).edit(self.graph) as edit:
+                yield edit
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(held)
+            raise
+
+    def _declare(self, values: Mapping[str, Mapping[str, Array]]) -> None:
+        """Make its variables, with first values where ``values`` has them."""
+        seeds = iter(range(self._seed, 1 << 32))
+        for place in self.places:
+            leaves = self.adapter.variables(place)
+            given = values.get(place.name, {})
+            self.variables[place.name] = {
+                name: self._variable(
+                    f"{place.name}/{self.name}", name, leaf, given, next(seeds), place
+                )
+                for name, leaf in leaves.items()
+            }
+        shared = self.adapter.shared(self.places)
+        self.shared = {
+            name: self._variable(self.name, name, leaf, values.get("", {}), next(seeds), None)
+            for name, leaf in shared.items()
+        }
+
+    def _undeclare(self, edit: Edit) -> None:
+        """Remove its variables."""
+        own = [t for leaves in self.variables.values() for t in leaves.values()]
+        edit.remove(*own, *self.shared.values())
+        self.variables, self.shared, self._passing = {}, {}, frozenset()
+
+    def _variable(
+        self, scope: str, name: str, leaf: Leaf, given: Mapping[str, Array], seed: int, place: Any
+    ) -> Tensor:
+        dtype = self.dtype if leaf.dtype is None else leaf.dtype
+        if dtype is None:
+            dtype = at_least_float32(getattr(place or self.places[0], "dtype", np.dtype("float32")))
+        init = given.get(name, leaf.init)
+        if isinstance(init, Initializer):
+            init = _seeded(init, seed)
+        with self.graph._at_top(), self.graph.scope(scope):
+            trained = leaf.trainable and not leaf.is_state
+            t = self.graph.variable(name, leaf.shape, init=init, dtype=dtype, trainable=trained)
+        if leaf.is_state:
+            self._passing |= {t}
+        return t
+
+    def _build(self, edit: Edit) -> None:
+        """Put it behind the layers of its places, after the adapters that are there."""
+        known, graph = adapters_of(self.graph), self.graph
+        places = []
+        for place in self.places:
+            with graph._at_top(), graph.scope(place.name):
+                uses = tuple(self._link(edit, known, place, use) for use in place.uses)
+                places.append(replace(place, uses=uses))
+        self.places = tuple(places)
+        known.connect(edit)
+        n = len(graph._nodes)
+        with graph._at_top(), graph.scope(self.name):
+            self.penalty = self.adapter.penalty(self)
+        self._penalized = list(graph._nodes.values())[n:]
+
+    def _link(self, edit: Edit, known: Adapters, place: Place, use: Use) -> Use:
+        """Add a link to the chain of one use; returns the use as it is then."""
+        handle, graph = use.output, self.graph
+        key = (use.node, use.input) if handle is None else handle
+        chain = known.chains.get(key)
+        if chain is None:
+            if handle is None:
+                base = use.weight
+            else:
+                base = edit.wrap(handle, "base", lambda t: t)
+                use = replace(use, node=base.node) if use.node is handle.node else use
+            chain = known.chains[key] = Chain(base, handle, use)
+        before, n = chain.last, len(graph._nodes)
+        with graph.scope(self.name):
+            after = self._made(place, use, before)
+        nodes = list(graph._nodes.values())[n:]
+        chain.links.append(Link(self.name, before, after, nodes))
+        return use
+
+    def _made(self, place: Place, use: Use, before: Tensor) -> Tensor:
+        """Return what it makes of an output, or of a weight."""
+        adapter, weight = self.adapter, self._weight
+        p = {**self.variables[place.name], **self.shared}
+        if use.output is None:
+            w = before.transpose(*use.order)
+            after = cast_to(w.dtype, adapter.changed(place, w, p))
+            if weight is not None:
+                after = added(w, (after - w) * weight)
+            made: Tensor = after.transpose(*map(int, np.argsort(use.order)))
+            return made
+        x = use.x if use.x is None or not is_floating(use.x.dtype) else _as_first(use.x, p)
+        if weight is None:
+            return adapter.apply(place, use, x, before, p)
+        if adapter.is_additive:
+            return added(before, adapter.shift(place, use, x, p) * weight)
+        return added(before, (adapter.apply(place, use, x, before, p) - before) * weight)
+
+    def _unbuild(self, edit: Edit) -> None:
+        """Take its nodes out, and what wraps an output that nothing stands behind any more."""
+        known = adapters_of(self.graph)
+        was = self.name in known.active
+        known.active.discard(self.name)
+        known.connect(edit)
+        if was:
+            known.active.add(self.name)
+        moved: dict[Node, Node] = {}
+        gone, self.penalty, self._penalized = self._penalized, None, []
+        for key, chain in list(known.chains.items()):
+            own = [link.nodes for link in chain.links if link.adapter == self.name]
+            gone = [n for nodes in own for n in nodes] + gone
+            chain.links = [link for link in chain.links if link.adapter != self.name]
+            if not chain.links:
+                del known.chains[key]
+                if chain.handle is not None:
+                    moved[chain.base.node] = chain.handle.node
+        for node in reversed(gone):
+            if not any(t.uses for t in node.outputs):  # constants are shared
+                edit.remove(node.outputs[0])
+        for inner, outer in moved.items():
+            edit.unwrap(outer.outputs[0], inner.outputs[0])
+        self.places = tuple(
+            replace(p, uses=tuple(replace(u, node=moved.get(u.node, u.node)) for u in p.uses))
+            for p in self.places
+        )
+
+
+def _seeded(init: Initializer, seed: int) -> Initializer:
+    """Return an initializer that draws the same each time, unless it has a seed of its own."""
+    if "seed" not in inspect.signature(init.rule).parameters or "seed" in init.settings:
+        return init
+    return Initializer(init.rule, {**init.settings, "seed": seed})
+
+
+def _as_first(x: Tensor, p: Leaves) -> Tensor:
+    """Return a tensor in the dtype of an adapter's variables."""
+    found: Tensor = cast_to(next(iter(p.values())).dtype, x) if p else x
+    return found
+
+
+def _as_held(held: Array, given: Array, name: str) -> Array:
+    """Return a copy of an array in the dtype of the one that it takes the place of."""
+    return coerce(given, TensorSpec(held.shape, held.dtype), f"weight {name!r}").copy()

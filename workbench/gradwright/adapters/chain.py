@@ -1,0 +1,136 @@
+"""Chains: what the adapters of a graph have made of each output, one behind the other.
+
+    base ─ adapter 1 ─ adapter 2 ─ ... ─ handle
+
+The handle is the tensor that the user holds, and that all else reads. An adapter is switched off by
+having what stands behind it read what stands before it: its nodes stay, and cost nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ..graph import Edit, Graph, Node, Tensor
+from .site import Use
+
+if TYPE_CHECKING:
+    from .adapted import Adapted
+
+
+@dataclass
+class Link:
+    """What one adapter has made of a tensor."""
+
+    adapter: str
+    before: Tensor
+    after: Tensor
+    nodes: list[Node]
+
+
+@dataclass
+class Chain:
+    """The links behind one tensor: an output of a layer, or the weight that an op reads."""
+
+    base: Tensor
+    handle: Tensor | None
+    """The output; None where it is a weight."""
+    reader: Use
+    links: list[Link] = field(default_factory=list)
+
+    @property
+    def last(self) -> Tensor:
+        """What the handle reads, or the op."""
+        if self.handle is None:
+            return self.reader.weight
+        read = self.handle.node.inputs[0]
+        assert read is not None
+        return read
+
+    def connect(self, edit: Edit, active: Collection[str]) -> None:
+        """Have each active link read the one before it, and the handle the last."""
+        at = self.base
+        for link in self.links:
+            if link.adapter in active:
+                if link.before is not at:
+                    edit.replace_use(link.before, at, of=[n for n in link.nodes if _reads(n, link)])
+                    link.before = at
+                at = link.after
+        if self.last is not at:
+            node = self.reader.node if self.handle is None else self.handle.node
+            edit.replace_use(self.last, at, of=[node])
+
+
+def _reads(node: Node, link: Link) -> bool:
+    return any(t is link.before for t in node.inputs)
+
+
+class Adapters:
+    """What a graph knows of its adapters: their handles by name, and the chains they stand in."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, Adapted] = {}
+        self.active: set[str] = set()
+        self.chains: dict[Tensor | tuple[Node, int], Chain] = {}
+        """By output, or by the op and input that read a weight."""
+        self.frozen: dict[Tensor, None] = {}
+        """What was trained before there were any."""
+
+    @property
+    def outer(self) -> dict[Tensor, Tensor]:
+        """By base, the handle that stands for it."""
+        return {c.base: c.handle for c in self.chains.values() if c.handle is not None}
+
+    @contextlib.contextmanager
+    def edit(self, graph: Graph) -> Iterator[Edit]:
+        """Edit graph and chains, both or none."""
+        named, active, frozen = dict(self.named), set(self.active), dict(self.frozen)
+        held = {key: (c, [replace(link) for link in c.links]) for key, c in self.chains.items()}
+        try:
+            with graph.edit() as edit:
+                yield edit
+        except BaseException:
+            self.named, self.active, self.frozen = named, active, frozen
+            self.chains = {key: replace(c, links=links) for key, (c, links) in held.items()}
+            raise
+
+    def variables(self) -> set[Tensor]:
+        """Return all variables of adapters."""
+        held = [
+            leaves
+            for one in self.named.values()
+            for leaves in (*one.variables.values(), one.shared)
+        ]
+        return {t for leaves in held for t in leaves.values()}
+
+    def freeze(self, graph: Graph) -> None:
+        """Train variables of adapters and what these thaw, and nothing else."""
+        own, thawed = self.variables(), {t for one in self.named.values() for t in one.thawed}
+        for t in graph.trainable:
+            if t not in own:
+                self.frozen[t] = None
+                if t not in thawed:
+                    graph.set_trainable(t, False)
+        for t in thawed:
+            graph.set_trainable(t, True)
+
+    def thaw(self, graph: Graph) -> None:
+        """Train what was trained before, if no adapter is left."""
+        if not self.named:
+            for t in self.frozen:
+                if graph.get(t.name) is t:
+                    graph.set_trainable(t, True)
+            self.frozen = {}
+
+    def connect(self, edit: Edit) -> None:
+        """Have all chains read what is active."""
+        for chain in self.chains.values():
+            chain.connect(edit, self.active)
+
+
+def adapters_of(graph: Graph) -> Adapters:
+    """Return what a graph knows of its adapters."""
+    found: Adapters = graph.notes.setdefault("adapters", Adapters())
+    return found

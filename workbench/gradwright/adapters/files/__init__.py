@@ -1,0 +1,1 @@
+"""Files of adapters: folders of peft both ways, GGUF files, bottlenecks as safetensors."""

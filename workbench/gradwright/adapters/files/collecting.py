@@ -1,0 +1,272 @@
+"""An adapter of a graph as files have it: leaves by module, and settings in the words of peft."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import GraphError
+from ...models.decoder import Decoder
+from ..adapted import Adapted
+from ..methods.adalora import AdaLoRA
+from ..methods.lora import LoRA
+from ..methods.norm_tuning import NormTuning
+from ..targeting import of_pattern
+from . import keys
+from .modules import Part, Parts, parts
+from .options import BIASES, EXCEPT, LAYERS, TABLE, WHOSE, Options
+from .placing import token_rows
+from .targets import naming, of_modules, targeted
+
+Array = np.ndarray[Any, Any]
+Leaves = dict[str, Array]
+Scale = tuple[int, float]
+"""Rank and alpha of a module."""
+
+
+class Collected:
+    """What a file of an adapter holds: ``arrays`` by module and leaf, ranks and alphas by module.
+
+    Raises GraphError for an adapter whose weights no file of the kind has a place for.
+    """
+
+    def __init__(
+        self, adapted: Adapted, model: Any, names: str, family: str, origin: Mapping[str, Any]
+    ) -> None:
+        self.adapted = adapted
+        self.found: Parts = parts(model, names, family)
+        self.arrays: dict[str, Leaves] = {}
+        self.scales: dict[str, Scale] = {}
+        self.masks: dict[str, list[bool]] = {}
+        """Which ranks of modules are on, of a method that drops some."""
+        self.saved_modules: dict[str, None] = {}
+        """Modules of the model itself that were trained, but for biases."""
+        self._values = adapted.graph.values
+        self._kept = {t.name for t in adapted.thawed}
+        at = {part.weight: part for held in self.found.values() for part in held}
+        state = adapted.state()
+        modules: dict[str, dict[str, Leaves]] = {}
+        for name, leaves in adapted.variables.items():
+            held = {n: self._values[t.name] for n, t in leaves.items() if f"{name}/{n}" in state}
+            if not held:
+                continue
+            if keys.PROMPT in held:
+                self.arrays[""] = held
+                continue
+            part = at.get(name)
+            if part is None or part.expert is not None:
+                raise GraphError(
+                    f"the adapter stands at {name!r}, for which files have no module",
+                    need=", ".join(list(at)[:8]),
+                )
+            modules.setdefault(part.path, {})[name] = held
+        for path, members in modules.items():
+            self._add(path, [p for p in self.found[path] if p.own == "weight"], members)
+        if isinstance(adapted.adapter, AdaLoRA):
+            self._cut(adapted.adapter)
+        if adapted.shared and getattr(adapted.adapter, "save_projection", True):
+            held = {n: self._values[t.name] for n, t in adapted.shared.items() if n in state}
+            self.arrays |= {"": held} if held else {}
+        for tensor in adapted.thawed:
+            self._thawed(at, tensor.name)
+        if origin.get("trainable_token_indices"):
+            self._tokens(origin)
+
+    def _add(self, path: str, held: Sequence[Part], members: Mapping[str, Leaves]) -> None:
+        """Add the leaves of a module, of which several weights may be rows."""
+        (first, *more) = held
+        if not more:
+            leaves = members[first.weight]
+            self.arrays[path] = {n: first.written(n, a) for n, a in leaves.items()}
+            self._scale(path, first.weight)
+            return
+        own = [
+            {n: p.written(n, a) for n, a in members[p.weight].items()}
+            if p.weight in members
+            else {}
+            for p in held
+        ]
+        joined = _joined(held, own)
+        scales = {self._scale_of(p.weight) for p in held if p.weight in members}
+        if joined is not None and len(scales) == 1:
+            self.arrays[path] = joined
+            self._scale(path, first.weight)
+        elif isinstance(self.adapted.adapter, LoRA) and type(self.adapted.adapter) is LoRA:
+            self._stack(path, held, own)
+        else:
+            names = ", ".join(repr(part.weight) for part in held)
+            raise GraphError(
+                f"{names} are one module in such files, {path!r}, and their adapters differ",
+                hint="to_lora makes a LoRA of it, which can be stacked",
+            )
+
+    def _stack(self, path: str, held: Sequence[Part], own: Sequence[Leaves]) -> None:
+        """Make one LoRA of those of several rows: ranks one behind the other, zeros between."""
+        scale = next(
+            self._scale_of(p.weight) for p, leaves in zip(held, own, strict=True) if leaves
+        )
+        ranks = [len(leaves["lora_A"]) if leaves else 0 for leaves in own]
+        total, at = sum(ranks), 0
+        a = np.concatenate([leaves["lora_A"] for leaves in own if leaves])
+        b = np.zeros((held[0].whole, total), a.dtype)
+        for part, leaves, r in zip(held, own, ranks, strict=True):
+            if leaves:
+                ratio = a.dtype.type(self._scale_of(part.weight) / scale)
+                b[part.start : part.stop, at : at + r] = leaves["lora_B"] * ratio
+            at += r
+        self.arrays[path] = {"lora_A": a, "lora_B": b}
+        adapter = self.adapted.adapter
+        root = isinstance(adapter, LoRA) and adapter.rslora
+        self.scales[path] = total, scale * (math.sqrt(total) if root else total)
+
+    def _scale(self, path: str, weight: str) -> None:
+        """Take note of the rank and alpha of a module."""
+        adapter: Any = self.adapted.adapter
+        if hasattr(adapter, "alpha_pattern"):
+            r = of_pattern(adapter.rank_pattern, weight, adapter.r)
+            self.scales[path] = r, of_pattern(adapter.alpha_pattern, weight, adapter.alpha)
+
+    def _scale_of(self, weight: str) -> float:
+        place = next(place for place in self.adapted.places if place.name == weight)
+        scale = getattr(self.adapted.adapter, "scale", None)
+        return 1.0 if scale is None else float(scale(place))
+
+    def _thawed(self, at: Mapping[str, Part], name: str) -> None:
+        """Add a variable of the model that was trained, and what else is of its module."""
+        part = at.get(name)
+        if part is None or part.expert is not None:
+            raise GraphError(f"{name!r} was trained, too, and files have no module for it")
+        held = [p for p in self.found[part.path] if p.own == part.own]
+        if isinstance(self.adapted.adapter, NormTuning):
+            leaf = next(leaf for leaf, own in keys.NORMS.items() if own == part.own)
+            self.arrays.setdefault(part.path, {})[leaf] = self._values[name]
+            return
+        if part.own != "bias":
+            self.saved_modules[part.path] = None
+            held = list(self.found[part.path])
+        for own in dict.fromkeys(p.own for p in held):
+            rows = [p.written(own, self._values[p.weight]) for p in held if p.own == own]
+            whole = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=int(held[0].turned))
+            self.arrays.setdefault(part.path, {})[own] = whole
+
+    def _cut(self, adapter: AdaLoRA) -> None:
+        """Leave out ranks that are off, and take note of which are on."""
+        at = {part.weight: path for path, held in self.found.items() for part in held}
+        for name, kept in adapter.kept(self.adapted).items():
+            path, off = at[name], adapter.init_r - len(kept)
+            if off or not kept.all():
+                self.masks[path] = [*map(bool, kept), *[False] * off]
+                for leaf, array in self.arrays[path].items():
+                    self.arrays[path][leaf] = array.compress(kept, axis=int(leaf == "lora_B"))
+
+    def _tokens(self, origin: Mapping[str, Any]) -> None:
+        """Add the rows of embeddings that the file had from which the adapter came."""
+        for path, held in self.found.items():
+            if held[0].weight in self.adapted.replaced and held[0].weight not in self._kept:
+                rows = token_rows(origin, path)
+                self.arrays.setdefault(path, {})[keys.TOKENS] = self._values[held[0].weight][rows]
+
+
+def _joined(held: Sequence[Part], own: Sequence[Leaves]) -> Leaves | None:
+    """Return leaves of a module whose rows have the same ones in common; None where they do not."""
+    if not all(own) or any(leaves.keys() != own[0].keys() for leaves in own):
+        return None
+    found = {}
+    for leaf, first in own[0].items():
+        arrays = [leaves[leaf] for leaves in own]
+        if held[0].is_common(leaf, first):
+            if not all(np.array_equal(first, array) for array in arrays):
+                return None
+            found[leaf] = first
+        elif len({array.shape[1:] for array in arrays}) == 1:
+            found[leaf] = np.concatenate(arrays)
+        else:
+            return None
+    return found
+
+
+def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file; what ``origin`` says and nothing here does is kept.
+
+    Raises GraphError for a method that peft has not.
+    """
+    adapter: Any = collected.adapted.adapter
+    row = row_for(type(adapter).__name__)
+    settings: dict[str, Any] = {**WHOSE, **row.kept, **row.only, **row.told}
+    settings |= {"peft_type": row.peft_type, **origin}
+    for key, ours in row.fields.items():
+        if hasattr(adapter, ours) and not (ours == "init" and key in origin):
+            value = getattr(adapter, ours)
+            settings[key] = _whole(value) if ours == "alpha" else value
+    if "bias" in row.fields:
+        words = {ours: theirs for theirs, ours in BIASES.items() if not theirs.startswith("vera")}
+        settings["bias"] = words[adapter.bias]
+    paths = [path for path, leaves in collected.arrays.items() if path and _own(leaves)]
+    if "target_modules" in row.kept and {*paths} != {*targeted(origin, collected.found)}:
+        settings |= {key: None for key in row.kept if key in {**EXCEPT, **LAYERS}}
+        settings["target_modules"] = naming(paths, collected.found)
+    if isinstance(adapter, AdaLoRA):
+        masks = {f"{path}.lora_E": kept for path, kept in collected.masks.items()}
+        settings["rank_pattern"] = masks or None
+    elif "rank_pattern" in row.kept and collected.scales:
+        settings |= _patterns(collected.scales, settings)
+    if "feedforward_modules" in row.fields:
+        ahead = [path for path in paths if len(collected.arrays[path]["ia3_l"]) == 1]
+        settings["feedforward_modules"] = naming(ahead, paths)
+    if collected.saved_modules:
+        settings["modules_to_save"] = naming([*collected.saved_modules], collected.found)
+    if "token_dim" in row.kept and isinstance(model, Decoder):
+        settings |= _sizes(model, row)
+    if not origin and isinstance(model, Decoder):
+        settings["task_type"] = "CAUSAL_LM"
+    settings["inference_mode"] = True
+    return settings
+
+
+def row_for(method: str) -> Options:
+    """Return how a method is spelled; raises GraphError for one that peft has not."""
+    row = next((row for row in TABLE if row.method == method), None)
+    if row is None:
+        raise GraphError(
+            f"peft has no {method}, so no folder of it can be one",
+            need=", ".join(row.method for row in TABLE),
+            hint="gw.adapters.to_lora makes a LoRA of what has a delta; Checkpoints keep any",
+        )
+    return row
+
+
+def _own(leaves: Mapping[str, Array]) -> bool:
+    return bool(leaves.keys() - {*keys.TRAINED, keys.TOKENS})
+
+
+def _whole(value: float) -> float:
+    """Return a number without a point, if it is a whole one."""
+    return int(value) if float(value).is_integer() else value
+
+
+def _patterns(scales: Mapping[str, Scale], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return patterns for modules whose rank or alpha is another; such as say so already stay."""
+    found: dict[str, Any] = {}
+    plain = settings["r"], settings.get("lora_alpha", settings.get("alpha"))
+    for i, key in enumerate(("rank_pattern", "alpha_pattern")):
+        told = settings.get(key) or {}
+        if all(of_modules(told, path, plain[i]) == scale[i] for path, scale in scales.items()):
+            continue
+        found[key] = {
+            path if re.fullmatch(r"[\w./-]+", path) else re.escape(path): _whole(scale[i])
+            for path, scale in scales.items()
+            if scale[i] != plain[i]
+        }
+    return found
+
+
+def _sizes(model: Decoder, row: Options) -> dict[str, Any]:
+    """Return the sizes of a decoder that vectors stand before."""
+    config, is_prefix = model.config, row.peft_type == "PREFIX_TUNING"
+    heads = config.shared if is_prefix else config.heads
+    width = config.shared * config.features if is_prefix else config.width
+    return {"token_dim": width, "num_layers": config.layers, "num_attention_heads": heads}

@@ -1,0 +1,286 @@
+"""Which array of a file goes to which place of a model: all of them, or a list of differences.
+
+Nothing is changed here: the graph is looked at alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArchiveError
+from ...graph import Graph
+from ..adapter import Adapter
+from ..chain import adapters_of
+from ..site import Place, sites
+from . import keys
+from .modules import Part, Parts, parts_of, whole_path
+from .reading import CONFIG
+from .saved import SavedAdapter
+from .targets import of_modules, targeted
+
+Array = np.ndarray[Any, Any]
+MOST = 6
+"""How many names of a kind an error lists."""
+REBUILT = ("pissa", "olora", "loftq")
+"""First values that change the weight, too, and can be found again from it."""
+LOST = ("corda", "lora_ga")
+"""First values that change the weight by data which are in no file."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An adapter of a file at the places of a model.
+
+    ``state`` has arrays by ``{place}/{leaf}``, ``trained`` what variables of the model itself were
+    trained to, such as biases, and ``tokens`` embeddings some of whose rows were.
+    """
+
+    method: Adapter
+    places: Sequence[Place]
+    state: Mapping[str, Array]
+    trained: Mapping[str, Array]
+    tokens: Mapping[str, Array]
+
+
+def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = True) -> Placed:
+    """Return where each array of a file belongs in a model, or in a graph.
+
+    Raises ArchiveError with the list of what differs: arrays that are missing, that no place has,
+    and that have other shapes. Without ``strict``, shapes alone count.
+    """
+    graph: Graph = getattr(model, "graph", model)
+    paths = [path for path in saved.arrays if path]
+    found = parts_of(model, saved.names, family or saved.architecture, paths)
+    saved = _uncut(saved)
+    at, foreign = _at(saved, found)
+    state: dict[str, Array] = {}
+    trained: dict[str, Array] = {}
+    tokens: dict[str, Array] = {}
+    fields = _Fields(saved)
+    for path, held in at.items():
+        for leaf, array in saved.arrays[path].items():
+            if leaf == keys.TOKENS:
+                tokens |= _tokens(saved, graph, path, array, held)
+                continue
+            own = keys.NORMS.get(leaf, leaf)
+            if own in keys.TRAINED:
+                trained |= _trained(saved, graph, path, leaf, own, array, held)
+                continue
+            for part in held:
+                if part.own == "weight":
+                    state[f"{part.weight}/{leaf}"] = part.read(leaf, array)
+                    fields.see(path, part.weight, leaf, array)
+    method = saved.method_with(strict=strict, **fields.found)
+    names = {name.rpartition("/")[0] for name in state}
+    if saved.options.method == "NormTuning":
+        names |= trained.keys()
+    if not names and any(saved.arrays):
+        differences(saved, {"unexpected": foreign, "other shapes": []})
+    every = sites(graph, but=adapters_of(graph).variables())
+    places = method.places(every, (lambda place: place.name in names) if names else None)
+    for leaf, array in saved.arrays.get("", {}).items():
+        state |= _shared(leaf, array, places)
+    wanted = _wanted(method, places)
+    whole = {whole_path(path, found) for path in at}
+    missing = [name for name in wanted if name not in state]
+    missing += [path for path in targeted(saved.settings, found) if path not in whole]
+    foreign += [name for name in state if name not in wanted]
+    shapes = [
+        f"{name} {list(array.shape)}, and not {list(wanted[name])}"
+        for name, array in state.items()
+        if name in wanted and array.shape != wanted[name]
+    ]
+    lists = {"other shapes": shapes}
+    if strict:
+        lists = {"missing": missing, "unexpected": foreign, **lists}
+    differences(saved, lists)
+    known = {name: array for name, array in state.items() if name in wanted}
+    return Placed(method, places, known, trained, tokens)
+
+
+def _wanted(method: Adapter, places: Sequence[Place]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what a method has at places, but for what only serves training."""
+    own = {
+        f"{place.name}/{name}": leaf
+        for place in places
+        for name, leaf in method.variables(place).items()
+    }
+    every = {**own, **method.shared(places)}
+    return {name: leaf.shape for name, leaf in every.items() if not leaf.is_state}
+
+
+def differences(saved: SavedAdapter, lists: Mapping[str, Sequence[str]]) -> None:
+    """Raise ArchiveError for lists of what differs, if there is anything in them."""
+    if not any(lists.values()):
+        return
+    raise ArchiveError(
+        "the adapter does not fit the model, and nothing of it was taken over",
+        where=str(saved.path),
+        facts=[f"{what}: {listed(names)}" for what, names in lists.items() if names],
+        need=f"the model it is for: {saved.base}" if saved.base else "the model it is for",
+        hint="strict=False takes what fits" if not lists["other shapes"] else "",
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return some names, and how many more there are.
+
+    >>> listed("abcdefgh")
+    'a, b, c, d, e, f and 2 more'
+    """
+    held = list(names)
+    more = f" and {len(held) - MOST} more" if len(held) > MOST else ""
+    return ", ".join(name[:120] for name in held[:MOST]) + more
+
+
+def _at(saved: SavedAdapter, found: Parts) -> tuple[dict[str, tuple[Part, ...]], list[str]]:
+    """Return the weights of each module of a file, and leaves of modules that are not there."""
+    at, foreign = {}, []
+    for path, leaves in saved.arrays.items():
+        if not path:
+            continue
+        held = found.get(whole_path(path, found))
+        if held is None:
+            foreign += [f"{path}.{leaf}" for leaf in leaves]
+        elif any(part.expert is not None for part in held) and leaves.keys() - {*keys.TRAINED}:
+            raise ArchiveError(
+                f"{path[:80]} is one of several experts, which lie in one weight here",
+                where=str(saved.path),
+                need="an adapter of attention, or of layers without experts",
+            )
+        else:
+            at[path] = held
+    return at, foreign
+
+
+class _Fields:
+    """Fields of a method that depend on the model: ranks and scales by names of places."""
+
+    def __init__(self, saved: SavedAdapter) -> None:
+        self._settings, self._row = saved.settings, saved.options
+        self._patterns: dict[str, dict[str, Any]] = {"rank_pattern": {}, "alpha_pattern": {}}
+        self._feedforward: dict[str, None] = {}
+
+    def see(self, path: str, name: str, leaf: str, array: Array) -> None:
+        """Take note of a leaf of a module that belongs to a weight."""
+        if self._row.method == "AdaLoRA":
+            left = masked(self._settings, path)
+            if left is not None:
+                self._patterns["rank_pattern"][re.escape(name)] = max(1, left)
+            return
+        for key, found in self._patterns.items():
+            held = self._settings.get(key) or {}
+            value = of_modules(held, path)
+            if type(value) in (int, float):
+                found[re.escape(name)] = value
+        if leaf == "ia3_l" and len(array) == 1:
+            self._feedforward[name] = None
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """The fields that are to be given."""
+        given: dict[str, Any] = {}
+        for key, held in self._patterns.items():
+            if held:  # the first that fits counts, and a long name may end as a short one does
+                given[key] = dict(sorted(held.items(), key=lambda item: -len(item[0])))
+        if "feedforward_modules" in self._row.fields:
+            given["feedforward"] = tuple(map(re.escape, self._feedforward))
+        if self._row.method == "AdaLoRA" and not self._settings.get("total_step"):
+            given["total_step"] = 1 + sum(self._settings.get(k) or 0 for k in ("tinit", "tfinal"))
+        init = self._settings.get("init_lora_weights", True)
+        if isinstance(init, str) and init.startswith(LOST):
+            raise ArchiveError(
+                f"init_lora_weights is {init!r}: the model was changed by data of no file",
+                need="a plain LoRA",
+                hint="save_pretrained(path, path_initial_model_for_weight_conversion=...) there",
+            )
+        if "init_lora_weights" in self._row.fields and not str(init).startswith(REBUILT):
+            given["init"] = True  # values come from the file
+        return given
+
+
+def _uncut(saved: SavedAdapter) -> SavedAdapter:
+    """Return an adapter with what is left of ranks of which none is: one that adds nothing.
+
+    AdaLoRA cuts its tensors to the ranks that are left, and its settings say which these are.
+    """
+    if saved.options.method != "AdaLoRA":
+        return saved
+    arrays = {path: dict(leaves) for path, leaves in saved.arrays.items()}
+    for leaves in arrays.values():
+        for leaf, array in leaves.items():
+            if not array.size and array.ndim == 2:
+                leaves[leaf] = np.zeros([max(1, n) for n in array.shape], array.dtype)
+    return SavedAdapter(saved.path, saved.settings, arrays, saved.names, saved.architecture)
+
+
+def masked(settings: Mapping[str, Any], path: str) -> int | None:
+    """Return how many ranks of AdaLoRA are left in a module; None where all are."""
+    for name, mask in (settings.get("rank_pattern") or {}).items():
+        if re.sub(r"\.lora_E(\.\w+)?$", "", str(name)) == path:
+            if not isinstance(mask, list) or not all(type(on) is bool for on in mask):
+                text = f"rank_pattern of {path[:80]!r} is {str(mask)[:40]}"
+                raise ArchiveError(text, where=CONFIG, need="true or false of each rank")
+            return sum(mask)
+    return None
+
+
+def _trained(
+    saved: SavedAdapter,
+    graph: Graph,
+    path: str,
+    leaf: str,
+    own: str,
+    array: Array,
+    held: Sequence[Part],
+) -> Iterator[tuple[str, Array]]:
+    """Yield what variables of the model were trained to: the weight or bias of a module."""
+    parted = [part for part in held if part.own == own and part.expert is None]
+    if not parted:
+        differences(saved, {"unexpected": [f"{path}.{leaf}"], "other shapes": []})
+    for part in parted:
+        now = part.read(leaf, array)
+        before = graph.values[part.weight]
+        if now.shape != before.shape:
+            text = f"{path}.{leaf} {list(array.shape)}, and not {list(before.shape)}"
+            differences(saved, {"other shapes": [text]})
+        is_adapted = bool(saved.arrays[path].keys() - {*keys.TRAINED})
+        if not (is_adapted and leaf == "weight" and np.array_equal(now, before)):
+            yield part.weight, np.asarray(now, before.dtype)
+
+
+def _tokens(
+    saved: SavedAdapter, graph: Graph, path: str, array: Array, held: Sequence[Part]
+) -> dict[str, Array]:
+    """Return an embedding with the rows that were trained."""
+    rows = token_rows(saved.settings, path)
+    name = next(part.weight for part in held if part.own == "weight")
+    table = np.array(graph.values[name])
+    if array.shape != (len(rows), *table.shape[1:]) or max(rows, default=0) >= len(table):
+        text = f"{path}.{keys.TOKENS} {list(array.shape)} for {len(rows)} rows of {table.shape}"
+        differences(saved, {"other shapes": [text]})
+    table[rows] = array
+    return {name: table}
+
+
+def token_rows(settings: Mapping[str, Any], path: str) -> list[int]:
+    """Return which rows of an embedding were trained; raises ArchiveError for what are none."""
+    told = settings.get("trainable_token_indices")
+    if isinstance(told, Mapping):
+        told = next((rows for name, rows in told.items() if path.endswith(str(name))), None)
+    if not isinstance(told, list) or not all(type(row) is int and row >= 0 for row in told):
+        text = f"trainable_token_indices is {str(told)[:60]!r}"
+        raise ArchiveError(text, where=CONFIG, need="tokens")
+    return told
+
+
+def _shared(leaf: str, array: Array, places: Sequence[Place]) -> dict[str, Array]:
+    """Return what all places read, by the name that it has among the arrays of an adapter."""
+    if leaf == keys.PROMPT:
+        return {f"{place.name}/{leaf}": array for place in places}
+    return {leaf: array}

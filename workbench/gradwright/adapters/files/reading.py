@@ -1,0 +1,101 @@
+"""Folders of peft, read: ``adapter_config.json`` and ``adapter_model.safetensors``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArchiveError
+from ...formats.checked import MAX_JSON, parse_json
+from ...formats.pickles import conversion
+from ...formats.safetensors import format as single
+from ...formats.source import Source, exactly, naming
+from ...spec import dtype_name
+from .keys import parsed
+from .saved import SavedAdapter
+
+Array = np.ndarray[Any, Any]
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+PICKLE = "adapter_model.bin"
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+
+
+def settings_in(source: Source) -> dict[str, Any]:
+    """Return the settings of a folder; raises ArchiveError for what are none."""
+    part = source.part(CONFIG)
+    if part.size > MAX_JSON:
+        raise ArchiveError(f"{part.size:,} bytes of JSON, limit {MAX_JSON:,}", where=CONFIG)
+    return parse_json(exactly(part, 0, part.size), CONFIG)
+
+
+def by_module(specs: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return key -> path and leaf; raises ArchiveError for keys that are none of an adapter."""
+    found = {key: parsed(key) for key in specs}
+    if foreign := sorted(key for key, where in found.items() if where is None):
+        raise ArchiveError(
+            f"{len(foreign)} of {len(found)} tensors are none of an adapter",
+            where=WEIGHTS,
+            facts=[some(foreign)],
+            need="base_model.model.<path of a module>.<leaf>",
+        )
+    told = {key: where for key, where in found.items() if where is not None}
+    if len(set(told.values())) < len(told):
+        twice = next(key for key in told if list(told.values()).count(told[key]) > 1)
+        raise ArchiveError(f"{twice[:80]!r} is there in two spellings", where=WEIGHTS)
+    if not told:
+        raise ArchiveError("it has no tensors", where=WEIGHTS)
+    return told
+
+
+def some(names: list[str], most: int = 4) -> str:
+    """Return the first of some names, and how many more there are.
+
+    >>> some(list("abcdef"))
+    'a, b, c, d and 2 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(name[:120] for name in names[:most]) + more
+
+
+def read_folder(path: Path) -> SavedAdapter:
+    """Return the adapter of a folder; its arrays are mapped.
+
+    Raises ArchiveError for a folder that is damaged or holds a pickle.
+    """
+    with naming(str(path)):
+        from ...formats.source import at
+
+        source = at(path)
+        settings = settings_in(source)
+        check_pickle(source)
+        tensors = single.opened(path / WEIGHTS)
+        where = by_module(tensors.specs)
+        check_dtypes(tensors.specs)
+        arrays: dict[str, dict[str, Array]] = {}
+        for key, (module, leaf) in where.items():
+            arrays.setdefault(module, {})[leaf] = tensors[key]
+        return SavedAdapter(path, settings, arrays)
+
+
+def check_dtypes(specs: Mapping[str, Any]) -> None:
+    """Raise ArchiveError for tensors that are no floats."""
+    for key, spec in specs.items():
+        if dtype_name(spec.dtype) not in FLOATS:
+            raise ArchiveError(f"{key[:120]} is {spec}", where=WEIGHTS, need=", ".join(FLOATS))
+
+
+def check_pickle(source: Source) -> None:
+    """Raise ArchiveError for a folder that has a pickle alone, with the call that converts it."""
+    names = source.names()
+    if WEIGHTS not in names and PICKLE in names:
+        path = Path(source.name) / PICKLE
+        raise ArchiveError(
+            f"its arrays are a pickle, {PICKLE}, and opening one runs what it names",
+            need=WEIGHTS,
+            hint=conversion(path),
+        )
+    if WEIGHTS not in names:
+        raise ArchiveError(f"the folder has no {WEIGHTS}", need=f"{CONFIG} and {WEIGHTS}")

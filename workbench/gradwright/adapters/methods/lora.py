@@ -1,0 +1,217 @@
+"""LoRA: a product of two thin matrices beside a frozen one (Hu et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ... import nn
+from ...errors import GraphError, ShapeError
+from ...graph import Tensor
+from ...init import normal, uniform
+from ...ops.convolutions.cnn import Convolution
+from ...words.jsonable import jsonable
+from ..adapter import Adapter, Leaf, Leaves, computed
+from ..site import Site, Use
+from ..targeting import of_pattern
+
+Array = np.ndarray[Any, Any]
+INITS = (True, False, "gaussian")
+"""First values that need no look at the weight."""
+
+
+@jsonable
+@dataclass(frozen=True)
+class LoRA(Adapter):
+    """A low-rank sum with a weight (Hu et al. 2021, "LoRA"; Kalajdzievski 2023, "rsLoRA").
+
+    y = x·Wᵀ + bias + s·(drop(x)·Aᵀ)·Bᵀ, with W: f32[out, in], A: f32[r, in], B: f32[out, r] and
+    s = alpha/r, or alpha/√r with ``rslora``.
+
+    Of an embedding y = E[ids] + s·Aᵀ[ids]·Bᵀ with A: f32[r, rows], B: f32[dim, r]; of a convolution
+    A is one of r channels out, like the layer's but of one group, and B one of 1×1 by groups.
+    Merging makes W + s·B·A of W.
+
+    Args:
+        r: the rank.
+        alpha: the scale is alpha/r.
+        dropout: on the way to A alone.
+        rslora: whether the scale is alpha/√r.
+        init: ``True``: A uniform in ±1/√in, B zero; ``"gaussian"``: A normal of deviation 1/r;
+            ``False``: B is not zero either. In all but the last the model is what it was.
+        bias: which biases are trained, too: ``"none"``, ``"all"``, or ``"only"`` of these layers.
+        lora_bias: whether B has a bias of its own.
+        rank_pattern: ranks of some places by pattern.
+        alpha_pattern: alphas likewise.
+
+    Raises ShapeError for a rank that is larger than the weight, or that groups do not divide.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = g.placeholder("x", (None, 3)) @ g.variable("w", (3, 2), init=1.0)
+    >>> adapted = gw.adapters.add(g, gw.adapters.LoRA(r=2, alpha=4), where="w")
+    >>> [(t.name, t.shape) for t in g.trainable]
+    [('w/default/lora_A', (2, 3)), ('w/default/lora_B', (2, 2))]
+    """
+
+    r: int = 8
+    alpha: float = 8
+    dropout: float = 0.0
+    rslora: bool = False
+    init: bool | str = True
+    bias: str = "none"
+    lora_bias: bool = False
+    rank_pattern: Mapping[str, int] = field(default_factory=dict)
+    alpha_pattern: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for r in (self.r, *self.rank_pattern.values()):
+            if not isinstance(r, int) or isinstance(r, bool) or r < 1:
+                raise GraphError(f"a rank of {r!r} makes no sense", need="1, 2, ...")
+        if not 0 <= self.dropout < 1:
+            raise GraphError(f"dropout={self.dropout!r} makes no sense", need="0 <= dropout < 1")
+        if self.bias not in ("none", "all", "only"):
+            raise GraphError(f"bias={self.bias!r} is not known", need="'none', 'all' or 'only'")
+        if self.init not in self.inits():
+            raise GraphError(
+                f"init={self.init!r} is not known", need=", ".join(map(repr, self.inits()))
+            )
+
+    @classmethod
+    def inits(cls) -> tuple[bool | str, ...]:
+        """Return what ``init`` may be."""
+        return INITS
+
+    def rank(self, place: Any) -> int:
+        """Return the rank at a place."""
+        return of_pattern(self.rank_pattern, place.name, self.r)
+
+    def scale(self, place: Any) -> float:
+        """Return the factor of B·A at a place."""
+        r = self.rank(place)
+        alpha = of_pattern(self.alpha_pattern, place.name, self.alpha)
+        return alpha / (math.sqrt(r) if self.rslora else r)
+
+    def thaws(self, places: Sequence[Site], sites: Sequence[Site]) -> Sequence[Tensor]:
+        if self.bias == "none":
+            return ()
+        chosen = sites if self.bias == "all" else places
+        found = [use.bias for place in chosen for use in place.uses if use.bias is not None]
+        if self.bias == "all":
+            found += [t for t in places[0].weight.graph.variables if is_bias(t.name)]
+        return list(dict.fromkeys(found))
+
+    def variables(self, place: Site) -> Mapping[str, Leaf]:
+        r, kernel = self.rank(place), place.kernel
+        most = min(place.n_out, place.n_in * math.prod(kernel))
+        if r > most:
+            raise ShapeError(
+                f"rank {r} is larger than the weight {place.name!r} allows",
+                facts=[f"it is [out, in] = {[place.n_out, place.n_in, *kernel]}"],
+                need=f"r <= {most}",
+                hint=f"rank_pattern={{{place.name!r}: {most}}}",
+            )
+        if place.kind == "embedding":
+            first = 0.0 if self.init else normal()
+            return {
+                "lora_embedding_A": Leaf((r, place.n_in), first),
+                "lora_embedding_B": Leaf((place.n_out, r), normal()),
+            }
+        if r % place.groups:
+            raise ShapeError(
+                f"rank {r} does not split into the {place.groups} groups of {place.name!r}",
+                need=f"a multiple of {place.groups}",
+                hint=f"rank_pattern={{{place.name!r}: {place.groups}}}",
+            )
+        # an op that does more than multiply reads the sum of the weights, so A is of their groups
+        n_in = place.n_in if is_beside(place) else place.shape[1]
+        wide, thin = 1 / math.sqrt(n_in * math.prod(kernel)), 1 / math.sqrt(r // place.groups)
+        a = normal(std=1 / r) if self.init == "gaussian" else uniform(low=-wide, high=wide)
+        b = 0.0 if self.init else uniform(low=-thin, high=thin)
+        leaves = {
+            "lora_A": Leaf((r, n_in, *kernel), a),
+            "lora_B": Leaf((place.n_out, r // place.groups, *(1 for _ in kernel)), b),
+        }
+        if self.lora_bias:
+            leaves["lora_B.bias"] = Leaf((place.n_out,), b)
+        return leaves
+
+    def shift(self, place: Site, use: Use, x: Tensor, p: Leaves) -> Tensor:
+        s = self.scale(place)
+        y: Tensor
+        if place.kind == "embedding":
+            a, b = p["lora_embedding_A"], p["lora_embedding_B"]
+            return _scaled(nn.embedding(x, a.mT), s) @ b.mT
+        x = nn.dropout(x, p=self.dropout) if self.dropout else x
+        if place.kind == "conv":
+            wide, thin = _convolutions(use, place.groups)
+            y = thin(_scaled(wide(x, p["lora_A"]), s), p["lora_B"])
+        else:
+            y = _scaled(x @ p["lora_A"].mT, s) @ p["lora_B"].mT
+        bias = p.get("lora_B.bias")
+        if bias is None:
+            return y
+        last = place.kind == "linear" or use.node.op.attributes()["data_format"].endswith("C")
+        ones = (1,) * len(place.kernel)
+        y = y + _scaled(bias if last else bias.reshape(-1, *ones), s)
+        return y
+
+    def delta(self, place: Site, p: Leaves) -> Tensor:
+        if place.kind == "embedding":
+            return _scaled(p["lora_embedding_B"] @ p["lora_embedding_A"], self.scale(place))
+        if place.groups > 1:
+            raise GraphError(
+                f"the adapter of {place.name!r} sees all {place.groups} groups of its convolution",
+                need="groups=1, to be one weight with it",
+            )
+        a, b, r = p["lora_A"], p["lora_B"], self.rank(place)
+        product = b.reshape(-1, r) @ a.reshape(r, -1)
+        return _scaled(product.reshape(*place.shape), self.scale(place))
+
+    def merge(
+        self, place: Site, w: Array, bias: Array | None, p: Mapping[str, Array]
+    ) -> tuple[Array, Array | None] | None:
+        more = p.get("lora_B.bias")
+        if more is None:
+            return super().merge(place, w, bias, p)
+        if bias is None:
+            raise GraphError(
+                f"{place.name!r} has no bias that the adapter's could become part of",
+                need="a layer with a bias, or LoRA(lora_bias=False)",
+            )
+        merged = computed(lambda t, q: self.changed(place, t, q), w, p)
+        return merged, (bias + self.scale(place) * more).astype(bias.dtype)
+
+
+def is_bias(name: str) -> bool:
+    """Tell whether a name is that of a bias: ``bias``, or what ends so.
+
+    >>> [is_bias(name) for name in ("layer0/q_bias", "fc.bias", "biased")]
+    [True, True, False]
+    """
+    return re.search(r"(?:^|[/._])bias$", name) is not None
+
+
+def is_beside(place: Site) -> bool:
+    """Tell whether all uses of a weight are products, beside which an adapter stands."""
+    return all(use.output is not None for use in place.uses)
+
+
+def _convolutions(use: Use, groups: int) -> tuple[Convolution, Convolution]:
+    """Return the op of A, which slides as the layer does, and of B."""
+    op = use.node.op
+    assert isinstance(op, Convolution)
+    first = type(op).attrs["weights_format"].default
+    wide = op.replace(groups=1, weights_format=first)
+    thin = type(op)(data_format=op.attributes()["data_format"], groups=groups)
+    assert isinstance(wide, Convolution) and isinstance(thin, Convolution)
+    return wide, thin
+
+
+def _scaled(y: Tensor, scale: float) -> Tensor:
+    return y if scale == 1 else y * scale
