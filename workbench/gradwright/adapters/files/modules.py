@@ -222,10 +222,10 @@ def turned_keys(model: Any, flat: Array, *, to_file: bool = False) -> Array:
 
     Those of a file lie by halves; ``to_file`` is the way back.
     """
-    config = getattr(model, "config", None)
-    if not getattr(config, "interleaved", False) or flat.ndim != 2:
+    if not isinstance(model, Decoder) or not model.config.interleaved or flat.ndim != 2:
         return flat
-    heads, order = config.shared, by_halves if to_file else by_neighbours
+    config, order = model.config, by_halves if to_file else by_neighbours
+    heads = config.shared
     parts = np.split(flat, 2 * config.layers, axis=1)
     return np.concatenate(
         [part if i % 2 else order(part.T, heads).T for i, part in enumerate(parts)], axis=1
