@@ -16,6 +16,7 @@ from .files.saved import SavedAdapter
 from .files.writing import save
 from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
+from .serving import Served, serve
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
 from .trained import Trained
@@ -30,6 +31,7 @@ __all__ = [
     "Merged",
     "Place",
     "SavedAdapter",
+    "Served",
     "Site",
     "Trained",
     "Use",
@@ -42,6 +44,7 @@ __all__ = [
     "merged",
     "of",
     "save",
+    "serve",
     "sites",
     "to_lora",
     "unmerge",

@@ -17,6 +17,7 @@ from ...init import normal, uniform
 from ...ops.convolutions.cnn import Convolution
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves, computed
+from ..low_rank import LowRank
 from ..site import Site, Use
 from ..targeting import of_pattern
 
@@ -59,6 +60,7 @@ class LoRA(Adapter):
     [('w/default/lora_A', (2, 3)), ('w/default/lora_B', (2, 2))]
     """
 
+    by_row = "sum"
     r: int = 8
     alpha: float = 8
     dropout: float = 0.0
@@ -160,6 +162,15 @@ class LoRA(Adapter):
         ones = (1,) * len(place.kernel)
         y = y + _scaled(bias if last else bias.reshape(-1, *ones), s)
         return y
+
+    def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:
+        if "lora_B.bias" in p:
+            raise GraphError("B has a bias, in which rows do not differ", need="lora_bias=False")
+        kind = "lora_embedding" if place.kind == "embedding" else "lora"
+        return LowRank(p[f"{kind}_A"], p[f"{kind}_B"], self.scale(place))
+
+    def row_rank(self, place: Any) -> int:
+        return self.rank(place)
 
     def delta(self, place: Site, p: Leaves) -> Tensor:
         if place.kind == "embedding":
