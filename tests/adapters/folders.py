@@ -48,7 +48,7 @@ def wrapped(theirs: Any, config: Any, seed: int = 1) -> Any:
     with torch.no_grad():
         for p in made.parameters():
             if p.requires_grad:
-                p += torch.randn(p.shape, generator=draw) * 0.1
+                p += torch.randn(p.shape, generator=draw) * 0.2
     return made.eval()
 
 

@@ -116,6 +116,29 @@ def test_what_rounding_x_costs(rng: Any) -> None:
     assert 4e-3 < off(y, x, w, "q8_0") < 7e-3
 
 
+@pytest.mark.parametrize("m", HERE, ids=lambda m: m.name)
+@pytest.mark.parametrize("name", ["q4_0", "q5_1", "mxfp4", "q3_k", "q6_k"])
+def test_one_row_of_x_is_as_exact_as_floats(m: Machine, name: str, rng: Any) -> None:
+    """Three bytes stand for a number; none may be 128, and small numbers keep their digits."""
+    w = blocks_of(rng, 5, 256, name)
+    full = 2.0 - 2.0 ** -np.arange(1.0, 25.0)  # their first byte is 127, or would be 128
+    edges = np.resize([*full, *-full, 1.0], (1, 256)).astype("f4")
+    sizes = np.abs(unpacked(w, name).astype("f8")).T
+    for x, most in (
+        (normal(rng, 1, 256), 3e-7),
+        (edges, 3e-7),
+        (edges * np.float32(2.0**-100), 3e-7),
+        (edges * np.float32(2.0**112), 3e-7),
+        (edges * np.float32(2.0**-122), 0.03),  # 2⁻¹²⁶ is the last digit there can be
+    ):
+        exact = x.astype("f8") @ unpacked(w, name).astype("f8").T
+        y = multiplied(m, name, x, w, as_bytes=False)
+        assert (np.abs(y - exact) / (np.abs(x).astype("f8") @ sizes)).max() < most
+    bad = normal(rng, 1, 256)
+    bad[0, 100] = np.inf
+    assert np.isnan(multiplied(m, name, bad, w, as_bytes=False)).all() or m.level == ""
+
+
 @pytest.mark.parametrize("n_x", [1, 2])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_no_number_stays_none(n_x: int, bad: float, rng: Any) -> None:

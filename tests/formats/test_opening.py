@@ -51,6 +51,8 @@ def test_every_format_is_opened_as_what_it_holds(made: Any) -> None:
                 assert found.packed == {"layer0/q": "q4_0", "layer0/up": "q8_0"}
                 embed = found.graph.values["embed"]
                 assert embed.tobytes() == arrays["token_embd.weight"].tobytes()
+            case "adapter" | "gguf-adapter":
+                assert isinstance(found, gw.adapters.SavedAdapter)
             case _:
                 raise AssertionError(f"what does gw.open give for {name}?")
 

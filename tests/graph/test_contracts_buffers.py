@@ -12,7 +12,7 @@ import gradwright as gw
 from gradwright.cpu.llvm.compiler import available
 from gradwright.models.decoder.weights import Given
 from gradwright.spec import TensorSpec
-from gradwright.spec.buffer import Buffer
+from gradwright.spec.buffer import Buffer, Zeros
 
 Array = np.ndarray[Any, Any]
 BLOCK = 8
@@ -184,3 +184,31 @@ def test_it_goes_with_the_name_and_with_the_node() -> None:
     assert np.array_equal(values["v"], read) and "w" not in values
     values.discard("v")
     assert "v" not in values and values.buffer("v") is None
+
+
+def test_a_variable_begins_in_a_buffer() -> None:
+    """Nothing is read, and no memory taken, before a run or somebody asks for it."""
+    array = np.linspace(-1, 1, 24, dtype="float32").reshape(3, 8)
+    g, blocks = gw.Graph("begun"), Blocks(array)
+    x = g.placeholder("x", (2, 3))
+    w = g.variable("w", (3, 8), init=blocks)
+    later = g.variable(
+        "later", (1 << 30, 1 << 20), init=Zeros(TensorSpec((1 << 30, 1 << 20), "f4"))
+    )
+    y = x @ w
+    assert g.values.buffer("w") is blocks and blocks.reads == 0 and w.node.trainable
+    assert later.shape == (1 << 30, 1 << 20) and g.values.version("later") == 0
+    feeds = {"x": np.eye(2, 3, dtype="float32")}
+    np.testing.assert_allclose(g.output(feeds, y)[y.name], array[:2], atol=0.01)
+    g.values["w"] = array
+    assert g.values.buffer("w") is None and g.values.version("w") == 1
+    small = g.variable("small", (2,), init=Zeros(TensorSpec((2,), "int32")), dtype="int32")
+    assert g.values[small.name].tolist() == [0, 0]
+    for shape, dtype, what in (((8, 3), "float32", "8, 3"), ((3, 8), "int32", "i32")):
+        with pytest.raises(gw.errors.ShapeError, match=what):
+            g.variable("wrong", shape, init=blocks, dtype=dtype)
+    with pytest.raises(gw.errors.ShapeError, match="has no shape"):
+        g.variable("wrong", init=blocks)
+    assert "wrong" not in g
+    with pytest.raises(gw.errors.GraphError, match="zeros are not written"):
+        Zeros(TensorSpec((2,), "f4")).load(np.ones(2, "f4"))

@@ -7,6 +7,8 @@ import logging
 import numpy as np
 import pytest
 
+from gradwright.formats.gguf.mapped import Gguf
+from gradwright.formats.gguf.writing import write
 from gradwright.models import from_gguf, save_gguf
 from tests.models import gguf_of_theirs as theirs
 from tests.models.theirs import greedy
@@ -81,6 +83,24 @@ def test_rows_of_queries_in_another_order_talk_nonsense(name, tmp_path):
     theirs.convert(their_model, name, tmp_path / "wrong.gguf", permuted=False)
     wrong = logits_of(from_gguf(tmp_path / "wrong.gguf"), IDS)
     assert distance(wrong, theirs.logits(their_model, IDS)) > 0.05
+
+
+@pytest.mark.parametrize("name", ["mistral", "phi3, window", "gemma2", "llama with biases"])
+def test_a_file_without_its_window_or_its_biases_is_another_model(name, tmp_path):
+    """So the logits above are proof that they are read and written."""
+    their_model = theirs.model(name)
+    theirs.convert(their_model, name, tmp_path / "theirs.gguf")
+    save_gguf(from_gguf(tmp_path / "theirs.gguf"), tmp_path / "ours.gguf")
+    for path in (tmp_path / "theirs.gguf", tmp_path / "ours.gguf"):
+        held = Gguf(path)
+        keys = {k: v for k, v in held.facts.items() if not k.endswith("sliding_window")}
+        arrays = {n: t.data for n, t in held.items() if not n.endswith(".bias")}
+        assert len(keys) + len(arrays) < len(held.facts) + len(held)
+        write(tmp_path / "less.gguf", keys, arrays)
+        less = logits_of(from_gguf(tmp_path / "less.gguf"), LONG)
+        if name == "gemma2":  # whose window has a default, far beyond these rows
+            assert from_gguf(tmp_path / "less.gguf").config.window == 4096
+        assert distance(less, theirs.logits(their_model, LONG)) > 0.01
 
 
 def test_greedy_tokens_are_those_of_transformers(tmp_path):

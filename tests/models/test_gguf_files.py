@@ -135,12 +135,14 @@ def test_weights_are_views_of_the_file(tmp_path):
     model = gw.quant.quantize(decoder(vocabulary=4096, rotary_size=32), "q8_0").model
     save_gguf(model, tmp_path / "m.gguf")
     size = (tmp_path / "m.gguf").stat().st_size
-    from_gguf(tmp_path / "m.gguf")
+    from_gguf(tmp_path / "m.gguf").generation()  # which imports what it needs
     tracemalloc.start()
     held = from_gguf(tmp_path / "m.gguf")
-    kept = tracemalloc.get_traced_memory()[0]
+    kept, most = tracemalloc.get_traced_memory()
+    held.generation()  # its weights come when it begins
+    more = tracemalloc.get_traced_memory()[1] - kept
     tracemalloc.stop()
-    assert kept < size / 2
+    assert max(most, more) < size / 8
     q, k = (held.graph.values[f"layer0/{n}"] for n in "qk")
     assert q.dtype == np.uint8 and not q.flags.writeable
     assert k.ctypes.data == q.ctypes.data + q.nbytes  # rows of one tensor, one after another

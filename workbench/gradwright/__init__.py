@@ -39,6 +39,7 @@ LATER = {
     "train.precision": "FP8 LossScale LossScaler Precision",
     "recipes.depth": "CheckpointedStack DeepTrainer backward_from",
     "models.sequential": "Sequential",
+    "recipes.mapped": "MappedTrainer",
     "recipes.unrolled_trainer": "UnrolledTrainer",
     "recording": "Run runs",
     "recording.report": "report reporting",

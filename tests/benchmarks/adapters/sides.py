@@ -27,6 +27,8 @@ LLAMA = {
     **{"tie_word_embeddings": False, "use_cache": False, "attn_implementation": "eager"},
 }
 CONFIG = DecoderConfig(vocabulary=1000, width=256, layers=4, heads=8, inner=1024, context=256)
+WIDE = DecoderConfig(vocabulary=1000, width=1024, layers=8, heads=16, inner=2816, context=256)
+"""A base of 105 million weights, which take more than a step of one short row does."""
 RATE = 1e-4
 METHODS = (
     *("LoRA", "LoRA, all linear", "DoRA", "AdaLoRA", "LoHa", "LoKr", "IA3", "VeRA"),
@@ -95,21 +97,23 @@ def our_side(name: str, values: dict[str, Array] | None = None) -> Side:
 
 def on_base(kind: str) -> tuple[Side, dict[str, float]]:
     """Return a step of LoRA on a base of floats or of NF4, and what the base's weights take."""
-    model = Decoder(CONFIG)
+    model = Decoder(WIDE)
     if kind != "float32":
-        model = gw.quant.quantize(model, kind)
+        model = gw.quant.quantize(model, kind).model
     held = {v.name: model.graph.values[v.name].nbytes for v in model.graph.variables}
-    matrices = [n for n, shape in CONFIG.weights() if len(shape) == 2 and n.startswith("layer")]
+    matrices = {n: shape for n, shape in WIDE.weights() if len(shape) == 2 and "/" in n}
     lie = sum(n for name, n in held.items() if name.startswith(tuple(matrices)))
-    numbers = sum(math.prod(shape) for name, shape in CONFIG.weights() if name in matrices)
+    numbers = sum(math.prod(shape) for shape in matrices.values())
     adapters.add(model, ROWS["LoRA"].ours(8), ROWS["LoRA"].where)
-    return trained_side(model), {"weights": sum(held.values()), "bits": 8 * lie / numbers}
+    side = trained_side(model, tokens()[:1, :64])
+    return side, {"weights": sum(held.values()), "bits": 8 * lie / numbers}
 
 
-def trained_side(model: Decoder) -> Side:
+def trained_side(model: Decoder, ids: Array | None = None) -> Side:
     """Return the step of a trainer of a decoder."""
+    ids = tokens() if ids is None else ids
     trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(RATE))
-    batch = {"ids": tokens(), "labels": tokens()}
+    batch = {"ids": ids, "labels": ids}
 
     def step() -> float:
         record = trainer.step(batch)

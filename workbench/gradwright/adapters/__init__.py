@@ -10,9 +10,11 @@ from . import methods
 from .adapted import Adapted
 from .adapter import Adapter, Leaf
 from .adding import add, of
+from .combining import combine, to_lora
 from .files.loading import load
 from .files.saved import SavedAdapter
 from .files.writing import save
+from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
 from .serving import Served, serve
 from .site import Place, Site, Use, sites
@@ -24,7 +26,9 @@ __all__ = [
     "METHODS",
     "Adapted",
     "Adapter",
+    "Drift",
     "Leaf",
+    "Merged",
     "Place",
     "SavedAdapter",
     "Served",
@@ -33,12 +37,17 @@ __all__ = [
     "Use",
     "add",
     "chosen",
+    "combine",
     "fits",
     "load",
+    "merge",
+    "merged",
     "of",
     "save",
     "serve",
     "sites",
+    "to_lora",
+    "unmerge",
     *METHODS,
 ]
 

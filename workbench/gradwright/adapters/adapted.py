@@ -142,6 +142,8 @@ class Adapted(Built):
         return self.name in adapters_of(self.graph).active
 
     def _switch(self, on: bool) -> None:
+        if on:
+            self._check_apart()
         for one in (self, *self.followers):
             if one.is_enabled != on:
                 with one._edit() as edit:
@@ -173,6 +175,7 @@ class Adapted(Built):
     def weight(self, value: float) -> None:
         if not math.isfinite(value):
             raise GraphError(f"a weight of {value!r} makes no sense", need="a finite number")
+        self._check_apart()
         for one in (self, *self.followers):
             if one._weight is None:
                 with one._edit() as edit:
@@ -196,11 +199,40 @@ class Adapted(Built):
                 self._declare(values)
                 self._build(edit)
 
-    def remove(self) -> None:
-        """Take it out of the graph, which is then what it was; weights are trained as before."""
+    # -- merging ---------------------------------------------------------------------------------
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether the weights hold it, as ``gw.adapters.merge`` wrote it there."""
+        return bool(self.originals)
+
+    def merge_into(self, values: Mapping[str, Array]) -> None:
+        """Put values in the place of weights, which are kept, and switch it off."""
+        self.originals = self._swapped(values)
+        self.disable()
+
+    def unmerge(self) -> None:
+        """Give the weights back, and switch it on."""
+        self.graph.values.commit(self.originals)
+        self.originals = {}
+        self.enable()
+
+    def _check_apart(self) -> None:
+        if self.is_merged:
+            raise GraphError(
+                f"{self.name!r} is merged into the weights", hint="gw.adapters.unmerge(adapted)"
+            )
+
+    def remove(self, *, merged: bool = False) -> None:
+        """Take it out of the graph, which is then what it was; weights are trained as before.
+
+        ``merged=True`` leaves in the weights what has been merged into them.
+        """
         known = adapters_of(self.graph)
         if known.named.get(self.name) is not self:
             raise GraphError(f"{self.name!r} is no adapter of the graph any more")
+        if self.is_merged and not merged:
+            self.unmerge()
         with self._edit() as edit:
             self._unbuild(edit)
             self._undeclare(edit)
@@ -208,7 +240,8 @@ class Adapted(Built):
             known.active.discard(self.name)
             if self._weight is not None:
                 edit.remove(self._weight)
-        self.graph.values.commit(self.replaced)
+        if not merged:
+            self.graph.values.commit(self.replaced)
         kept = {t for other in known.named.values() for t in other.thawed}
         for t in self.thawed:
             if t not in kept:

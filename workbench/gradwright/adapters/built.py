@@ -59,6 +59,8 @@ class Built:
         """Variables that only serve training."""
         self.replaced: dict[str, Array] = {}
         """What the model's own values were where others took their place; ``remove`` undoes it."""
+        self.originals: dict[str, Array] = {}
+        """What weights were before it was merged."""
         self.model: Any = graph
         """What it was added to: a model, or its graph."""
         self.followers: list[Adapted] = []
@@ -78,10 +80,14 @@ class Built:
 
     def replace(self, values: Mapping[str, Array]) -> None:
         """Put values in the place of the model's own until it is removed, all or nothing."""
+        self.replaced = self._swapped(values) | self.replaced
+
+    def _swapped(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Put values in the place of those of variables, all or nothing; returns what they were."""
         held = self.graph.values
-        own = {name: held[name].copy() for name in values if name not in self.replaced}
-        held.commit({n: _as_held(held[n], a, n) for n, a in values.items()})
-        self.replaced |= own
+        own = {name: held[name].copy() for name in values}
+        held.commit({n: _as_held(own[n], a, n) for n, a in values.items()})
+        return own
 
     @contextlib.contextmanager
     def _edit(self) -> Iterator[Edit]:

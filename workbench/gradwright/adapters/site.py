@@ -57,13 +57,19 @@ class Use:
         """The node that its result comes from."""
         return self.node if self.output is None else self.output.node
 
-    def again(self, x: Tensor, w: Tensor | None = None) -> Tensor:
-        """Return the product of another input, or also of another weight [out, in, *kernel]."""
-        given = [x if t is self.x else None if t is self.bias else t for t in self.node.inputs]
-        if w is not None:
-            given[self.input] = w.transpose(*map(int, np.argsort(self.order)))
-        found: Tensor = self.node.graph.add(self.node.op, given)
-        return found
+    def again(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the product of another input, or another weight [out, in, *kernel], too.
+
+        No bias is added.
+        """
+        given = [None if t is self.bias else t for t in self.node.inputs]
+        site = next(s for s in self.node.op.weight_sites() if s.input == self.input)
+        assert site.x is not None
+        given[site.x] = x
+        if weight is not None:
+            given[self.input] = weight.transpose(*map(int, np.argsort(self.order)))
+        made: Tensor = self.node.graph.add(self.node.op, given)
+        return made
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -139,12 +145,13 @@ class Site(Place):
         if self.is_stored:
             return values.stored(self.weight.node).transpose(self.axes)
         use = self.uses[0]
-        packed = [values.stored(t.node) for t in use.node.inputs[1:] if t is not None and _held(t)]
-        if isinstance(use.node.op, PackedMatmul) and len(packed) == len(use.node.inputs) - 1:
+        if self.kind == "embedding" and self.packed:
+            return unpacked(values.stored(self.weight.node), self.packed).T
+        if isinstance(use.node.op, PackedMatmul):
+            parts = [t for t in use.node.inputs[1:] if t is not None]
+            packed = Session(graph, values=values).run(parts)
             rows = use.node.op.blocks(self.shape[1], self.shape[0], packed)
             return np.concatenate([w for _, w in rows])
-        if self.kind == "embedding" and self.packed:
-            return unpacked(packed[0], self.packed).T
         found: Array = Session(graph, values=values).run(self.weight)
         return found.transpose(self.axes)
 

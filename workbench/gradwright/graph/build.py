@@ -23,6 +23,7 @@ from ..errors import (
 from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name, kind, promote
 from ..spec import dtype as as_dtype
+from ..spec.buffer import Buffer
 from ..spec.rounding import rounded
 from .coerce import check_range, coerce
 from .tensor import Constant, Node, Tensor
@@ -101,8 +102,8 @@ def _is_number(t: Tensor) -> bool:
     return plain and re.fullmatch(r"(.*/)?constant(_\d+)?", t.name) is not None
 
 
-def initial(name: str, spec: TensorSpec, init: Any) -> Array:
-    """Return the first value of a variable, which nobody else has."""
+def initial(name: str, spec: TensorSpec, init: Any) -> Array | Buffer:
+    """Return the first value of a variable, an array that nobody else has, or a buffer."""
     shape: tuple[int, ...] = spec.shape  # type: ignore[assignment]
     if init is None:
         return np.zeros(shape, spec.dtype)
@@ -115,6 +116,10 @@ def initial(name: str, spec: TensorSpec, init: Any) -> Array:
             need="an initializer, an array or a number",
             hint=f"init=gw.init.{init if named else 'he_normal'}()",  # Keras takes names
         )
+    if isinstance(init, Buffer):
+        if init.spec != spec:
+            raise ShapeError(f"variable {name!r} is {spec}", facts=[f"its buffer: {init.spec}"])
+        return init
     array = np.asarray(init)
     if array.ndim == 0:
         array = np.broadcast_to(array, shape)

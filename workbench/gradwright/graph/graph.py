@@ -19,6 +19,7 @@ from ..errors import GradwrightError, GraphBusyError, GraphError, ShapeError, us
 from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
+from ..spec.buffer import Buffer
 from ..spec.containers import ContainerSpec
 from ..spec.one_of import OneOf, sizes_in
 from ..words import GRAPH
@@ -137,14 +138,14 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         *,
         trainable: bool = True,
     ) -> Tensor:
-        """Declare a stored tensor; ``init`` is an initializer, an array or a number (default 0).
+        """Declare a stored tensor; ``init`` is an initializer, an array, a buffer or a number (0).
 
         The dtype is float32 unless ``dtype`` says else, and ``init`` is brought to it; without a
         shape both shape and dtype are those of the array. Integer and bool variables are never
         trainable.
         """
         if shape is None:
-            if init is None or callable(init):
+            if init is None or callable(init) or isinstance(init, Buffer):
                 raise ShapeError(f"variable {name!r} has no shape", hint="variable(name, shape)")
             array = np.asarray(init)
             given = (
@@ -159,11 +160,11 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         full = self._full_name(name)
         old = self._stale.get(full)
         keep = old is not None and isinstance(old.op, Variable) and old.outputs[0].spec == spec
-        array = self.values.array(full) if keep else initial(name, spec, init)
+        start = self.values.array(full) if keep else initial(name, spec, init)
         tensor = self._source(Variable(), name, spec)
         tensor.node.trainable = trainable and is_floating(spec.dtype)
         if not keep:
-            self.values.commit({tensor.name: array})
+            self.values.begin(tensor.name, start)
         return tensor
 
     def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Tensor:

@@ -185,11 +185,23 @@ class Values(Mapping[str, Array]):
                 raise ShapeError(
                     f"{name!r} cannot lie in a buffer of {buffer.spec}", need=f"{spec}"
                 )
-            self._lend()
-            held, drop = {name: Packed(buffer)}, functools.partial(self._arrays.pop, name, None)
-            raised = {name: self._versions[name] + 1}
-            takes = functools.partial(self._arrays.packed.update, held)
-            atomically([takes, drop, functools.partial(self._versions.update, raised)])
+            self._hold(name, buffer)
+
+    def begin(self, name: str, value: Array | Buffer) -> None:
+        """Let an array that is given away, or a buffer, be the first value of a variable."""
+        if isinstance(value, np.ndarray):
+            self.commit({name: value})
+            return
+        with self.lock:
+            self._hold(name, value)
+
+    def _hold(self, name: str, buffer: Buffer) -> None:
+        """Let a value lie in a buffer; under the lock."""
+        self._lend()
+        held, drop = {name: Packed(buffer)}, functools.partial(self._arrays.pop, name, None)
+        raised = {name: self._versions.get(name, -1) + 1}
+        takes = functools.partial(self._arrays.packed.update, held)
+        atomically([takes, drop, functools.partial(self._versions.update, raised)])
 
     def overwritten(self, names: Iterable[str]) -> None:
         """Count a change of values whose buffers were written over by whom they belong to."""

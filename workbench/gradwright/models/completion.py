@@ -45,6 +45,15 @@ Stops = str | int | Sequence[str | int]
 """Texts and tokens that end a row."""
 
 
+def tokens_of(eos: int | Sequence[int]) -> list[int]:
+    """Return the tokens that end a row, of which there may be one.
+
+    >>> tokens_of(2), tokens_of([2, 7])
+    ([2], [2, 7])
+    """
+    return [eos] if isinstance(eos, int) else list(eos)
+
+
 @dataclass(frozen=True)
 class Piece:
     """What one step brought to one row: a token, and the text that is certain by now.

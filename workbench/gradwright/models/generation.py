@@ -24,7 +24,8 @@ import numpy as np
 from ..errors import FeedError, GraphError
 from ..graph import Graph, Values
 from ..session import Session
-from .completion import Completion, Ends, Piece, Prompts, Stops, Text, begun
+from .completion import Completion, Ends, Piece, Prompts, Stops, Text, begun, tokens_of
+from .following import Followed
 from .reading import Reader, Run, room_for
 from .sampling import Greedy, Sampling, Strategy, chosen, in_order
 from .speculation import Draft, Guesses
@@ -107,9 +108,9 @@ class Generation:
             )
         self.graph, self.tokenizer, self.context = graph, tokenizer, context
         self.session = Session(graph) if session is None else session
-        self.eos = frozenset([eos] if isinstance(eos, int) else eos)
+        self.eos = frozenset(tokens_of(eos))
         self.reread = reread
-        self._weights, self._versions = weights, dict[str, int]()
+        self._followed = None if weights is None else Followed(weights)
         self._stops = 0
         self.takes = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
         """The placeholders of a run, in their order."""
@@ -380,11 +381,5 @@ class Generation:
 
     def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
-        if self._weights is None:
-            return
-        own, held = self.session.values, self._weights
-        with held.lock:
-            now = {v.name: held.version(v.name) for v in self.graph.variables if v.name in held}
-            changed = [name for name, n in now.items() if self._versions.get(name) != n]
-            own.commit({name: held.array(name) for name in changed})
-        self._versions = now
+        if self._followed is not None:
+            self._followed.hand((v.name for v in self.graph.variables), self.session)

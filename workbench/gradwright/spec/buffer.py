@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..errors import GraphError
 from .tensor import TensorSpec
 
 Array = np.ndarray[Any, Any]
 
 
+@runtime_checkable
 class Buffer(Protocol):
     """What stands for an array: quantised blocks, a range of a mapped file, memory of a device.
 
@@ -46,3 +48,24 @@ class Buffer(Protocol):
 
     def load(self, array: Array) -> None:
         """Take over the numbers of an array, as far as the buffer keeps them."""
+
+
+class Zeros:
+    """What a variable begins as whose value comes before anybody reads it: no memory is taken.
+
+    >>> Zeros(TensorSpec((2, 3), "float32")).nbytes
+    0
+    """
+
+    nbytes = 0
+
+    def __init__(self, spec: TensorSpec) -> None:
+        self.spec = spec
+
+    def host(self) -> Array:
+        """Return zeros."""
+        return np.zeros(self.spec.shape, self.spec.dtype)
+
+    def load(self, array: Array) -> None:
+        """Raise: it keeps no numbers."""
+        raise GraphError("zeros are not written", hint="graph.values[name] = array")

@@ -12,11 +12,13 @@ import numpy as np
 from ...errors import GraphError
 from ...models.decoder import Decoder
 from ..adapted import Adapted
+from ..methods.adalora import AdaLoRA
 from ..methods.lora import LoRA
+from ..methods.norm_tuning import NormTuning
 from ..targeting import of_pattern
 from . import keys
 from .modules import Part, Parts, parts
-from .options import BIASES, TABLE, WHERE, WHOSE, Options
+from .options import BIASES, EXCEPT, LAYERS, TABLE, WHOSE, Options
 from .placing import token_rows
 from .targets import naming, of_modules, targeted
 
@@ -39,14 +41,19 @@ class Collected:
         self.found: Parts = parts(model, names, family)
         self.arrays: dict[str, Leaves] = {}
         self.scales: dict[str, Scale] = {}
+        self.masks: dict[str, list[bool]] = {}
+        """Which ranks of modules are on, of a method that drops some."""
         self.saved_modules: dict[str, None] = {}
         """Modules of the model itself that were trained, but for biases."""
         self._values = adapted.graph.values
         self._kept = {t.name for t in adapted.thawed}
         at = {part.weight: part for held in self.found.values() for part in held}
+        state = adapted.state()
         modules: dict[str, dict[str, Leaves]] = {}
         for name, leaves in adapted.variables.items():
-            held = {leaf: self._values[t.name] for leaf, t in leaves.items()}
+            held = {n: self._values[t.name] for n, t in leaves.items() if f"{name}/{n}" in state}
+            if not held:
+                continue
             if keys.PROMPT in held:
                 self.arrays[""] = held
                 continue
@@ -59,8 +66,11 @@ class Collected:
             modules.setdefault(part.path, {})[name] = held
         for path, members in modules.items():
             self._add(path, [p for p in self.found[path] if p.own == "weight"], members)
-        if adapted.shared:
-            self.arrays[""] = {leaf: self._values[t.name] for leaf, t in adapted.shared.items()}
+        if isinstance(adapted.adapter, AdaLoRA):
+            self._cut(adapted.adapter)
+        if adapted.shared and getattr(adapted.adapter, "save_projection", True):
+            held = {n: self._values[t.name] for n, t in adapted.shared.items() if n in state}
+            self.arrays |= {"": held} if held else {}
         for tensor in adapted.thawed:
             self._thawed(at, tensor.name)
         if origin.get("trainable_token_indices"):
@@ -116,7 +126,7 @@ class Collected:
     def _scale(self, path: str, weight: str) -> None:
         """Take note of the rank and alpha of a module."""
         adapter: Any = self.adapted.adapter
-        if hasattr(adapter, "rank_pattern"):
+        if hasattr(adapter, "alpha_pattern"):
             r = of_pattern(adapter.rank_pattern, weight, adapter.r)
             self.scales[path] = r, of_pattern(adapter.alpha_pattern, weight, adapter.alpha)
 
@@ -131,6 +141,10 @@ class Collected:
         if part is None or part.expert is not None:
             raise GraphError(f"{name!r} was trained, too, and files have no module for it")
         held = [p for p in self.found[part.path] if p.own == part.own]
+        if isinstance(self.adapted.adapter, NormTuning):
+            leaf = next(leaf for leaf, own in keys.NORMS.items() if own == part.own)
+            self.arrays.setdefault(part.path, {})[leaf] = self._values[name]
+            return
         if part.own != "bias":
             self.saved_modules[part.path] = None
             held = list(self.found[part.path])
@@ -138,6 +152,16 @@ class Collected:
             rows = [p.written(own, self._values[p.weight]) for p in held if p.own == own]
             whole = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=int(held[0].turned))
             self.arrays.setdefault(part.path, {})[own] = whole
+
+    def _cut(self, adapter: AdaLoRA) -> None:
+        """Leave out ranks that are off, and take note of which are on."""
+        at = {part.weight: path for path, held in self.found.items() for part in held}
+        for name, kept in adapter.kept(self.adapted).items():
+            path, off = at[name], adapter.init_r - len(kept)
+            if off or not kept.all():
+                self.masks[path] = [*map(bool, kept), *[False] * off]
+                for leaf, array in self.arrays[path].items():
+                    self.arrays[path][leaf] = array.compress(kept, axis=int(leaf == "lora_B"))
 
     def _tokens(self, origin: Mapping[str, Any]) -> None:
         """Add the rows of embeddings that the file had from which the adapter came."""
@@ -183,9 +207,12 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
         settings["bias"] = words[adapter.bias]
     paths = [path for path, leaves in collected.arrays.items() if path and _own(leaves)]
     if "target_modules" in row.kept and {*paths} != {*targeted(origin, collected.found)}:
-        settings |= {key: None for key in WHERE if key != "modules_to_save"}
+        settings |= {key: None for key in row.kept if key in {**EXCEPT, **LAYERS}}
         settings["target_modules"] = naming(paths, collected.found)
-    if "rank_pattern" in row.kept and collected.scales:
+    if isinstance(adapter, AdaLoRA):
+        masks = {f"{path}.lora_E": kept for path, kept in collected.masks.items()}
+        settings["rank_pattern"] = masks or None
+    elif "rank_pattern" in row.kept and collected.scales:
         settings |= _patterns(collected.scales, settings)
     if "feedforward_modules" in row.fields:
         ahead = [path for path in paths if len(collected.arrays[path]["ia3_l"]) == 1]

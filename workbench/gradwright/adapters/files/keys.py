@@ -17,6 +17,8 @@ MODULES = {"LORA": ("lora_A", "lora_B"), "LN_TUNING": ("ln_tuning_layers",)}
 """``peft_type`` -> leaves that are modules."""
 TRAINED = ("weight", "bias")
 """Leaves of a module of the base itself that was trained, or saved with the adapter."""
+NORMS = {"ln_tuning_layers": "weight", "ln_tuning_layers.bias": "bias"}
+"""Leaves of a norm that is trained -> its own."""
 TOKENS = "trainable_tokens_delta"
 """Rows of an embedding that were trained."""
 _LEAF = re.compile(

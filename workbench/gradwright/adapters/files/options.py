@@ -20,13 +20,10 @@ WHOSE = {
     "inference_mode": True,
 }
 """What every file tells, and what it is where nobody says."""
-WHERE = {
-    "target_modules": None,
-    "exclude_modules": None,
-    "layers_to_transform": None,
-    "layers_pattern": None,
-    "modules_to_save": None,
-}
+AIMS = {"target_modules": None, "modules_to_save": None}
+EXCEPT = {"exclude_modules": None}
+LAYERS = {"layers_to_transform": None, "layers_pattern": None}
+WHERE = {**AIMS, **EXCEPT, **LAYERS}
 """Which modules an adapter changes."""
 RANKS: Mapping[str, Any] = {"rank_pattern": {}, "alpha_pattern": {}}
 PROMPTS: Mapping[str, Any] = {
@@ -72,8 +69,10 @@ _LORA_KEPT = {
     "qalora_group_size": 16,
     "ensure_weight_tying": False,
 }
-_LYCORIS = {"r": "r", "alpha": "alpha", "rank_dropout": "rank_dropout"}
-_LYCORIS |= {"module_dropout": "module_dropout", "init_weights": "init"}
+_LYCORIS = {
+    **{"r": "r", "alpha": "alpha", "rank_dropout": "rank_dropout"},
+    **{"module_dropout": "module_dropout"},
+}
 
 
 @dataclass(frozen=True)
@@ -132,40 +131,48 @@ TABLE = (
         "ADALORA",
         {
             **{name: name for name in ("init_r", "target_r", "tinit", "tfinal", "beta1", "beta2")},
-            **{"deltaT": "delta_t", "total_step": "total_step", "orth_reg_weight": "orthogonal"},
-            **{"lora_alpha": "alpha", "lora_dropout": "dropout"},
+            **{name: name for name in ("total_step", "orth_reg_weight")},
+            **{"deltaT": "delta_t", "lora_alpha": "alpha", "lora_dropout": "dropout"},
         },
-        {**_LORA_KEPT, "r": 8, "init_lora_weights": True, "use_rslora": False, "bias": "none"},
+        {
+            **_LORA_KEPT,
+            **{"r": 8, "init_lora_weights": True, "use_rslora": False, "bias": "none"},
+            "rank_pattern": None,
+        },
         {**_LORA_ONLY, "use_dora": False, "lora_bias": False},
     ),
-    Options("LoHa", "LOHA", _LYCORIS, {**WHERE, **RANKS}, {"use_effective_conv2d": False}),
+    Options(
+        "LoHa",
+        "LOHA",
+        {**_LYCORIS, "use_effective_conv2d": "effective_conv2d"},
+        {**WHERE, "init_weights": True},
+        RANKS,
+    ),
     Options(
         "LoKr",
         "LOKR",
         {
             **_LYCORIS,
-            "decompose_both": "decompose_both",
-            "decompose_factor": "decompose_factor",
-            "rank_dropout_scale": "rank_dropout_scale",
+            **{"decompose_both": "decompose_both", "decompose_factor": "decompose_factor"},
+            **{"rank_dropout_scale": "rank_dropout_scale", "init_weights": "init"},
         },
-        {**WHERE, **RANKS},
-        {"use_effective_conv2d": False},
+        WHERE,
+        {**RANKS, "use_effective_conv2d": False},
     ),
     Options(
         "IA3",
         "IA3",
-        {"feedforward_modules": "feedforward", "init_ia3_weights": "init"},
-        {**WHERE, "fan_in_fan_out": False},
+        {"feedforward_modules": "feedforward"},
+        {**AIMS, **EXCEPT, "fan_in_fan_out": False, "init_ia3_weights": True},
     ),
     Options(
         "VeRA",
         "VERA",
-        {"r": "r", "vera_dropout": "dropout", "d_initial": "d_initial"},
         {
-            **WHERE,
-            **{"projection_prng_key": 0, "save_projection": True, "init_weights": True},
-            **{"bias": "none", "fan_in_fan_out": False},
+            **{"r": "r", "vera_dropout": "dropout", "d_initial": "d_initial"},
+            **{"projection_prng_key": "projection_seed", "save_projection": "save_projection"},
         },
+        {**AIMS, **LAYERS, "init_weights": True, "bias": "none", "fan_in_fan_out": False},
     ),
     Options(
         "Prefix",
@@ -193,7 +200,7 @@ TABLE = (
             **{"encoder_num_layers": 2, "encoder_dropout": 0.0},
         },
     ),
-    Options("Norms", "LN_TUNING", {}, WHERE),
+    Options("NormTuning", "LN_TUNING", {}, {**AIMS, **EXCEPT}),
 )
 """All methods that peft has, too; of one ``peft_type``, the first whose ``told`` fits."""
 

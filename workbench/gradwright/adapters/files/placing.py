@@ -56,7 +56,7 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
     graph: Graph = getattr(model, "graph", model)
     paths = [path for path in saved.arrays if path]
     found = parts_of(model, saved.names, family or saved.architecture, paths)
-    saved = _whole(saved)
+    saved = _uncut(saved)
     at, foreign = _at(saved, found)
     state: dict[str, Array] = {}
     trained: dict[str, Array] = {}
@@ -67,8 +67,9 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
             if leaf == keys.TOKENS:
                 tokens |= _tokens(saved, graph, path, array, held)
                 continue
-            if leaf in keys.TRAINED:
-                trained |= _trained(saved, graph, path, leaf, array, held)
+            own = keys.NORMS.get(leaf, leaf)
+            if own in keys.TRAINED:
+                trained |= _trained(saved, graph, path, leaf, own, array, held)
                 continue
             for part in held:
                 if part.own == "weight":
@@ -76,16 +77,15 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
                     fields.see(path, part.weight, leaf, array)
     method = saved.method_with(strict=strict, **fields.found)
     names = {name.rpartition("/")[0] for name in state}
+    if saved.options.method == "NormTuning":
+        names |= trained.keys()
     if not names and any(saved.arrays):
         differences(saved, {"unexpected": foreign, "other shapes": []})
     every = sites(graph, but=adapters_of(graph).variables())
     places = method.places(every, (lambda place: place.name in names) if names else None)
     for leaf, array in saved.arrays.get("", {}).items():
         state |= _shared(leaf, array, places)
-    wanted = {
-        f"{p.name}/{leaf}": v.shape for p in places for leaf, v in method.variables(p).items()
-    }
-    wanted |= {leaf: v.shape for leaf, v in method.shared(places).items()}
+    wanted = _wanted(method, places)
     whole = {whole_path(path, found) for path in at}
     missing = [name for name in wanted if name not in state]
     missing += [path for path in targeted(saved.settings, found) if path not in whole]
@@ -101,6 +101,17 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
     differences(saved, lists)
     known = {name: array for name, array in state.items() if name in wanted}
     return Placed(method, places, known, trained, tokens)
+
+
+def _wanted(method: Adapter, places: Sequence[Place]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what a method has at places, but for what only serves training."""
+    own = {
+        f"{place.name}/{name}": leaf
+        for place in places
+        for name, leaf in method.variables(place).items()
+    }
+    every = {**own, **method.shared(places)}
+    return {name: leaf.shape for name, leaf in every.items() if not leaf.is_state}
 
 
 def differences(saved: SavedAdapter, lists: Mapping[str, Sequence[str]]) -> None:
@@ -151,13 +162,17 @@ class _Fields:
     """Fields of a method that depend on the model: ranks and scales by names of places."""
 
     def __init__(self, saved: SavedAdapter) -> None:
-        self._settings = saved.settings
-        self._fields = saved.options.fields
+        self._settings, self._row = saved.settings, saved.options
         self._patterns: dict[str, dict[str, Any]] = {"rank_pattern": {}, "alpha_pattern": {}}
         self._feedforward: dict[str, None] = {}
 
     def see(self, path: str, name: str, leaf: str, array: Array) -> None:
         """Take note of a leaf of a module that belongs to a weight."""
+        if self._row.method == "AdaLoRA":
+            left = masked(self._settings, path)
+            if left is not None:
+                self._patterns["rank_pattern"][re.escape(name)] = max(1, left)
+            return
         for key, found in self._patterns.items():
             held = self._settings.get(key) or {}
             value = of_modules(held, path)
@@ -173,8 +188,10 @@ class _Fields:
         for key, held in self._patterns.items():
             if held:  # the first that fits counts, and a long name may end as a short one does
                 given[key] = dict(sorted(held.items(), key=lambda item: -len(item[0])))
-        if "feedforward_modules" in self._fields:
+        if "feedforward_modules" in self._row.fields:
             given["feedforward"] = tuple(map(re.escape, self._feedforward))
+        if self._row.method == "AdaLoRA" and not self._settings.get("total_step"):
+            given["total_step"] = 1 + sum(self._settings.get(k) or 0 for k in ("tinit", "tfinal"))
         init = self._settings.get("init_lora_weights", True)
         if isinstance(init, str) and init.startswith(LOST):
             raise ArchiveError(
@@ -182,44 +199,48 @@ class _Fields:
                 need="a plain LoRA",
                 hint="save_pretrained(path, path_initial_model_for_weight_conversion=...) there",
             )
-        if "init_lora_weights" in self._fields and not str(init).startswith(REBUILT):
+        if "init_lora_weights" in self._row.fields and not str(init).startswith(REBUILT):
             given["init"] = True  # values come from the file
         return given
 
 
-def _whole(saved: SavedAdapter) -> SavedAdapter:
-    """Return an adapter whose ranks that were masked out are there again, and say nothing.
+def _uncut(saved: SavedAdapter) -> SavedAdapter:
+    """Return an adapter with what is left of ranks of which none is: one that adds nothing.
 
-    AdaLoRA cuts its tensors to the rows that are left, and keeps which these are.
+    AdaLoRA cuts its tensors to the ranks that are left, and its settings say which these are.
     """
-    masks = saved.settings.get("rank_pattern")
-    if saved.options.method != "AdaLoRA" or not masks:
+    if saved.options.method != "AdaLoRA":
         return saved
     arrays = {path: dict(leaves) for path, leaves in saved.arrays.items()}
-    for name, mask in masks.items():
-        path = re.sub(r"\.lora_E(\.\w+)?$", "", str(name))
-        rows = np.asarray(mask).reshape(-1)
-        if path not in arrays or rows.dtype != bool:
-            raise ArchiveError(f"rank_pattern has {str(name)[:80]!r}, and no module is called so")
-        for leaf, axis in (("lora_A", 0), ("lora_E", 0), ("lora_B", 1)):
-            held = arrays[path].get(leaf)
-            if held is None or held.ndim != 2 or held.shape[axis] == len(rows):
-                continue
-            if held.shape[axis] != rows.sum():
-                raise ArchiveError(f"{path[:80]}, {leaf}: {held.shape}, and {rows.sum()} are left")
-            shape = list(held.shape)
-            shape[axis] = len(rows)
-            full = np.zeros(shape, held.dtype)
-            full[rows if axis == 0 else (slice(None), rows)] = held
-            arrays[path][leaf] = full
+    for leaves in arrays.values():
+        for leaf, array in leaves.items():
+            if not array.size and array.ndim == 2:
+                leaves[leaf] = np.zeros([max(1, n) for n in array.shape], array.dtype)
     return SavedAdapter(saved.path, saved.settings, arrays, saved.names, saved.architecture)
 
 
+def masked(settings: Mapping[str, Any], path: str) -> int | None:
+    """Return how many ranks of AdaLoRA are left in a module; None where all are."""
+    for name, mask in (settings.get("rank_pattern") or {}).items():
+        if re.sub(r"\.lora_E(\.\w+)?$", "", str(name)) == path:
+            if not isinstance(mask, list) or not all(type(on) is bool for on in mask):
+                text = f"rank_pattern of {path[:80]!r} is {str(mask)[:40]}"
+                raise ArchiveError(text, where=CONFIG, need="true or false of each rank")
+            return sum(mask)
+    return None
+
+
 def _trained(
-    saved: SavedAdapter, graph: Graph, path: str, leaf: str, array: Array, held: Sequence[Part]
+    saved: SavedAdapter,
+    graph: Graph,
+    path: str,
+    leaf: str,
+    own: str,
+    array: Array,
+    held: Sequence[Part],
 ) -> Iterator[tuple[str, Array]]:
-    """Yield what variables of the model were trained to."""
-    parted = [part for part in held if part.own == leaf and part.expert is None]
+    """Yield what variables of the model were trained to: the weight or bias of a module."""
+    parted = [part for part in held if part.own == own and part.expert is None]
     if not parted:
         differences(saved, {"unexpected": [f"{path}.{leaf}"], "other shapes": []})
     for part in parted:

@@ -21,6 +21,8 @@ from .gemm import bind_matmul
 from .steps import Steps
 
 Array = np.ndarray[Any, Any]
+LARGE = 1 << 20
+"""Bytes of a matrix that no core's cache holds."""
 
 
 def bind_product(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
@@ -33,6 +35,8 @@ def bind_product(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | N
     3
     """
     (a, b), c = xs, ys[0]
+    if few := _bind_few(a, b, c):
+        return few
     if a.dtype.char != "f" or a.dtype != b.dtype or a.shape[-1] <= LONG or not c.size:
         return bind_matmul(xs, ys)
     if c.shape[-2:] == (1, 1):
@@ -45,6 +49,20 @@ def bind_product(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | N
     except DeclinedError:
         return None
     return steps.calls
+
+
+def _bind_few(a: Array, b: Array, c: Array) -> Sequence[Call] | None:
+    """Return the call of a few rows times a large Wᵀ, W as files have it; None: BLAS has to."""
+    if (
+        b.ndim != 2
+        or b.nbytes < LARGE
+        or b.strides[0] != 4
+        or {a.dtype.char, b.dtype.char} != {"f"}
+    ):
+        return None
+    from .packed.floats import bind_few  # which writes machine code, as for packed rows
+
+    return bind_few(a, b, c)
 
 
 def _bind_dots(a: Array, b: Array, c: Array) -> Sequence[Call] | None:

@@ -74,7 +74,7 @@ def _rows(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Read the rows that are asked for."""
     from ..llvm.packed import bind_rows, is_known
 
-    if not is_known(op.format):
+    if not is_known(op.format) or op.dtype != np.dtype("float32"):
         return None
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:

@@ -9,6 +9,8 @@ from typing import Any
 from ...errors import GraphError
 from ...words.jsonable import jsonable
 
+Shapes = Iterator[tuple[str, tuple[int, ...]]]
+"""Names and shapes of weights."""
 CHOICES = {
     "norm": ("rms", "rms_plus_one", "layer"),
     "activation": ("silu", "gelu", "gelu_tanh", "relu"),
@@ -251,7 +253,7 @@ class DecoderConfig:
         """
         return None if layer in self.full_layers else self.window
 
-    def weights(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def weights(self) -> Shapes:
         """Yield name and shape of each weight. Matrices are ``[out, in]``, as they lie in files.
 
         >>> from gradwright.models import DecoderConfig
@@ -267,11 +269,11 @@ class DecoderConfig:
             yield from self._norm(f"{at}/attention_norm")
             q, kv = self.heads * e, self.shared * e
             for name, rows in (("q", q), ("k", kv), ("v", kv)):
-                yield from _matrix(f"{at}/{name}", rows, d, self.qkv_bias)
+                yield from matrix(f"{at}/{name}", rows, d, self.qkv_bias)
             if self.qk_norm:
                 yield f"{at}/q_norm", (e,)
                 yield f"{at}/k_norm", (e,)
-            yield from _matrix(f"{at}/o", d, q, self.out_bias)
+            yield from matrix(f"{at}/o", d, q, self.out_bias)
             if self.post_norms:
                 yield from self._norm(f"{at}/attention_post_norm")
             yield from self._norm(f"{at}/mlp_norm")
@@ -282,12 +284,12 @@ class DecoderConfig:
         if not self.tied:
             yield "head", (self.vocabulary, d)
 
-    def _norm(self, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _norm(self, name: str) -> Shapes:
         yield name, (self.width,)
         if self.norm == "layer":
             yield f"{name}_bias", (self.width,)
 
-    def _network(self, at: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _network(self, at: str) -> Shapes:
         d, f, bias = self.width, self.hidden, self.mlp_bias
         rows = [("gate", f, d)] * self.gated + [("up", f, d), ("down", d, f)]
         if self.experts:
@@ -296,10 +298,11 @@ class DecoderConfig:
             if self.experts:
                 yield f"{at}/{name}", (self.experts, n_out, n_in)
             else:
-                yield from _matrix(f"{at}/{name}", n_out, n_in, bias)
+                yield from matrix(f"{at}/{name}", n_out, n_in, bias)
 
 
-def _matrix(name: str, n_out: int, n_in: int, bias: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+def matrix(name: str, n_out: int, n_in: int, bias: bool = True) -> Shapes:
+    """Yield a matrix [out, in] and its bias."""
     yield name, (n_out, n_in)
     if bias:
         yield f"{name}_bias", (n_out,)

@@ -33,7 +33,7 @@ def layers(
         h = h * config.embedding_scale
     if config.positions == "learned":
         h = h + nn.embedding(places, weights["positions"])
-    h = _dropped(config, h)
+    h = dropped(h, config.dropout)
     for i in range(config.layers):
         h.graph.classes[f"layer{i}"] = "DecoderLayer"
         with h.graph.scope(f"layer{i}"):
@@ -70,9 +70,8 @@ def _attention(
     q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
     a = attend(i, q, k, v)
     y = weights.product(a.transpose(0, 2, 1, 3).reshape(b, t, config.heads * e), f"{at}/o")
-    return _dropped(
-        config, weights.norm(y, f"{at}/attention_post_norm") if config.post_norms else y
-    )
+    y = weights.norm(y, f"{at}/attention_post_norm") if config.post_norms else y
+    return dropped(y, config.dropout)
 
 
 def _network(config: DecoderConfig, weights: Weights, h: Tensor, at: str) -> Tensor:
@@ -89,7 +88,8 @@ def _network(config: DecoderConfig, weights: Weights, h: Tensor, at: str) -> Ten
         else:
             y = act(weights.product(y, f"{at}/gate")) * up
         y = weights.product(y, f"{at}/down")
-    return _dropped(config, weights.norm(y, f"{at}/mlp_post_norm") if config.post_norms else y)
+    y = weights.norm(y, f"{at}/mlp_post_norm") if config.post_norms else y
+    return dropped(y, config.dropout)
 
 
 def _experts(config: DecoderConfig, weights: Weights, y: Tensor, at: str) -> Tensor:
@@ -115,5 +115,6 @@ def _experts(config: DecoderConfig, weights: Weights, y: Tensor, at: str) -> Ten
     return mixed
 
 
-def _dropped(config: DecoderConfig, y: Tensor) -> Tensor:
-    return nn.dropout(y, p=config.dropout) if config.dropout else y
+def dropped(y: Tensor, share: float) -> Tensor:
+    """Return y, of which training drops a share."""
+    return nn.dropout(y, p=share) if share else y

@@ -12,7 +12,7 @@ from ... import nn
 from ...errors import GraphError, ShapeError
 from ...graph import Graph, Tensor
 from ...spec import TensorSpec
-from ...spec.buffer import Buffer
+from ...spec.buffer import Buffer, Zeros
 from .packing import is_packable, lies_in, product
 
 Array = np.ndarray[Any, Any]
@@ -80,11 +80,11 @@ class Weights:
         self._held: dict[str, dict[str, Tensor]] = {}
         for name, shape in shapes.items():
             if name not in packed:
-                start = None if first is None else first(name, shape)
+                start = _later(shape) if first is None else first(name, shape)
                 self._tensors[name] = graph.variable(name, shape, init=start)
                 continue
             self._held[name] = {
-                part: graph.variable(part, sizes, dtype=dtype, trainable=False)
+                part: graph.variable(part, sizes, _later(sizes, dtype), dtype, trainable=False)
                 for part, (sizes, dtype) in lies_in(name, shape, packed[name]).items()
             }
             self._tensors[name] = self._held[name][name]
@@ -129,6 +129,11 @@ class Weights:
         return nn.rms_norm(
             y, weight + 1.0 if config.norm == "rms_plus_one" else weight, eps=config.eps
         )
+
+
+def _later(shape: tuple[int, ...], dtype: str = "float32") -> Zeros:
+    """Return what a weight begins as that is given afterwards."""
+    return Zeros(TensorSpec(shape, dtype))
 
 
 def fill(graph: Graph, values: Mapping[str, Array | Buffer]) -> None:

@@ -20,12 +20,13 @@ from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
 from ...spec.buffer import Buffer
 from ...words.jsonable import jsonable
-from ..decoder.layers import ACTIVATIONS
+from ..decoder.config import Shapes, matrix
+from ..decoder.layers import ACTIVATIONS, dropped
 from ..decoder.rows import IGNORED
 from ..decoder.weights import Weights
 from ..tokenizers import TextCodec
 from .encoder import Encoder
-from .layers import Shapes, attention, check_sizes, dropped, layer, matrix, network, norm
+from .layers import attention, check_sizes, layer, network, norm
 
 Array = np.ndarray[Any, Any]
 HEADS = ("none", "tokens", "classes")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from ... import init, nn
 from ...errors import GraphError
 from ...graph import Tensor
-from ..decoder.config import check_heads, check_numbers
+from ..decoder.config import Shapes, check_heads, check_numbers, matrix
 from ..decoder.layers import ACTIVATIONS
 from ..decoder.weights import Weights
-
-Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
 
 def attention(
@@ -48,18 +45,6 @@ def network(weights: Weights, at: str, h: Tensor, activation: str) -> Tensor:
     """Return two products with an activation between them."""
     inner = ACTIVATIONS[activation](weights.product(h, f"{at}/up"))
     return weights.product(inner, f"{at}/down")
-
-
-def dropped(y: Tensor, share: float) -> Tensor:
-    """Return y, of which training drops a share."""
-    return nn.dropout(y, p=share) if share else y
-
-
-def matrix(name: str, n_out: int, n_in: int, bias: bool = True) -> Shapes:
-    """Yield a matrix [out, in] and its bias."""
-    yield name, (n_out, n_in)
-    if bias:
-        yield f"{name}_bias", (n_out,)
 
 
 def norm(name: str, width: int) -> Shapes:

@@ -20,9 +20,11 @@ from ...ops.core.identity import Identity
 from ...ops.core.joining import Concat
 from ...spec.buffer import Buffer
 from ...words.jsonable import jsonable
+from ..decoder.config import Shapes, matrix
+from ..decoder.layers import dropped
 from ..decoder.weights import Weights
 from .encoder import Encoder
-from .layers import Shapes, attention, check_sizes, dropped, layer, matrix, network, norm
+from .layers import attention, check_sizes, layer, network, norm
 
 Array = np.ndarray[Any, Any]
 

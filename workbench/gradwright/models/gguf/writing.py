@@ -12,6 +12,7 @@ from ...errors import GraphError
 from ...formats.gguf.kinds import BY_NAME
 from ...formats.gguf.writing import write
 from ...ops.quantised.blocks import WRITTEN
+from ..completion import tokens_of
 from ..decoder import Decoder, DecoderConfig
 from ..decoder.packing import NF4, floats_of, is_packable
 from ..decoder.pairs import by_halves, by_neighbours
@@ -70,7 +71,7 @@ def save_gguf(
 
 
 def _ends(model: Decoder, keys: Mapping[str, Any]) -> dict[str, Any]:
-    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
+    eos = tokens_of(model.eos)
     known = {v for k, v in keys.items() if k.startswith("tokenizer.ggml.eo") and "token_id" in k}
     if not eos or set(eos) <= known:
         return {}

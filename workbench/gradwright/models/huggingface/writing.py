@@ -17,6 +17,7 @@ from ...formats.safetensors.writing import save, saved_at
 from ...formats.source import as_path
 from ...spec import dtype as as_dtype
 from ...spec import dtype_name
+from ..completion import tokens_of
 from ..decoder import Decoder
 from ..tokenizers import Tokenizer
 from ..whisper import Whisper
@@ -115,7 +116,7 @@ def _ends(model: Any) -> dict[str, Any]:
     """Return what tells which tokens end a row, of a model that generates."""
     if not isinstance(model, Decoder | Whisper):
         return {}
-    eos = [model.eos] if isinstance(model.eos, int) else list(model.eos)
+    eos = tokens_of(model.eos)
     found: dict[str, Any] = {"eos_token_id": eos[0] if len(eos) == 1 else eos or None}
     return found | (written_tokens(model) if isinstance(model, Whisper) else {})
 

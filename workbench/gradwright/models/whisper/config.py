@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...words.jsonable import jsonable
-from ..decoder.config import check_heads
-from ..encoders.layers import Shapes, check_sizes, layer, matrix, norm
+from ..decoder.config import Shapes, check_heads, matrix
+from ..encoders.layers import check_sizes, layer, norm
 
 
 @jsonable

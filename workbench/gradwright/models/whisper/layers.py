@@ -11,8 +11,9 @@ from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
 from ...ops.core.joining import Concat, Stack
 from ..decoder.attention import HIDDEN
+from ..decoder.layers import dropped
 from ..decoder.weights import Weights
-from ..encoders.layers import attention, averages, by_heads, dropped, joined, network
+from ..encoders.layers import attention, averages, by_heads, joined, network
 from .config import WhisperConfig
 
 KeysValues = tuple[Tensor, Tensor]

@@ -23,6 +23,7 @@ from ...spec.buffer import Buffer
 from ..decoder.rows import IGNORED
 from ..decoder.weights import Weights, count, fill
 from ..encoders.layers import first
+from ..following import Followed
 from ..tokenizers import TextCodec
 from .config import WhisperConfig
 from .layers import causal, crossed, heard, hearing_graph, logits, writing_graph, written
@@ -101,7 +102,7 @@ class Whisper:
             fill(g, values)
         self.n_weights = count(config)
         self._sessions: tuple[Session, Session] | None = None
-        self._versions: dict[str, int] = {}
+        self._followed = Followed(g.values)
 
     def __repr__(self) -> str:
         return f"<Whisper of {self.n_weights:,} weights: {self.config}>"
@@ -261,13 +262,7 @@ class Whisper:
         if self._sessions is None:
             graphs = hearing_graph(self.config), writing_graph(self.config)
             self._sessions = Session(graphs[0]), Session(graphs[1])
-        held = self.graph.values
-        with held.lock:
-            now = {name: held.version(name) for name, _ in self.config.weights()}
-            changed = {n: held.array(n) for n, v in now.items() if self._versions.get(n) != v}
-            for session in self._sessions:
-                session.values.commit(changed)
-        self._versions = now
+        self._followed.hand((name for name, _ in self.config.weights()), *self._sessions)
         return self._sessions
 
 

@@ -158,7 +158,9 @@ class GgmlMatmul(PackedMatmul):
 
     ``activations="int8"`` rounds x first, per 32 numbers to multiples of max|x|/127: products are
     then of bytes, faster, and off by 6e-3 (relative rms, normal x). The gradient flows to x as if
-    nothing were rounded. Raises ShapeError where D differs.
+    nothing were rounded. With ``"float32"`` machine code may multiply a row of x as integers of 24
+    bits, with a scale per 32 numbers: as exact as floats (2e-7), and NaN where one is infinite.
+    Raises ShapeError where D differs.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

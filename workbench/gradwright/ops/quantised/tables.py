@@ -9,10 +9,11 @@ import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite, attr
-from ...spec import TensorSpec, kind
+from ...spec import TensorSpec, dtype, kind
 from ..layers.nn import refuse_outside
 from .blocks import FORMATS, columns, packed_ggml, unpacked
 from .nf4 import FROZEN
+from .scales import check_result
 
 
 class GgmlEmbedding(Op):
@@ -35,6 +36,7 @@ class GgmlEmbedding(Op):
     namespace = "nn"
     drawing = "linear"
     format: str = attr("q8_0", doc="Name of the format.", choices=tuple(FORMATS))
+    dtype: np.dtype[Any] = attr(dtype("float32"), doc="Dtype of the result.")
 
     def infer(self, ids: TensorSpec, weight: TensorSpec) -> TensorSpec:
         if kind(ids.dtype) not in "iu":
@@ -42,7 +44,8 @@ class GgmlEmbedding(Op):
         n = columns(weight, self.format)
         if weight.rank != 2:
             raise ShapeError("ggml_embedding needs a matrix of rows", need="weight: u8[n, bytes]")
-        return TensorSpec((*ids.shape, n), "float32")
+        check_result(self, self.dtype)
+        return TensorSpec((*ids.shape, n), self.dtype)
 
     def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
         return 0  # rows are read
@@ -50,7 +53,8 @@ class GgmlEmbedding(Op):
     def forward(self, ids: Any, weight: Any) -> Any:
         n = weight.shape[0]
         refuse_outside(ids, (ids >= 0) & (ids < n), "row of the table", n)
-        return unpacked(np.take(weight, ids.astype(np.intp, copy=False), 0), self.format)
+        rows = unpacked(np.take(weight, ids.astype(np.intp, copy=False), 0), self.format)
+        return rows.astype(self.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return ZERO, FROZEN
@@ -64,6 +68,7 @@ class GgmlEmbedding(Op):
             w = packed_ggml(rng.standard_normal((3, 32)), name)
             for ids in (np.array([[0, 2], [2, 2]]), np.array(1), np.zeros((0, 2), np.int64)):
                 yield Sample((ids, w), {"format": name})
+        yield Sample((np.array([1, 0]), w), {"format": name, "dtype": "float64"})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -71,3 +76,4 @@ class GgmlEmbedding(Op):
         yield ErrorSample((TensorSpec((2,)), w), {}, "needs integer ids")
         yield ErrorSample((TensorSpec((2,), "int64"), w.with_shape((34,))), {}, "matrix of rows")
         yield ErrorSample((TensorSpec((2,), "int64"), w.with_shape((2, 33))), {}, "no blocks")
+        yield ErrorSample((TensorSpec((2,), "int64"), w), {"dtype": "int8"}, "does not give int8")

@@ -1,9 +1,11 @@
 """What is multiplied with packed rows, made ready: rounded to bytes, and added up in parts.
 
 32 numbers share a scale, d = max|x|/127, and become q = round(x·127/max|x|), halves to even; a part
-with NaN or ∞ becomes NaN as a whole. For products with one row at a time a row of x is
+with NaN or ∞ becomes NaN as a whole. As exact as floats are three bytes, q = 2¹⁶·q₁ + 2⁸·q₂ + q₃,
+where d is a power of two: |q| is 2²² to 2²³ for the largest. For products with one row at a time a
+row of x is
 
-    q: i8[K], as vectors find it; of: i32[K/4], −offset·Σq of four; d: f32[K/32];
+    q: i8[1 or 3, K], as vectors find it; of: i32[K/4], −offset·Σq of four; d: f32[K/32];
     sums: f32[K/per], d·Σq, or Σx where x stays as it is
 
 Panels compute tiles of T rows of x; of bytes a tile is a record for each part
@@ -18,11 +20,13 @@ from dataclasses import dataclass
 
 from ..text import Code, Num
 from .lanes import joined, load, near, spread, store, total
-from .layouts import PART, Layout, offset, order
+from .layouts import PART, Layout, digits, offset, order
 from .machine import Machine, dot, entries, module
 
 TINY = 1e-37
 """Sizes below it have no reciprocal: such parts are 0."""
+FULL = 0x10200
+"""Bits of a size that, added, carry into its exponent where three digits would not do."""
 ROWS = ("x", "y", "rows", "parts", "x_row", "y_row")
 """Block of what makes rows ready: addresses, counts, and steps in bytes."""
 TILES = ("x", "y", "tiles", "rows", "parts", "x_row")
@@ -38,8 +42,14 @@ class Part:
 
     @property
     def bytes(self) -> tuple[Num, Num]:
-        """Return the numbers as bytes."""
+        """Return the lowest bytes of the numbers, from −128 to 127."""
         return self.q[0].to("trunc", "<16 x i8>"), self.q[1].to("trunc", "<16 x i8>")
+
+    @property
+    def above(self) -> Part:
+        """Return what is left without those bytes, which are the last digit."""
+        a, b = ((q + 128).op("ashr", 8) for q in self.q)
+        return Part((a, b), self.d)
 
     def sums(self, form: Layout) -> list[Num]:
         """Return the sums of the numbers that share a minimum, with their scale."""
@@ -47,17 +57,39 @@ class Part:
 
 
 def rounded(x: Num) -> Part:
-    """Return the 32 numbers at an address as integers with a scale."""
+    """Return the 32 numbers at an address as bytes with a scale."""
     code = x.code
-    given = [load("<16 x float>", x, 64 * h) for h in (0, 1)]
-    sizes = [v.to("bitcast", "<16 x i32>") & 0x7FFF_FFFF for v in given]
-    largest = sizes[0].call("umax", sizes[1])  # NaN's bits are above those of ∞
-    size = code.call("i32", "llvm.vector.reduce.umax.v16i32", largest).to("bitcast", "float")
+    given, size = _sized(x)
+    size = size.to("bitcast", "float")
     with code.flagged(""):
         inverse = size.of(127.0) / size
         factor = spread((size < TINY).where(inverse.of(0.0), inverse), 16)
         a, b = (_whole((v * factor).call("rint")) for v in given)
         return Part((a, b), size / 127.0 + (size - size))  # no number from ∞ on
+
+
+def fixed(x: Num) -> Part:
+    """Return the 32 numbers at an address as integers of three digits, with a scale 2ᵉ.
+
+    The largest is 2²² to 2²³ in size, half where its first digit would be 128. 2ᵉ stays a normal
+    float: of parts below 2⁻¹⁰⁴ fewer digits are left, of subnormal ones none.
+    """
+    given, size = _sized(x)
+    exponent = (size + FULL).op("lshr", 23).call("umax", size.of(23))
+    scale = ((exponent - 22) << 23).to("bitcast", "float")
+    factor = ((-exponent + 276) << 23).to("bitcast", "float")
+    size = size.to("bitcast", "float")
+    with x.code.flagged(""):
+        a, b = (_whole((v * spread(factor, 16)).call("rint")) for v in given)
+        return Part((a, b), scale + (size - size))
+
+
+def _sized(x: Num) -> tuple[list[Num], Num]:
+    """Return 32 numbers in two vectors, and the bits of the largest size."""
+    given = [load("<16 x float>", x, 64 * h) for h in (0, 1)]
+    sizes = [v.to("bitcast", "<16 x i32>") & 0x7FFF_FFFF for v in given]
+    largest = sizes[0].call("umax", sizes[1])  # NaN's bits are above those of ∞
+    return given, x.code.call("i32", "llvm.vector.reduce.umax.v16i32", largest)
 
 
 def by_unit(form: Layout, q: tuple[Num, Num]) -> Sequence[Num]:
@@ -71,10 +103,11 @@ def _whole(x: Num) -> Num:
     return x.code.let(found.type, f"freeze {found.type} {found.name}")
 
 
-def row_bytes(form: Layout, k: int, *, as_bytes: bool) -> int:
-    """Return the bytes of a row that is ready for products one row at a time."""
-    sums = 4 * (k // form.per)
-    return 2 * k + k // 8 + sums if as_bytes else sums
+def row_bytes(form: Layout, m: Machine, k: int, *, as_bytes: bool) -> int:
+    """Return the bytes of a row that is ready for products one row at a time; 0: it is as it is."""
+    n = digits(form, m, as_bytes=as_bytes)
+    sums = 0 if form.minimum is None else 4 * (k // form.per)
+    return (n + 1) * k + k // 8 + sums if n else sums
 
 
 def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
@@ -82,16 +115,17 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     code = Code()
     at = entries(code, ROWS, 2)
     zero, k = code.const("i64", 0), at["parts"] << 5
+    n_digits = digits(form, m, as_bytes=as_bytes)
     with code.loop(zero, at["rows"]) as row:
         x = near(at["x"], row.index * at["x_row"])
         y = near(at["y"], row.index * at["y_row"])
-        if as_bytes:
+        if n_digits:
             count = len(order(form, m.lanes)) // 2
             whole = at["parts"].op("sdiv", count)
             with code.loop(zero, whole) as group:
-                _group(form, m, m.lanes, x, y, k, group.index * count)
+                _group(form, m, m.lanes, n_digits, x, y, k, group.index * count)
             with code.loop(whole * count, at["parts"]) as part:
-                _group(form, m, 4, x, y, k, part.index)
+                _group(form, m, 4, n_digits, x, y, k, part.index)
         elif form.minimum is not None:
             with code.loop(zero, at["parts"]) as part:
                 p = near(x, part.index << 7)
@@ -102,36 +136,51 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     return module(code, m)
 
 
-def _group(form: Layout, m: Machine, n: int, x: Num, y: Num, k: Num, first: Num) -> None:
+def _group(
+    form: Layout, m: Machine, n: int, n_digits: int, x: Num, y: Num, k: Num, first: Num
+) -> None:
     """Make a group of parts ready for vectors of n lanes."""
     taken, places = offset(form, m), order(form, n)
     is_joint = form.size == PART and (not form.signed or n == 4)  # two vectors make one sum
-    q, of, scales = near(y, first << 5), near(near(y, k), first << 5), near(y, k << 1)
     units = PART // form.per
-    sums = near(near(scales, k.op("lshr", 3)), first * (4 * units))
-    scales = near(scales, first << 2)
+    q, of, scales, sums = near(y, first << 5), *arrays(y, k, n_digits)
+    of, scales = near(of, first << 5), near(scales, first << 2)
+    sums = near(sums, first * (4 * units))
     for number in range(len(places) // 2):
-        part = rounded(near(near(x, first << 7), 128 * number))
+        part = (rounded if n_digits == 1 else fixed)(near(near(x, first << 7), 128 * number))
         store(part.d, scales, 4 * number)
         if form.minimum is not None:
             for unit, sum_ in enumerate(part.sums(form)):
                 store(sum_, sums, 4 * (units * number + unit))
         own = places[2 * number :][:2]
-        for codes, place in zip(part.bytes, own, strict=True):
-            store(codes, q, 16 * place)
+        bytes_ = []
+        for digit in range(n_digits)[::-1]:
+            bytes_.append(part.bytes)
+            for codes, place in zip(part.bytes, own, strict=True):
+                store(codes, near(q, k * digit), 16 * place)
+            part = part.above
         if taken:
-            of_halves = [-_weighed(m, codes, taken) for codes in part.bytes]
+            of_halves = [_weighed(m, side[::-1], -taken) for side in zip(*bytes_, strict=True)]
             if is_joint:
                 of_halves = [of_halves[0] + of_halves[1]]
             for sums_of, place in zip(of_halves, own, strict=False):
                 store(sums_of, of, 16 * place)
 
 
-def _weighed(m: Machine, codes: Num, by: int) -> Num:
-    """Return the sums of each four of 16 bytes, times a number."""
-    code = codes.code
-    unsigned = code.const(codes.type, by)
-    return dot(m, code.const("<4 x i32>", 0), unsigned, codes, signed=False)
+def arrays(y: Num, k: Num, n_digits: int) -> tuple[Num, Num, Num]:
+    """Return where of, d and sums of a row begin, behind its digits."""
+    of = near(y, k * n_digits)
+    scales = near(of, k)
+    return of, scales, near(scales, k.op("lshr", 3))
+
+
+def _weighed(m: Machine, digits_of: Sequence[Num], by: int) -> Num:
+    """Return the sums of each four of 16 numbers, whose first digits come first, times a number."""
+    code = digits_of[0].code
+    found = code.const("<4 x i32>", 0)
+    for codes in digits_of:
+        found = dot(m, found << 8, code.const(codes.type, 1), codes, signed=False)
+    return found * by
 
 
 def record(form: Layout, tile: int) -> int:

@@ -180,8 +180,8 @@ def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bo
 def _ready(name: str, m: Machine, x: Array, *, as_bytes: bool) -> tuple[list[Call], Array, int]:
     """Return what makes rows of x ready, where they are then, and the bytes of each."""
     form, (n_x, k) = LAYOUTS[name], x.shape
-    row = activations.row_bytes(form, k, as_bytes=as_bytes)
-    if not as_bytes and form.minimum is None:
+    row = activations.row_bytes(form, m, k, as_bytes=as_bytes)
+    if not row:
         return [], x, row
     ready = _scratch(n_x * row)
     block = numbers(
