@@ -107,7 +107,7 @@ def train(
     trainer = gw.Trainer(
         model.graph,
         model.loss,
-        gw.optim.AdamW(rates, weight_decay=0.0),
+        gw.optim.AdamW(rates, beta2=0.95, weight_decay=0.1),
         parameters=method.parameters,
         clip_norm=1.0,
     )

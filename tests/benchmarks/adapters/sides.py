@@ -70,7 +70,7 @@ def peft_side(name: str) -> tuple[Side, dict[str, Array]]:
 
     row = ROWS[name]
     model = peft_models.with_peft(_llama(), row.theirs(SIZES.get(name, 8))).train()
-    values = {n: p.detach().numpy().copy() for n, p in peft_models.trained(model)}
+    values = peft_models.values(model)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, RATE, weight_decay=0.01, fused=True)
     ids = torch.tensor(tokens())

@@ -172,10 +172,10 @@ class Adapted(Built):
     def weight(self, value: float) -> None:
         if not math.isfinite(value):
             raise GraphError(f"a weight of {value!r} makes no sense", need="a finite number")
+        self._check_apart()
         if not self.adapter.is_weighable:
             name = type(self.adapter).__name__
             raise GraphError(f"{name} counts whole or not at all", hint="adapted.disable()")
-        self._check_apart()
         for one in (self, *self.followers):
             if one._weight is None:
                 with one._edit() as edit:

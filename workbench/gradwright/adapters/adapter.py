@@ -19,6 +19,7 @@ from ..ops.core.movement import cast_to
 from ..session import Session
 from ..spec import at_least_float32, promote
 from ..words.named import Named
+from .low_rank import LowRank
 from .site import Place, Site, Use
 from .targeting import Where, chosen
 
@@ -59,6 +60,8 @@ class Adapter(Named):
     """Whether it is put into graphs that generate as well."""
     reads_weights: ClassVar[bool] = False
     """Whether first values depend on the weight, so that ``prepare`` is called."""
+    by_row: ClassVar[str] = ""
+    """``"sum"`` or ``"product"``, if it is such a `LowRank`: rows of a batch can differ in it."""
 
     # -- where -----------------------------------------------------------------------------------
 
@@ -100,6 +103,12 @@ class Adapter(Named):
         """Return what is computed once for all places, of ``shared``; these read it beside."""
         return {}
 
+    def surveyed(
+        self, places: Sequence[Any], data: Any = None
+    ) -> tuple[Adapter, Sequence[Any], Mapping[str, Mapping[str, Array]]]:
+        """Return itself, its places and first values by place, as a look at all of them has it."""
+        return self, places, {}
+
     def prepare(
         self, place: Any, w: Array, data: Any = None
     ) -> tuple[Mapping[str, Array], Array | None]:
@@ -138,6 +147,16 @@ class Adapter(Named):
     def is_additive(self) -> bool:
         """Whether outputs are sums with ``shift``."""
         return type(self).apply is Adapter.apply
+
+    # -- rows that differ ------------------------------------------------------------------------
+
+    def low_rank(self, place: Any, p: Mapping[str, Array]) -> LowRank:
+        """Return what it does at a place; of a method that says ``by_row``."""
+        raise NotImplementedError
+
+    def row_rank(self, place: Any) -> int:
+        """Return the rank of that."""
+        return int(getattr(self, "r", 0))
 
     # -- what is trained -------------------------------------------------------------------------
 

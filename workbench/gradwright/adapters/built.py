@@ -61,14 +61,14 @@ class Built:
         self._weight: Tensor | None = None
         self._passing: frozenset[Tensor] = frozenset()
         """Variables that only serve training."""
-        self.changed_ops: dict[Node, tuple[Op, Op]] = {}
-        """Nodes that are another op where it is active: what they are without, and with it."""
         self.replaced: dict[str, Array] = {}
         """What the model's own values were where others took their place; ``remove`` undoes it."""
         self.originals: dict[str, Array] = {}
         """What weights were before it was merged."""
         self.model: Any = graph
         """What it was added to: a model, or its graph."""
+        self.changed_ops: dict[Node, tuple[Op, Op]] = {}
+        """Nodes that are another op where it is active: what they are without, and with it."""
         self.followers: list[Adapted] = []
         """The same adapter in graphs that generate."""
         self.unfollow: Callable[[], None] | None = None

@@ -62,7 +62,7 @@ class Generation:
     of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
     keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
     of the token after the last one, and ``present``, as ``past`` with T in place of S.
-    It may have ``length``: i64[B], how many tokens rows have, those that are read later, too.
+    It may have ``length``: i64[B, T], how many tokens the row of each then has: a prompt's all.
     ``Decoder.generation`` makes one; a graph that was saved is as good.
 
     Args:
@@ -112,8 +112,8 @@ class Generation:
         self.session = Session(graph) if session is None else session
         self.eos = frozenset(tokens_of(eos))
         self.reread = reread
-        self._before: Callable[[], Before | None] = before or (lambda: None)
         self._followed = None if weights is None else Followed(weights)
+        self._before: Callable[[], Before | None] = before or (lambda: None)
         self._stops = 0
         self.takes = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
         """The placeholders of a run, in their order."""
