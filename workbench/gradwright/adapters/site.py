@@ -85,7 +85,7 @@ class Use:
         given[site.x] = x
         if weight is not None:
             given[self.input] = weight.transpose(*map(int, np.argsort(self.order)))
-        made: Tensor = self.node.graph.add(self.node.op, given, self.node.name)
+        made: Tensor = self.node.graph.add(self.node.op, given)
         return made
 
 
@@ -191,17 +191,21 @@ class _Found:
 
 
 def sites(
-    graph: Graph, *, but: Collection[Tensor] = (), outer: Mapping[Tensor, Tensor] | None = None
+    graph: Graph,
+    *,
+    but: Collection[Tensor] = (),
+    outer: Mapping[Tensor, Tensor] | None = None,
+    apart: Collection[Node] = (),
 ) -> list[Site]:
     """Return the sites of a graph, in the order in which its weights were made.
 
-    ``but`` are weights to leave out, and ``outer`` says of outputs what they are seen as, where
-    other adapters stand behind them.
+    ``but`` are weights to leave out and ``apart`` nodes; ``outer`` says of outputs what they are
+    seen as, where other adapters stand behind them.
     """
     outer, stored = outer or {}, _stored(graph)
     seen_all: dict[tuple[Tensor, tuple[int, ...]], _Found] = {}
     for node in graph.nodes:
-        if node in stored:
+        if node in stored or node in apart:
             continue
         for site in node.op.weight_sites():
             seen = _seen(node, site, stored, outer)
