@@ -202,7 +202,7 @@ def sites(
     ``but`` are weights to leave out and ``apart`` nodes; ``outer`` says of outputs what they are
     seen as, where other adapters stand behind them.
     """
-    outer, stored = outer or {}, _stored(graph)
+    outer, but, stored = outer or {}, set(but), _stored(graph)
     seen_all: dict[tuple[Tensor, tuple[int, ...]], _Found] = {}
     for node in graph.nodes:
         if node in stored or node in apart:
