@@ -20,4 +20,4 @@ def test_lora_learns_more_than_ia3_and_that_more_than_nothing(values) -> None:
         name: adapters.train(adapters.METHODS[name], 0, base=SMALL, values=values)
         for name in ("LoRA", "frozen")
     }
-    print(first,found)
+    print(first, found)
