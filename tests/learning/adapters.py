@@ -60,7 +60,7 @@ METHODS: dict[str, Method] = {
         1e-2,
         1.639,
         lambda: adapters.AdaLoRA(
-            init_r=12, target_r=8, alpha=16, tinit=20, tfinal=30, deltaT=5, total_step=STEPS
+            init_r=12, target_r=8, alpha=16, tinit=20, tfinal=30, delta_t=5, total_step=STEPS
         ),
         LINEAR,
     ),

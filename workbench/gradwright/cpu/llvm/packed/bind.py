@@ -27,9 +27,8 @@ HELD = 1 << 17
 """Numbers of a weight that are floats at a time for a gradient: 0.5 MB."""
 GRAIN = 32
 """Rows of a weight at which a product is cut: those of whole panels."""
-FEW, FEW_BYTES = 8, 4
-"""Rows of x up to which they meet a row of a weight together, as floats and as bytes: of more such
-bytes a core's nearest cache holds too few. More take panels."""
+FEW = 8
+"""Rows of x up to which, as floats, they meet the rows of a weight together; more take panels."""
 
 
 def is_known(name: str) -> bool:
@@ -70,7 +69,7 @@ def bind_product(
 
 def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     """Return the calls of a product for a machine: row by row of the weight, or by panels."""
-    few = FEW_BYTES if as_bytes else FEW
+    few = vectors.TOGETHER if as_bytes else FEW
     if len(x) > few and len(w) >= panels.panel(m, as_bytes=as_bytes):
         return _by_panel(name, m, x, w, y, as_bytes=as_bytes)
     return _by_row(name, m, x, w, y, as_bytes=as_bytes)
@@ -165,7 +164,7 @@ def _unchecked(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | No
 def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     form, (n_x, k) = LAYOUTS[name], x.shape
     kind, tile = "vectors", 1
-    if n_x <= FEW_BYTES and digits(form, m, as_bytes=as_bytes):
+    if n_x <= vectors.TOGETHER and digits(form, m, as_bytes=as_bytes):
         tile = n_x
     elif 1 < n_x <= FEW and not as_bytes:
         kind, tile = "tile", n_x
