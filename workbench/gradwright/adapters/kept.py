@@ -188,7 +188,7 @@ def _decoded(graph: Graph, value: Any, kinds: Mapping[str, type]) -> Any:
     return cls(**{f.name: given[f.name] for f in fields(cls) if f.name in given})
 
 
-def _place_kinds(cls: type) -> dict[str, type]:
+def _place_kinds(cls: type[Place]) -> dict[str, type]:
     """Return all kinds of places by name, and uses."""
     found: dict[str, type] = {cls.__name__: cls, Use.__name__: Use}
     for sub in cls.__subclasses__():
