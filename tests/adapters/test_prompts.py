@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.adapters import Adapted, LoRA, Prefix, Prompt, add
+from gradwright.adapters import Adapted, LoRA, Prefix, Prompt, PTuning, add
 from gradwright.errors import GradwrightError, GraphError
 from gradwright.models import Decoder, DecoderConfig
 from tests.adapters import peft_models as other
 from tests.adapters.methods import peft
+from tests.models.theirs import torch_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.past_key_values. is deprecated")  # peft's own
 IDS = np.random.default_rng(7).integers(1, 37, (2, 9))
@@ -36,7 +37,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Decoder, Adapted
 
 
 def test_outputs_and_gradients_are_those_of_peft(pair: Any) -> None:
-    torch = other.torch_of()
+    torch = torch_of()
     wrapped, model, adapted, parameter = pair
     session = gw.Session(model.graph)
     other.close(session.run(model.logits, {"ids": IDS}), other.logits_there(wrapped, IDS), 1e-5)
@@ -50,7 +51,7 @@ def test_outputs_and_gradients_are_those_of_peft(pair: Any) -> None:
 
 
 def test_five_steps_are_those_of_peft(pair: Any) -> None:
-    torch = other.torch_of()
+    torch = torch_of()
     wrapped, model, adapted, parameter = pair
     before, there = adapted.state(), parameter.detach().clone()
     trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(1e-2))
@@ -66,6 +67,40 @@ def test_five_steps_are_those_of_peft(pair: Any) -> None:
     adapted.load_state(before)
     with torch.no_grad():
         parameter.copy_(there)
+
+
+@pytest.mark.parametrize("encoder", ["MLP", "LSTM"])
+def test_p_tuning_as_peft(encoder: str) -> None:
+    torch = torch_of()
+    config = peft().PromptEncoderConfig(
+        num_virtual_tokens=3,
+        encoder_reparameterization_type=encoder,
+        encoder_hidden_size=12,
+        encoder_num_layers=2,
+        task_type="CAUSAL_LM",
+    )
+    theirs = other.llama()
+    model = other.decoder(theirs)
+    wrapped = other.with_peft(theirs, config).train()
+    adapted = add(model, PTuning(tokens=3, encoder=encoder.lower(), hidden=12))
+    trained = {
+        n.partition(".default.")[2]: p for n, p in wrapped.named_parameters() if p.requires_grad
+    }
+    adapted.load_state({f"embed/{n}": p.detach().numpy() for n, p in trained.items()})
+    loss = wrapped(input_ids=torch.tensor(IDS), labels=torch.tensor(LABELS)).loss
+    loss.backward()
+    mine = adapted.variables["embed"]
+    assert mine.keys() == trained.keys()
+    session = gw.Session(model.graph)
+    found = session.run([model.loss, *gw.gradients(model.loss, list(mine.values()))], FEEDS)
+    assert found[0] == pytest.approx(loss.item(), rel=1e-5)
+    for name, grad in zip(mine, found[1:], strict=True):
+        other.close(grad, trained[name].grad.numpy(), 1e-4)
+    tokens = [3, 1, 4]
+    for _ in range(3):
+        logits = model.graph.output({"ids": [tokens]}, "logits")["logits"]
+        tokens.append(int(logits[0, -1].argmax()))
+    assert model.generate([[3, 1, 4]], 3)[0].tokens == tokens[3:]
 
 
 def test_generations_have_it_and_know_when_it_is_off(pair: Any) -> None:

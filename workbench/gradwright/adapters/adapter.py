@@ -103,6 +103,12 @@ class Adapter(Named):
         """Return what is computed once for all places, of ``shared``; these read it beside."""
         return {}
 
+    def surveyed(
+        self, places: Sequence[Any], data: Any = None
+    ) -> tuple[Adapter, Sequence[Any], Mapping[str, Mapping[str, Array]]]:
+        """Return itself, its places and first values by place, as a look at all of them has it."""
+        return self, places, {}
+
     def prepare(
         self, place: Any, w: Array, data: Any = None
     ) -> tuple[Mapping[str, Array], Array | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,8 +98,8 @@ def add(
     thawed = _thawed(
         graph, [*adapter.thaws(places, every)], [keep] if isinstance(keep, str) else keep
     )
-    values: dict[str, Mapping[str, Array]] = {}
-    bases: dict[str, Array] = {}
+    adapter, places, found = adapter.surveyed(places, data)
+    values, bases = dict(found), dict[str, Array]()
     if adapter.reads_weights:
         for place in (p for p in places if isinstance(p, Site)):
             values[place.name], new = adapter.prepare(place, place.array(), data)

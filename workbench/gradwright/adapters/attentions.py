@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from ..errors import GraphError
 from ..graph import Graph, Node, Tensor, ancestors
@@ -50,16 +50,14 @@ def heads(node: Node) -> tuple[int, int]:
     """Return how many heads keys have, and how many numbers each; raises GraphError if unknown."""
     key, value = node.inputs[1:3]
     assert key is not None and value is not None
-    n: Any = 1
-    for d in key.shape[1:-2]:
-        n = n * d
-    sizes = n, key.shape[-1], value.shape[-1]
-    if not all(isinstance(d, int) for d in sizes) or sizes[1] != sizes[2]:
+    sizes = [*key.shape[1:-2], key.shape[-1], value.shape[-1]]
+    whole = [d for d in sizes if isinstance(d, int)]
+    if len(whole) < len(sizes) or whole[-1] != whole[-2]:
         raise GraphError(
             f"a prefix needs keys and values of one known size at {node.name!r}",
             facts=[f"keys are {key.spec}, values {value.spec}"],
         )
-    return int(n), int(sizes[1])
+    return math.prod(whole[:-2]), whole[-1]
 
 
 def longer(node: Node, keys: Tensor, values: Tensor) -> Tensor:

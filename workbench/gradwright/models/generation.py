@@ -62,7 +62,7 @@ class Generation:
     of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
     keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
     of the token after the last one, and ``present``, as ``past`` with T in place of S.
-    It may have ``length``: i64[B], how many tokens rows have, those that are read later, too.
+    It may have ``length``: i64[B, T], how many tokens the row of each then has: a prompt's all.
     ``Decoder.generation`` makes one; a graph that was saved is as good.
 
     Args:

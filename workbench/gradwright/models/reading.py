@@ -40,7 +40,8 @@ class Reader:
         rows: how many rows there are.
         room: how many tokens each may have.
         chunk: how many tokens of a row are read at once, at most; None is any number.
-        asks_length: whether a run is told how long rows are, with what is read later, too.
+        asks_length: whether a run is told how long the row of each token is then: that of a prompt
+            as long as all of it.
         before: what stands before each row.
     """
 
@@ -81,7 +82,7 @@ class Reader:
             few = longest <= FEW and self._known.any()
             step = width or (longest if few else room_for(longest))
         found: dict[int, Array] = {}
-        for new, logits in self._steps(run, wanted, step):
+        for new, logits in self._steps(run, wanted, step, apart=width > 0):
             found |= {b: logits[b, :n] if width else logits[b] for b, n in new.items()}
         return [found[b] for b in wanted]
 
@@ -95,15 +96,17 @@ class Reader:
             yield logits[0, new[0] - of_tokens : new[0]]
 
     def _steps(
-        self, run: Run, wanted: Mapping[int, Sequence[int]], step: int
+        self, run: Run, wanted: Mapping[int, Sequence[int]], step: int, apart: bool = False
     ) -> Iterator[tuple[dict[int, int], Array]]:
-        """Read so many tokens of rows at a time; yield how many of each, and what a run gave."""
+        """Read so many tokens of rows at a time; yield how many of each, and what a run gave.
+
+        ``apart`` reads each as if it had come alone, as guesses have to be.
+        """
         n_rows, before = len(self._known), self._before
         first = list(before.ids) or [0] * before.n
         unread = {b: [*first, *tokens][self._known[b] :] for b, tokens in wanted.items()}
-        length = np.zeros(n_rows, np.int64)
-        length[list(wanted)] = [before.n + len(tokens) for tokens in wanted.values()]
-        more = [length] if self._asks_length else []
+        length = np.zeros((n_rows, 1), np.int64)
+        length[list(wanted), 0] = [before.n + len(tokens) for tokens in wanted.values()]
         for start in range(0, max(map(len, unread.values())), step):
             ids, last = np.zeros((n_rows, step), np.int64), np.zeros(n_rows, np.int64)
             position = np.zeros_like(last)
@@ -111,6 +114,9 @@ class Reader:
             for b, part in parts.items():
                 ids[b, : len(part)] = part
                 last[b], position[b] = len(part) - 1, self._known[b]
+            if apart:
+                length = position[:, None] + np.arange(1, step + 1)
+            more = [np.broadcast_to(length, ids.shape)] if self._asks_length else []
             past = self._past if self._known.any() else self._past[:, :, :, :, :0]
             logits, present = run(ids, position, last, past, *more)
             for b, part in parts.items():
