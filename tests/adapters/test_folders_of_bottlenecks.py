@@ -96,7 +96,8 @@ def test_pickles_and_other_models_are_refused(tmp_path):
     model = Decoder(DecoderConfig(**SIZES), seed=1)
     adapters.save(adapters.add(model, adapters.Bottleneck()), tmp_path)
     other = Decoder(DecoderConfig(**SIZES | {"width": 16, "layers": 1}))
-    with pytest.raises(ArchiveError, match=r"unexpected: model.layers.1.output_adapters[\s\S]*other shapes: layer0/mlp"):
+    match = r"unexpected: model.layers.1.output_adapters[\s\S]*other shapes: layer0/mlp"
+    with pytest.raises(ArchiveError, match=match):
         adapters.load(other, tmp_path)
     (tmp_path / "adapter.safetensors").rename(tmp_path / "pytorch_adapter.bin")
     with pytest.raises(ArchiveError, match=r"are a pickle[\s\S]*use_safetensors=True"):

@@ -16,6 +16,7 @@ from ...errors import ArchiveError
 from ...graph import Graph
 from ..adapter import Adapter
 from ..chain import adapters_of
+from ..initial.chosen import LoftQ
 from ..site import Place, Site, sites
 from ..targeting import layer
 from . import keys
@@ -239,9 +240,22 @@ class _Fields:
                 need="a plain LoRA",
                 hint="save_pretrained(path, path_initial_model_for_weight_conversion=...) there",
             )
-        if "init_lora_weights" in self._row.fields and not str(init).startswith(REBUILT):
-            given["init"] = True  # values come from the file
+        if "init_lora_weights" in self._row.fields:
+            given["init"] = init if str(init).startswith(REBUILT) else True  # the file has values
+            if init == "loftq":
+                given["init"] = _loftq(self._settings.get("loftq_config"))
         return given
+
+
+def _loftq(told: Any) -> LoftQ:
+    """Return how the model's weights are quantised before the adapter is added."""
+    held = told if isinstance(told, Mapping) else {}
+    bits, iterations = held.get("loftq_bits", 4), held.get("loftq_iter", 1)
+    if bits not in (4, 8) or type(iterations) is not int or iterations < 1:
+        raise ArchiveError(
+            f"loftq_config is {str(told)[:80]}", where=CONFIG, need="loftq_bits of 4 or 8"
+        )
+    return LoftQ("nf4" if bits == 4 else "int8", iterations)
 
 
 def _uncut(saved: SavedAdapter) -> SavedAdapter:

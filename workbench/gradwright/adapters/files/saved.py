@@ -88,7 +88,7 @@ class SavedAdapter:
         told = {ours: settings[key] for key, ours in row.fields.items() if key in settings}
         if "bias" in told:
             told["bias"] = BIASES.get(told["bias"], told["bias"])
-        told |= _as_trained(row.method, told)
+        told = _as_trained(row.method, told)
         return made(row.read_as or row.method, {**told, **more}, str(self.path))
 
     @property
@@ -133,11 +133,11 @@ class SavedAdapter:
 def _as_trained(method: str, told: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields in which a method that a file holds differs from the one that was trained.
 
-    Of a prefix that a network makes, files hold what it has made.
+    Of a prefix and of a prompt that a network makes, files hold what it has made.
     """
     if method == "Prefix":
-        return {"projection": False, "hidden": None, "init": told.get("init") or True}
-    return {}
+        return {**told, "projection": False, "hidden": None, "init": told.get("init") or True}
+    return {"tokens": told["tokens"]} if method == "PTuning" and "tokens" in told else {**told}
 
 
 def made(method: str, fields: Mapping[str, Any], where: str) -> Adapter:
