@@ -65,6 +65,8 @@ class Built:
         """What the model's own values were where others took their place; ``remove`` undoes it."""
         self.originals: dict[str, Array] = {}
         """What weights were before it was merged."""
+        self.is_loaded = False
+        """Whether it came with an archive, which has none of these two."""
         self.model: Any = graph
         """What it was added to: a model, or its graph."""
         self.changed_ops: dict[Node, tuple[Op, Op]] = {}
