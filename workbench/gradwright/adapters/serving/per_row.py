@@ -21,7 +21,7 @@ from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Prod, Sum
 from ...spec import AnyDim
 from ...words.jsonable import jsonable
-from ..adapter import Adapter, Leaf, Leaves, added
+from ..adapter import Adapter, Array, Leaf, Leaves, added
 from ..site import Site, Use
 from ..targeting import fits
 
@@ -135,6 +135,14 @@ class PerRow(Adapter):
         raise GraphError(
             f"an op that does more than multiply reads {place.name!r}: rows cannot differ in it",
             hint=f"exclude={place.name!r} leaves it as it is",
+        )
+
+    def merge(
+        self, place: Site, w: Array, bias: Array | None, p: Mapping[str, Array]
+    ) -> tuple[Array, Array | None] | None:
+        raise GraphError(
+            f"rows have adapters of their own at {place.name!r}, and one weight cannot hold them",
+            hint="gw.adapters.load(model, path), and merge that",
         )
 
     def _fed(self, use: Use, x: Tensor) -> tuple[Tensor, Tensor]:
