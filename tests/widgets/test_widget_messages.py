@@ -42,6 +42,7 @@ MESSAGES = [
     {"kind": "training.evaluate", "weights": "ema"},
     *({"kind": f"{panel}.sync"} for panel in ("plot", "parameters", "stepper", "tensor", "check")),
     *({"kind": f"{panel}.sync"} for panel in ("rate", "runs", "watch", "compare")),
+    {"kind": "graph.adapter", "name": "default", "on": False},
     {"kind": "why.ask", "name": "hidden/w"},
     {"kind": "why.clear"},
     {"kind": "inspector.sync"},

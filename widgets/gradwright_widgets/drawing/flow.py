@@ -133,21 +133,34 @@ def _in_order(nodes: Sequence[Node]) -> tuple[Sequence[Node], list[list[int]], l
 
 
 def _sorted(sources: list[list[int]]) -> list[int]:
-    """Return a topological order that keeps to the order of creation where it can."""
+    """Return a topological order that keeps to the order of creation where it can.
+
+    What an edit has put in later, as an adapter, stands where the first that reads it does.
+    """
     waiting = [len(read) for read in sources]
     readers: list[list[int]] = [[] for _ in sources]
     for i, read in enumerate(sources):
         for k in read:
             readers[k].append(i)
-    ready = [i for i, count in enumerate(waiting) if not count]
+    place, unread = list(range(len(sources))), [len(found) for found in readers]
+    ends = [i for i, count in enumerate(unread) if not count]
+    while ends:
+        i = ends.pop()
+        for k in sources[i]:
+            place[k] = min(place[k], place[i])
+            unread[k] -= 1
+            if not unread[k]:
+                ends.append(k)
+    ready = [(place[i], i) for i, count in enumerate(waiting) if not count]
+    heapq.heapify(ready)
     order = []
     while ready:
-        i = heapq.heappop(ready)
+        _, i = heapq.heappop(ready)
         order.append(i)
         for k in readers[i]:
             waiting[k] -= 1
             if not waiting[k]:
-                heapq.heappush(ready, k)
+                heapq.heappush(ready, (place[k], k))
     return order
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from gradwright import Graph, Node
 from gradwright.debug.inside import has_inside
 
+from .adapters import adapter_scopes
 from .buffers import int32
 from .grouping import groups_of
 from .nodes import differentiated, drawn_nodes
@@ -34,7 +35,8 @@ def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
     """Return the columns that ``GraphModel`` of the page reads (``panels/graph/model/model.ts``).
 
     ``gradients`` adds the nodes of the derived layer; ``origin`` is the index of the node whose
-    gradient a node belongs to, or -1. What ``groups_of`` finds is among them.
+    gradient a node belongs to, or -1. What ``groups_of`` finds is among them, and which scopes are
+    those of adapters.
 
     >>> import gradwright as gw
     >>> g = gw.Graph("double")
@@ -53,6 +55,7 @@ def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
         "name": graph.name,
         **table,
         **(groups.columns(nodes) if groups else {}),
+        "adapters": adapter_scopes(graph),
         "edges": int32(wires(nodes, number, first_tensor)),
         "origin": int32([number.get(id(differentiated(node)), -1) for node in nodes]),
         "derived": memoryview(np.array([n.derived for n in nodes], np.uint8).tobytes()),

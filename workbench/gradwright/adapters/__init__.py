@@ -14,6 +14,7 @@ from .combining import combine, to_lora
 from .files.loading import load
 from .files.saved import SavedAdapter
 from .files.writing import save
+from .initial.chosen import EVA, LoftQ
 from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
 from .serving import Served, serve
@@ -23,11 +24,13 @@ from .trained import Trained
 
 globals().update(METHODS)
 __all__ = [
+    "EVA",
     "METHODS",
     "Adapted",
     "Adapter",
     "Drift",
     "Leaf",
+    "LoftQ",
     "Merged",
     "Place",
     "SavedAdapter",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..errors import GraphError
-from ..graph import Graph, Tensor
+from ..graph import Graph, Node, Tensor
+from ..op import Op
 from ..ops.core.movement import cast_to
 from ..session import Session
 from ..spec import at_least_float32, promote
@@ -23,6 +24,7 @@ from .site import Place, Site, Use
 from .targeting import Where, chosen
 
 if TYPE_CHECKING:
+    from ..models.reading import Before
     from .built import Built
 
 Array = np.ndarray[Any, Any]
@@ -52,6 +54,10 @@ class Adapter(Named):
 
     kinds: ClassVar[frozenset[str]] = frozenset({"linear", "embedding", "conv"})
     """Of places that it can stand at."""
+    is_weighable: ClassVar[bool] = True
+    """Whether it may count in part."""
+    is_followed: ClassVar[bool] = True
+    """Whether it is put into graphs that generate as well."""
     reads_weights: ClassVar[bool] = False
     """Whether first values depend on the weight, so that ``prepare`` is called."""
     by_row: ClassVar[str] = ""
@@ -93,6 +99,16 @@ class Adapter(Named):
         """Return what all its places read, beside their own."""
         return {}
 
+    def common(self, places: Sequence[Any], p: Leaves) -> Leaves:
+        """Return what is computed once for all places, of ``shared``; these read it beside."""
+        return {}
+
+    def surveyed(
+        self, places: Sequence[Any], data: Any = None
+    ) -> tuple[Adapter, Sequence[Any], Mapping[str, Mapping[str, Array]]]:
+        """Return itself, its places and first values by place, as a look at all of them has it."""
+        return self, places, {}
+
     def prepare(
         self, place: Any, w: Array, data: Any = None
     ) -> tuple[Mapping[str, Array], Array | None]:
@@ -119,6 +135,13 @@ class Adapter(Named):
         Merges compute it, and ops that do more than multiply read it.
         """
         return added(w, self.delta(place, p))
+
+    def changed_ops(self, places: Sequence[Any]) -> Mapping[Node, tuple[Op, Op]]:
+        """Return nodes that are another op where it is active, with both ops."""
+        return {}
+
+    def check(self, places: Sequence[Any]) -> None:
+        """Refuse what has come of it, once all specs are known."""
 
     @property
     def is_additive(self) -> bool:
@@ -153,6 +176,16 @@ class Adapter(Named):
 
     def compacted(self, adapted: Built) -> tuple[Adapter, Mapping[str, Mapping[str, Array]]] | None:
         """Return settings and values without what training has switched off; None for nothing."""
+        return None
+
+    # -- generation ------------------------------------------------------------------------------
+
+    def generating(self) -> Adapter:
+        """Return what stands for it in graphs that generate."""
+        return self
+
+    def before(self, adapted: Built, graph: Graph) -> Before | None:
+        """Return what stands before each row where ``graph`` generates, as values are now."""
         return None
 
     # -- merging ---------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ export type Request =
   | "desk.hear"
   | "desk.output"
   | "desk.undo"
+  | "graph.adapter"
   | "inspector.code"
   | "inspector.look"
   | "inspector.sync"

@@ -100,7 +100,7 @@ function readTheme(node: HTMLElement): Theme | undefined {
     series: Array.from({ length: SERIES }, (_, k) => resolve(`var(--gw-series-${k})`)),
     category: () => "",
   };
-  const names = ["input", "parameter", "constant", "linear", "activation", "norm", "math", "reduce", "shape", "loss", "random", "control", "scope", "gradient"];
+  const names = ["input", "parameter", "constant", "linear", "activation", "norm", "math", "reduce", "shape", "loss", "random", "control", "scope", "gradient", "adapter"];
   const colors = new Map(names.map((name) => [name, resolve(`var(--gw-c-${name})`)]));
   probe.remove();
   theme.category = (name) => colors.get(name) ?? colors.get("math")!;

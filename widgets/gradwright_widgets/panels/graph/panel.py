@@ -20,11 +20,12 @@ from ...drawing.buffers import float64
 from ...drawing.grouping import scope_paths
 from ...drawing.nodes import drawn_nodes
 from ...drawing.spec import graph_spec
+from ...host.adapters import switch
 from ...host.desk import Feeds, GraphDesk
 from ...host.host import Host
 from ...host.insides import is_inside, node_at, parts_of
 from ...host.panel import Panel
-from ...host.part import checks, shared, watches
+from ...host.part import checks, handles, shared, watches
 from ...still.tables import node_table
 from .colors import ColorPanel
 from .dot import graph_dot, graph_mermaid, graph_pdf
@@ -166,6 +167,10 @@ class GraphPanel(Panel):
     @checks("path_to")
     def _check_path_to(self, name: str) -> str:
         return self.desk.check_name(name)
+
+    @handles("adapter")
+    def _on_adapter(self, content: dict[str, Any]) -> None:
+        switch(self.desk, str(content.get("name")), bool(content.get("on")), note=True)
 
     def set_overlay(
         self,

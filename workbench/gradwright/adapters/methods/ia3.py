@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...graph import Tensor
+from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Array, Leaf, Leaves, added, computed
 from ..low_rank import LowRank
@@ -59,7 +60,8 @@ class IA3(Adapter):
         if place.kind == "conv" and not use.node.op.attributes()["data_format"].endswith("C"):
             factor = factor.reshape(-1, *(1 for _ in place.kernel))
         if self.is_feedforward(place):
-            return added(y, use.again(x * (factor - 1.0)))
+            whole = use.instead(y, cast_to(y.dtype, x * factor))
+            return added(y, use.again(x * (factor - 1.0))) if whole is None else whole
         return y * factor.astype(y.dtype)
 
     def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:

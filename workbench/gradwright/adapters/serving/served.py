@@ -136,11 +136,7 @@ class Served:
     def close(self) -> None:
         """Take the slots out of the graph, which is then what it was."""
         self.session.close()
-        graphs = self.graph, *(one.graph for one in self.adapted.followers)
         self.adapted.remove()
-        for graph in graphs:
-            with graph.edit() as edit:
-                edit.remove(graph[self.method.rows], graph[self.method.weights])
 
     # -- use -------------------------------------------------------------------------------------
 

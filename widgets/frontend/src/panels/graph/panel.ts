@@ -34,6 +34,7 @@ import { mountToolbar } from "./toolbar";
 import type { Paths } from "./model/trace";
 import { Viewport } from "./picture/viewport";
 import { Walk, type Way } from "./model/walk";
+import type { AdapterSpec } from "./model/wire";
 import { WhyCard, whyOf } from "./why";
 
 addStyle(css);
@@ -133,7 +134,7 @@ class GraphPanel {
         return shown;
       },
       open: (scopes) => this.scopes.commit(scopes),
-      selected: () => this.openSelected(),
+      selected: () => this.deeds(),
       zoom: (factor) => {
         this.view.zoom(factor, this.surface.width / 2, this.surface.height / 2);
         this.frame.request();
@@ -332,10 +333,17 @@ class GraphPanel {
     this.scopes.set(item, open);
   }
 
-  private openSelected(): { label: string; run(): void } | undefined {
+  /** What can be done with the selected item. */
+  private deeds(): { label: string; run(): void }[] {
     const { selected, still } = this.look;
-    if (selected === NONE || !this.graph.opens(selected) || (still && selected < this.graph.n)) return undefined;
-    return { label: `${this.scopes.has(selected) ? "Close" : "Open"} ${leaf(this.nameOf(selected).replace(/\/$/, ""))}`, run: () => this.toggle(selected) };
+    if (selected === NONE || !this.graph.opens(selected) || (still && selected < this.graph.n)) return [];
+    const opens = { label: `${this.scopes.has(selected) ? "Close" : "Open"} ${leaf(this.nameOf(selected).replace(/\/$/, ""))}`, run: () => this.toggle(selected) };
+    const adapter = this.graph.adapter(selected);
+    return adapter && !still ? [opens, { label: `Switch ${adapter.on ? "off" : "on"} ${adapter.name}`, run: () => this.flip(adapter) }] : [opens];
+  }
+
+  private flip({ name, on }: AdapterSpec): void {
+    ask(this.model, "graph.adapter", { name, on: !on });
   }
 
   private toggle(item: number): void {
@@ -343,8 +351,9 @@ class GraphPanel {
   }
 
   private click(x: number, y: number, shift: boolean): void {
-    const { item, toggle, line } = this.at(x, y);
-    if (toggle) this.toggle(item);
+    const { item, toggle, line, adapter } = this.at(x, y);
+    if (adapter && !this.look.still) this.flip(adapter);
+    else if (toggle) this.toggle(item);
     else if (line !== NONE) {
       this.select(NONE);
       this.line = line;
@@ -354,8 +363,8 @@ class GraphPanel {
   }
 
   private double(x: number, y: number): void {
-    const { item, line } = this.at(x, y);
-    if (line === NONE) this.toggle(item);
+    const { item, line, adapter } = this.at(x, y);
+    if (line === NONE && !adapter) this.toggle(item);
   }
 
   private hover(x: number, y: number): void {

@@ -16,6 +16,7 @@ import { showSource } from "../../core/source";
 const CATEGORIES: [string, string][] = [
   ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
   ["math", "arithmetic"], ["reduce", "reduction"], ["shape", "shape"], ["loss", "loss"], ["random", "random"], ["control", "control flow"], ["constant", "constant"],
+  ["adapter", "adapter"],
 ];
 /** Links to this many inputs and outputs; the others are counted. */
 const LINKS = 6;
@@ -139,6 +140,7 @@ function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[] {
   for (const item of items) for (const category of describe(model, item).card?.categories ?? []) used.add(category);
   const shown: [string, string][] = items.some((item) => model.isTwin(item)) ? [...CATEGORIES, ["gradient", "gradient"]] : CATEGORIES;
   used.add("gradient");
+  if (items.some((item) => model.adapter(item))) used.add("adapter");
   return shown.filter(([category]) => used.has(category)).map(([category, label]) => {
     const dot = element("span", { class: "gw-dot" });
     dot.style.setProperty("--gw-dot", `var(--gw-c-${category})`);

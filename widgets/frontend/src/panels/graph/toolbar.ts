@@ -17,7 +17,7 @@ export interface Actions {
   outline(): boolean;
   open(scopes: number[]): void;
   /** What opening or closing the selection would be called, and does; undefined where nothing opens. */
-  selected(): { label: string; run(): void } | undefined;
+  selected(): { label: string; run(): void }[];
   zoom(factor: number): void;
   fit(): void;
   save(format: Format): void;
@@ -73,8 +73,8 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
     ];
   });
   const selected = (): Section[] => {
-    const entry = actions.selected();
-    return entry ? [{ title: "Selected", entries: [entry] }] : [];
+    const entries = actions.selected();
+    return entries.length ? [{ title: "Selected", entries }] : [];
   };
   const more = menuButton(ICONS.more, "More", () => [
     ...selected(),

@@ -7,7 +7,7 @@ import { cardSize, mainRow, type CardFace } from "./card_face";
 import { shortShape } from "./sizes";
 import { BOLD, textWidth } from "./text";
 import { resultsOf } from "./trace";
-import type { GroupColumns } from "./wire";
+import type { AdapterSpec, GroupColumns } from "./wire";
 import { counted } from "../../../core/format";
 
 export type Shape = "op" | "card" | "result" | "variable" | "placeholder" | "constant" | "scope" | "gradient" | "gradients";
@@ -22,12 +22,16 @@ export interface Face {
   opens?: boolean;
   /** What is written on a card. */
   card?: CardFace;
+  /** The adapter that it is, which can be switched. */
+  adapter?: AdapterSpec;
 }
 
 export const TITLE_SIZE = 12;
 export const NOTE_SIZE = 10.5;
 /** Room for the mark of a node that opens. */
 export const OPENER = 16;
+/** Room for the switch of an adapter. */
+export const SWITCH = 38;
 const MAX_TEXT = 168;
 const MAX_NOTE = 250; // of a block, which says what it does
 
@@ -37,6 +41,8 @@ export function describe(model: GraphModel, item: number): Face {
   if (node < 0) {
     const { label, size, kind, group } = model.scopes[item - model.n];
     const groups = model.spec.groups;
+    const adapter = model.adapter(item);
+    if (adapter && kind !== "card") return describeAdapter(adapter, size);
     if (kind === "card" && groups) return describeCard(groups, group);
     if (groups && group >= 0) return { shape: "scope", title: label, note: groups.notes[group] || counted(size, "node"), category: "scope", opens: true };
     return { shape: "scope", title: label, note: counted(size, "node"), category: "scope", opens: true };
@@ -51,6 +57,11 @@ export function describe(model: GraphModel, item: number): Face {
   const opens = model.opens(item);
   const plain = title === op || (title.startsWith(op) && /^_\d+$/.test(title.slice(op.length)));
   return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category, opens };
+}
+
+/** `LoRA`, what it is called, and whether it is off. */
+function describeAdapter(adapter: AdapterSpec, size: number): Face {
+  return { shape: "scope", title: adapter.method, note: `${adapter.name} · ${adapter.on ? counted(size, "node") : "off"}`, category: "adapter", opens: true, adapter };
 }
 
 /** In one line the title and all rows; a card without a title is called after the row that counts. */
@@ -82,7 +93,7 @@ export function itemSize(face: Face): { width: number; height: number } {
       return cardSize(face.card!);
     case "gradients":
     case "scope":
-      return { width: Math.max(120, Math.ceil(Math.max(BOLD * title, Math.min(MAX_NOTE, textWidth(face.note, NOTE_SIZE)))) + 54), height: 46 };
+      return { width: Math.max(120, Math.ceil(Math.max(BOLD * title, Math.min(MAX_NOTE, textWidth(face.note, NOTE_SIZE)))) + 54 + (face.adapter ? SWITCH : 0)), height: 46 };
     default:
       return { width: Math.max(48, Math.ceil(title + note) + (face.note ? 38 : 28)), height: 28 };
   }

@@ -4,7 +4,7 @@ import { mainRow } from "./card_face";
 import { layersOf, UPDATE } from "./layers";
 import { anywhere, chainsOf, framesOf, leaf, pathOf } from "./names";
 import { judgeRoles, type Role } from "./roles";
-import { columnsOf, GROUPS, KINDS, type GraphSpec, type GroupColumns, type Kind } from "./wire";
+import { columnsOf, GROUPS, KINDS, type AdapterSpec, type GraphSpec, type GroupColumns, type Kind } from "./wire";
 import { bytes, int32 } from "../../../core/buffers";
 
 export interface Scope {
@@ -78,6 +78,7 @@ export class GraphModel {
   private readonly frames = new Map<number, number>();
   private readonly twins = new Map<number, number>();
   private readonly chains: Map<string, string>;
+  private readonly adapters = new Map<number, AdapterSpec>();
   private readonly byName = new Map<string, number>();
   private readonly byPath = new Map<string, number>();
 
@@ -134,6 +135,14 @@ export class GraphModel {
       }
     }
     for (const [path, inner] of this.chains) this.byPath.set(path, this.byPath.get(inner)!);
+    for (const adapter of spec.adapters ?? []) {
+      for (const scope of adapter.scopes.map((path) => this.byPath.get(path))) if (scope !== undefined) this.adapters.set(scope, adapter);
+    }
+  }
+
+  /** The adapter that a scope is of. */
+  adapter(item: number): AdapterSpec | undefined {
+    return this.adapters.get(item - this.n);
   }
 
   private addGroups({ names, titles, rows, categories, parent, kind, like }: GroupColumns): void {

@@ -43,6 +43,14 @@ export interface GroupColumns {
   like: DataView;
 }
 
+/** An adapter: its name, its method, whether it is computed with, and the scopes that are its own. */
+export interface AdapterSpec {
+  name: string;
+  method: string;
+  on: boolean;
+  scopes: string[];
+}
+
 export const GROUPS = ["block", "card", "run"] as const;
 
 export interface GraphSpec extends GraphColumns {
@@ -57,6 +65,8 @@ export interface GraphSpec extends GraphColumns {
   /** Where scopes are no names, and i32[nodes]: the group that each stands in, -1 at the top. */
   groups?: GroupColumns;
   group?: DataView;
+  /** Not in older pages. */
+  adapters?: AdapterSpec[];
   /** Where nodes are opened, i32[nodes]: the node that a node is inside of, or -1; its number in the graph as sent, or -1. */
   holder?: DataView;
   sent?: DataView;

@@ -2,7 +2,7 @@
 // point of the plane.
 
 import { FIRST } from "../model/card_face";
-import { OPENER } from "../model/describe";
+import { OPENER, SWITCH } from "../model/describe";
 import { HEADER } from "../layout/parts";
 import { drawnFor } from "./marks";
 import type { GraphModel } from "../model/model";
@@ -11,6 +11,7 @@ import { hit, placesOf, type Scene } from "../layout/scene";
 import { TOGGLE } from "./shapes";
 import type { Rect } from "./tip";
 import { outputsOf } from "../model/trace";
+import type { AdapterSpec } from "../model/wire";
 import type { Viewport } from "./viewport";
 import { Wires } from "./wires";
 
@@ -21,6 +22,8 @@ export interface Spot {
   item: number;
   toggle: boolean;
   line: number;
+  /** The adapter whose switch is there. */
+  adapter?: AdapterSpec;
 }
 
 export class Drawing {
@@ -58,12 +61,13 @@ export class Drawing {
     const line = k < 0 || (frame && y > top + HEADER) ? this.wires.at(x, y, distance) : NONE;
     if (k < 0 || line !== NONE) return { item: NONE, toggle: false, line };
     const item = scene.items[k];
-    const { shape } = this.painter.face(item);
+    const { shape, adapter } = this.painter.face(item);
     const middle = frame ? top + HEADER / 2 : shape === "card" ? top + FIRST : top + height / 2;
     const atRight = !frame && (shape === "op" || shape === "card");
     const near = atRight ? x > left + width - OPENER - 8 : x < left + TOGGLE + 16;
     const toggle = this.graph.opens(item) && near && Math.abs(y - middle) <= TOGGLE / 2 + 4;
-    return { item, toggle, line };
+    const flips = adapter && x > left + width - SWITCH && Math.abs(y - middle) <= TOGGLE / 2 + 2;
+    return { item, toggle, line, ...(flips ? { adapter } : {}) };
   }
 
   /** An item, or the point of the pointer where there is none, and the other boxes, as they lie on the screen. */

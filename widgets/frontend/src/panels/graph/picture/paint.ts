@@ -2,7 +2,7 @@
 
 import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
 import { cardWords } from "./card";
-import { describe, NOTE_SIZE, OPENER, TITLE_SIZE, type Face } from "../model/describe";
+import { describe, NOTE_SIZE, OPENER, SWITCH, TITLE_SIZE, type Face } from "../model/describe";
 import { Labels } from "./labels";
 import { CURVE_FROM, DIM, TEXT_FROM, type Look, type Window } from "./look";
 import type { Marks } from "./marks";
@@ -11,7 +11,7 @@ import { HEADER } from "../layout/parts";
 import { DEAD } from "./path";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "../layout/scene";
-import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRIPE, stripe, SWITCH_SIZE, switcher, tint, TOGGLE, toggle, trace, warning } from "./shapes";
 import { strokeAll, type Pieces, type Stroke } from "./strokes";
 import type { Theme } from "../../../core/theme";
 
@@ -84,7 +84,8 @@ export class Painter {
     const [x, y, w, h] = this.scene.rects.subarray(4 * k, 4 * k + 4);
     const depth = this.model.scopes[this.scene.items[k] - this.model.n].depth;
     const { theme } = look;
-    pen.box(x, y, w, h, 8, { fill: depth % 2 ? theme.raised : theme.surface, stroke: theme.line });
+    const adapter = this.model.adapter(this.scene.items[k]);
+    pen.box(x, y, w, h, 8, { fill: depth % 2 ? theme.raised : theme.surface, stroke: adapter ? theme.category("adapter") : theme.line });
     if (this.model.isTwin(this.scene.items[k])) gradientFrame(pen, [x, y, w, h], theme);
     if (this.scene.items[k] === look.selected) ring(pen, x, y, w, h, 8, theme.accent);
   }
@@ -95,7 +96,8 @@ export class Painter {
     const { theme } = look;
     const item = this.scene.items[k];
     const depth = this.model.scopes[item - this.model.n].depth;
-    for (const fill of [depth % 2 ? theme.raised : theme.surface, tint(this.model.isTwin(item) ? gradientColor(theme) : theme.quiet, item === look.hovered ? 0.22 : 0.12)]) {
+    const adapter = this.model.adapter(item);
+    for (const fill of [depth % 2 ? theme.raised : theme.surface, tint(this.model.isTwin(item) ? gradientColor(theme) : adapter ? theme.category("adapter") : theme.quiet, item === look.hovered ? 0.22 : 0.12)]) {
       pen.begin();
       pen.move(x + 0.5, y + HEADER);
       pen.line(x + 0.5, y + 8);
@@ -108,12 +110,14 @@ export class Painter {
     if (view.scale < TEXT_FROM) return;
     toggle(pen, x + 8, y + (HEADER - TOGGLE) / 2, true, item === look.hovered ? theme.ink : theme.quiet, theme);
     const { title, note } = this.face(item);
+    const end = x + w - (adapter ? SWITCH : 0);
+    if (adapter) switcher(pen, end + 4, y + (HEADER - SWITCH_SIZE[1]) / 2, adapter.on, theme.category("adapter"), theme);
     const left = Math.max(x + 8 + TOGGLE + 6, Math.min(view.x + 8, x + w - TITLE_ROOM)); // of a frame wider than the window it stays in sight
-    const shown = fitText(pen, title, TITLE_SIZE, 600, x + w - left - 10);
+    const shown = fitText(pen, title, TITLE_SIZE, 600, end - left - 10);
     pen.text(shown.text, left, y + HEADER / 2, { size: TITLE_SIZE, weight: 600, color: theme.ink });
-    const room = x + w - left - 26 - shown.width;
+    const room = end - left - 26 - shown.width;
     if (view.scale < NOTE_FROM || pen.measure(note, NOTE_SIZE) > room) return;
-    pen.text(note, x + w - 10, y + HEADER / 2, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
+    pen.text(note, end - 10, y + HEADER / 2, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
   }
 
   private box(pen: Pen, k: number, view: Window, look: Look): void {
@@ -137,6 +141,10 @@ export class Painter {
     } else if (face.shape === "scope") {
       pen.box(x + 5, y + 5, w, h, radius, { fill: theme.surface, stroke: border });
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.raised, stroke: border });
+      if (face.adapter && !shade) {
+        pen.box(x, y, w, h, radius, { fill: tint(color, face.adapter.on ? 0.12 : 0), stroke: face.adapter.on ? color : border });
+        stripe(pen, x, y, h, radius, color);
+      }
     } else if (face.shape === "op" || face.shape === "card") {
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.surface, stroke: border });
       if (!look.shades) stripe(pen, x, y, h, radius, color);
@@ -167,8 +175,10 @@ export class Painter {
     else if (face.shape === "scope") {
       toggle(pen, x + 10, middle - TOGGLE / 2, false, hovered ? theme.ink : theme.quiet, theme);
       const left = x + 10 + TOGGLE + 8;
-      pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
-      if (notes) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - TOGGLE - 26).text, left, middle + 8, { size: NOTE_SIZE, color: quiet });
+      const room = w - TOGGLE - 26 - (face.adapter ? SWITCH : 0);
+      if (face.adapter) switcher(pen, x + w - SWITCH + 4, middle - SWITCH_SIZE[1] / 2, face.adapter.on, theme.category("adapter"), theme);
+      pen.text(fitText(pen, face.title, TITLE_SIZE, 600, room).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
+      if (notes) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, room).text, left, middle + 8, { size: NOTE_SIZE, color: quiet });
     } else if (face.shape === "op") {
       const room = w - (face.opens ? OPENER : 0);
       const center = x + STRIPE / 2 + room / 2;

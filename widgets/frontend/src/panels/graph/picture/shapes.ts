@@ -89,6 +89,16 @@ export function toggle(pen: Pen, x: number, y: number, open: boolean, color: str
   pen.stroke(color, 1.5);
 }
 
+export const SWITCH_SIZE = [26, 14] as const;
+
+/** A switch, whose knob stands at the right where it is on. */
+export function switcher(pen: Pen, x: number, y: number, on: boolean, color: string, theme: Theme): void {
+  const [width, height] = SWITCH_SIZE;
+  pen.box(x, y, width, height, height / 2, on ? { fill: color, stroke: color } : { fill: theme.surface, stroke: theme.quiet });
+  const size = height - 6;
+  pen.box(x + (on ? width - size - 3 : 3), y + 3, size, size, size / 2, { fill: on ? theme.surface : theme.quiet });
+}
+
 /** The mark of a node that encloses others: a small plus in a frame. */
 export function opener(pen: Pen, x: number, y: number, color: string): void {
   pen.box(x, y, 12, 12, 3, { stroke: tint(color, 0.6) });
