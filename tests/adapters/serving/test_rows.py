@@ -94,6 +94,28 @@ def test_rows_of_a_declared_network() -> None:
     assert [place.name for place in served.adapted.places] == ["w", "v"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float16", 2e-3), ("bfloat16", 2e-2)]
+)
+def test_bases_of_other_dtypes(dtype: str, tolerance: float) -> None:
+    """Adapters of a 16-bit base are float32, as they are alone; results are of the base's dtype."""
+
+    def other() -> gw.Graph:
+        g, rng = gw.Graph(), np.random.default_rng(5)
+        x = g.placeholder("x", ("B", 12), dtype)
+        w = g.variable("w", (12, 16), init=rng.standard_normal((12, 16)), dtype=dtype)
+        gw.identity(x @ w, name="y")
+        return g
+
+    x = np.random.default_rng(1).standard_normal((5, 12)).astype(gw.spec.dtype(dtype))
+    served = check(other, "w", {"x": x}, "y", tolerance)
+    assert served.adapted.variables["w"]["lora_A"].dtype == max(dtype, "float32", key=_bits)
+
+
+def _bits(dtype: str) -> int:
+    return int(dtype.removeprefix("b").removeprefix("float"))
+
+
 def folded() -> gw.Graph:
     """Return a graph as exporters write it: positions are folded into rows before a product."""
     g, rng = gw.Graph(), np.random.default_rng(6)
