@@ -14,6 +14,7 @@
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 #   make gpu-test   the kernels' numbers on this machine's GPU   make gpu-bench  their times
 #   make oracle-adapters   what adapters 1.3 and LyCORIS give, in an environment of their own
+#   make stress-adapters   eight threads load, evict and switch adapters of one model
 #   make learn-adapters    adapters of a language model on a shifted domain, three seeds
 
 PYTHON ?= python3
@@ -22,7 +23,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters machines matrix binder docs lite tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters stress-adapters machines matrix binder docs lite tour dist clean
 .PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild oracle-llama machines matrix binder docs lite tour dist clean
 
 lab: .venv/.lab
@@ -80,6 +81,9 @@ build/llama: | .venv/.test
 
 oracle-llama: .venv/.test build/llama
 	$(BIN)/python -m tests.models.llama_cpp
+
+stress-adapters: .venv/.test
+	$(BIN)/python -m tests.adapters.serving.stress 120
 
 machines: .venv/.test
 	$(BIN)/python -m tests.machines

@@ -12,8 +12,8 @@ from gradwright import adapters
 
 QV = {"target_modules": ["q_proj", "v_proj"]}
 CAUSAL = {"task_type": "CAUSAL_LM"}
-ADA = {"tinit": 1, "tfinal": 1, "deltaT": 1, "total_step": 5, "beta1": 0.7, "beta2": 0.8}
 NO_MERGE = 4, False, False
+ADA = {"tinit": 1, "tfinal": 1, "total_step": 8, "beta1": 0.7, "beta2": 0.8}
 LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -70,6 +70,12 @@ ROWS: dict[str, Row] = {
         _lora(target_modules=["embed_tokens", "q_proj"]),
         lambda r: adapters.LoRA(**_alpha(r)),
         "embed|q",
+    ),
+    "AdaLoRA": Row(
+        lambda r: peft().AdaLoraConfig(
+            init_r=r, target_r=r - 2, lora_alpha=2 * r + 1, **ADA, **QV, **CAUSAL
+        ),
+        lambda r: adapters.AdaLoRA(init_r=r, target_r=r - 2, alpha=2 * r + 1, **ADA),
     ),
     "LoHa": Row(_theirs("LoHaConfig"), lambda r: adapters.LoHa(**_alpha(r))),
     "LoKr": Row(_theirs("LoKrConfig"), lambda r: adapters.LoKr(**_alpha(r))),

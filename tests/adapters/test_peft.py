@@ -44,6 +44,12 @@ class Pair:
         p = {leaf: values[t.name] for leaf, t in leaves.items()}
         return self.adapted.adapter.merge(place, place.array(values), None, p)
 
+    @property
+    def loss(self):
+        """What is trained: the model's loss, and what the method adds to it."""
+        more = self.adapted.penalty
+        return self.model.loss if more is None else self.model.loss + more
+
     def logits(self) -> np.ndarray:
         return other.run(self.session, self.model, IDS[0])
 
@@ -79,8 +85,8 @@ def test_outputs_and_gradients_are_those_of_peft(pair) -> None:
     trained = {f"{place}/{leaf}": t for place, leaves in pair.adapted.variables.items()
                for leaf, t in leaves.items() if t.trainable}  # fmt: skip
     assert trained.keys() == wanted.keys()
-    grads = gw.gradients(pair.model.loss, list(trained.values()))
-    found = pair.session.run([pair.model.loss, *grads], {"ids": IDS[0], "labels": IDS[0]})
+    grads = gw.gradients(pair.loss, list(trained.values()))
+    found = pair.session.run([pair.loss, *grads], {"ids": IDS[0], "labels": IDS[0]})
     assert found[0] == pytest.approx(loss, rel=1e-5)
     for name, grad in zip(trained, found[1:], strict=True):
         other.close(grad, wanted[name], 1e-4)
@@ -101,7 +107,8 @@ def test_five_steps_are_those_of_peft(pair) -> None:
         optimizer.step()
         if hasattr(pair.theirs.base_model, "update_and_allocate"):
             pair.theirs.base_model.update_and_allocate(step)
-        found = trainer.step({"ids": batch, "labels": batch}).metrics["loss"]
+        metrics = trainer.step({"ids": batch, "labels": batch}).metrics
+        found = metrics["loss"] + metrics.get("default_penalty", 0.0)
         assert found == pytest.approx(loss.item(), rel=1e-5), f"step {step}"
         losses.append(found)
     assert len(set(losses)) == 5

@@ -59,8 +59,6 @@ def test_every_format_is_opened_as_what_it_holds(made: Any) -> None:
 
 OTHERS = {
     "gw": "data models recording train",
-    "checkpoint": "models recording",
-    "onnx": "formats.archive.rebuild models recording train",
     "run": "models",
     "gguf": "data debug evaluation formats.archive formats.onnx models.grammar models.huggingface"
     " models.interpretation models.sequential models.whisper recording train",

@@ -10,6 +10,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.cpu.llvm.compiler import available
+from gradwright.models.decoder.weights import Given
 from gradwright.spec import TensorSpec
 from gradwright.spec.buffer import Buffer, Zeros
 
@@ -116,6 +117,24 @@ def test_sessions_run_with_it(kernels: str, tmp_path: Path) -> None:
         assert g.values.buffer("w") is buffer
         if isinstance(buffer, Blocks):
             assert buffer.reads == 2  # one of them is ours
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_memory_that_its_owner_writes_over_is_read_by_the_same_plan(kernels: str) -> None:
+    g, y, _ = model()
+    ours = {"w": np.ones((8, 8), np.float32), "b": np.zeros(8, np.float32)}
+    for name, array in ours.items():
+        g.values.pack(name, Given(array))
+    with gw.Session(g, kernels=kernels) as session:
+        for n in range(6):
+            ours["w"][:] = 0.1 * n
+            ours["b"][:] = -n
+            before = [g.values.version(name) for name in ours]
+            g.values.overwritten(ours)
+            assert [g.values.version(name) for name in ours] == [v + 1 for v in before]
+            got = session.run(y, {"x": X})
+            assert np.allclose(got, np.tanh(X @ ours["w"] + ours["b"]), atol=1e-6)
+        assert len(session.plan_cache) == 1
 
 
 @pytest.mark.parametrize("kernels", KERNELS)

@@ -60,7 +60,7 @@ METHODS: dict[str, Method] = {
         1e-2,
         1.639,
         lambda: adapters.AdaLoRA(
-            init_r=12, target_r=8, alpha=16, tinit=20, tfinal=30, deltaT=5, total_step=STEPS
+            init_r=12, target_r=8, alpha=16, tinit=20, tfinal=30, delta_t=5, total_step=STEPS
         ),
         LINEAR,
     ),
@@ -107,7 +107,7 @@ def train(
     trainer = gw.Trainer(
         model.graph,
         model.loss,
-        gw.optim.AdamW(rates, weight_decay=0.0),
+        gw.optim.AdamW(rates, beta2=0.95, weight_decay=0.1),
         parameters=method.parameters,
         clip_norm=1.0,
     )

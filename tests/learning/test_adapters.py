@@ -14,10 +14,10 @@ def values():
 
 
 def test_lora_learns_more_than_ia3_and_that_more_than_nothing(values) -> None:
-    """In nats a character of modules that were not learned; frozen adapters stay where they were."""
+    """In nats a character of modules not learned; frozen adapters stay where they were."""
     first = adapters.before("source", SMALL, values)
     found = {
         name: adapters.train(adapters.METHODS[name], 0, base=SMALL, values=values)
         for name in ("LoRA", "frozen")
     }
-    print(first,found)
+    print(first, found)

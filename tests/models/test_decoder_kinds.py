@@ -64,7 +64,7 @@ def test_a_token_is_told_by_the_cache_as_by_the_whole_row(kind) -> None:
     for n in (5, 1, 1, 2, 1, 4):
         feeds = {"ids": ids[None, at : at + n], "position": [at], "last": [n - 1]}
         if "length" in session.graph:
-            feeds["length"] = [at + n]
+            feeds["length"] = [[at + n] * n]
         found = session.run(["logits", "present", "all_logits"], {**feeds, "past": past})
         logits, present, each = found.values() if isinstance(found, dict) else found
         past[:, :, :, :, at : at + n] = present

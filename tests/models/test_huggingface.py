@@ -66,7 +66,7 @@ def test_a_long_prompt_in_chunks_is_that_of_transformers(kind, tmp_path) -> None
         heads = generation.graph["past"].shape[3], 0, generation.graph["past"].shape[5]
         feeds = {"ids": IDS[:1, :5], "position": [0], "last": [4]}
         feeds["past"] = np.zeros((model.config.layers, 2, 1, *heads), "float32")
-        told, not_told = (session.run("present", feeds | {"length": [n]}) for n in (24, 5))
+        told, not_told = (session.run("present", feeds | {"length": [[n] * 5]}) for n in (24, 5))
     assert np.abs(told - not_told).max() > 0.1 * np.abs(told).max()
 
 

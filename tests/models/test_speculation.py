@@ -214,6 +214,7 @@ KINDS = {
             "longrope", 4.0, 9, short_factor=(1.0,) * 4, long_factor=(2.0, 3.0, 4.0, 5.0)
         )
     },
+    "speeds by the length of a row": {"rope_scaling": RopeScaling("dynamic", 4.0, 9)},
     "learned positions": {"positions": "learned", "norm": "layer", "gated": False},
     "windows": {"window": 5, "full_layers": (1,)},
     "experts": {"experts": 4},

@@ -7,6 +7,7 @@ The Llama of ``peft-and-alignment``'s table: vocabulary 1000, width 256, SwiGLU 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,16 +71,19 @@ def peft_side(name: str) -> tuple[Side, dict[str, Array]]:
 
     row = ROWS[name]
     model = peft_models.with_peft(_llama(), row.theirs(SIZES.get(name, 8))).train()
-    values = {n: p.detach().numpy().copy() for n, p in peft_models.trained(model)}
+    values = peft_models.values(model)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, RATE, weight_decay=0.01, fused=True)
-    ids = torch.tensor(tokens())
+    ids, allocate = torch.tensor(tokens()), getattr(model, "update_and_allocate", None)
+    count = itertools.count(1)
 
     def step() -> float:
         optimizer.zero_grad()
         loss = model(input_ids=ids, labels=ids).loss
         loss.backward()
         optimizer.step()
+        if allocate is not None:  # of AdaLoRA, which ours does by itself
+            allocate(next(count))
         return float(loss.item())
 
     return Side(step), values
@@ -118,7 +122,7 @@ def trained_side(model: Decoder, ids: Array | None = None) -> Side:
     def step() -> float:
         record = trainer.step(batch)
         assert record is not None
-        return record.metrics["loss"]
+        return record.metrics["loss"] + record.metrics.get("default_penalty", 0.0)
 
     return Side(step, lambda: _settled(trainer.session))
 

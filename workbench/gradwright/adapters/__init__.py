@@ -14,22 +14,27 @@ from .combining import combine, to_lora
 from .files.loading import load
 from .files.saved import SavedAdapter
 from .files.writing import save
+from .initial.chosen import EVA, LoftQ
 from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
+from .serving import Served, serve
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
 from .trained import Trained
 
 globals().update(METHODS)
 __all__ = [
+    "EVA",
     "METHODS",
     "Adapted",
     "Adapter",
     "Drift",
     "Leaf",
+    "LoftQ",
     "Merged",
     "Place",
     "SavedAdapter",
+    "Served",
     "Site",
     "Trained",
     "Use",
@@ -42,6 +47,7 @@ __all__ = [
     "merged",
     "of",
     "save",
+    "serve",
     "sites",
     "to_lora",
     "unmerge",

@@ -50,27 +50,24 @@ class Adapted(Built):
         every = [t for leaves in self.variables.values() for t in leaves.values()]
         return [t for t in (*every, *self.shared.values(), *self.thawed) if t.trainable]
 
-    @property
-    def base_of(self) -> dict[Tensor, Tensor]:
-        """By the output of each of its layers, what that is without any adapter."""
-        held = adapters_of(self.graph).chains.values()
-        return {
-            c.handle: c.base
-            for c in held
-            if c.handle is not None and any(link.adapter == self.name for link in c.links)
-        }
-
     def reference(self, outputs: Sequence[Tensor] | Tensor, *, scope: str = "reference") -> Any:
-        """Return what outputs are without any adapter: a copy that shares all weights.
+        """Return what outputs are without it: a copy that shares all weights.
+
+        No adapter that is added later stands in it.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
         >>> y = g.placeholder("x", (None, 1)) @ g.variable("w", (1, 1), init=1.0)
         >>> adapted = gw.adapters.add(g, gw.adapters.LoRA(r=1, init=False), where="w")
-        >>> g.output({"x": [[2.0]]}, adapted.reference(y))["w/base"].tolist()
+        >>> without = adapted.reference(y)
+        >>> g.output({"x": [[2.0]]}, without)[without.name].tolist()
         [[2.0]]
         """
-        return clone(outputs, self.base_of, scope=scope)
+        known, held = adapters_of(self.graph), set(self.graph.all_nodes)
+        with self.disabled():
+            copies = clone(outputs, scope=scope)
+        known.references |= {n for n in self.graph.all_nodes if n not in held and not n.derived}
+        return copies
 
     @property
     def trainable(self) -> Trained:
@@ -176,6 +173,9 @@ class Adapted(Built):
         if not math.isfinite(value):
             raise GraphError(f"a weight of {value!r} makes no sense", need="a finite number")
         self._check_apart()
+        if not self.adapter.is_weighable:
+            name = type(self.adapter).__name__
+            raise GraphError(f"{name} counts whole or not at all", hint="adapted.disable()")
         for one in (self, *self.followers):
             if one._weight is None:
                 with one._edit() as edit:

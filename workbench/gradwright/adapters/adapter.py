@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..errors import GraphError
-from ..graph import Graph, Tensor
+from ..graph import Graph, Node, Tensor
+from ..op import Op
 from ..ops.core.movement import cast_to
 from ..session import Session
 from ..spec import at_least_float32, promote
 from ..words.named import Named
+from .low_rank import LowRank
 from .site import Place, Site, Use
 from .targeting import Where, chosen
 
 if TYPE_CHECKING:
+    from ..models.reading import Before
     from .built import Built
 
 Array = np.ndarray[Any, Any]
@@ -51,8 +54,14 @@ class Adapter(Named):
 
     kinds: ClassVar[frozenset[str]] = frozenset({"linear", "embedding", "conv"})
     """Of places that it can stand at."""
+    is_weighable: ClassVar[bool] = True
+    """Whether it may count in part."""
+    is_followed: ClassVar[bool] = True
+    """Whether it is put into graphs that generate as well."""
     reads_weights: ClassVar[bool] = False
     """Whether first values depend on the weight, so that ``prepare`` is called."""
+    by_row: ClassVar[str] = ""
+    """``"sum"`` or ``"product"``, if it is such a `LowRank`: rows of a batch can differ in it."""
 
     # -- where -----------------------------------------------------------------------------------
 
@@ -90,6 +99,16 @@ class Adapter(Named):
         """Return what all its places read, beside their own."""
         return {}
 
+    def common(self, places: Sequence[Any], p: Leaves) -> Leaves:
+        """Return what is computed once for all places, of ``shared``; these read it beside."""
+        return {}
+
+    def surveyed(
+        self, places: Sequence[Any], data: Any = None
+    ) -> tuple[Adapter, Sequence[Any], Mapping[str, Mapping[str, Array]]]:
+        """Return itself, its places and first values by place, as a look at all of them has it."""
+        return self, places, {}
+
     def prepare(
         self, place: Any, w: Array, data: Any = None
     ) -> tuple[Mapping[str, Array], Array | None]:
@@ -117,10 +136,27 @@ class Adapter(Named):
         """
         return added(w, self.delta(place, p))
 
+    def changed_ops(self, places: Sequence[Any]) -> Mapping[Node, tuple[Op, Op]]:
+        """Return nodes that are another op where it is active, with both ops."""
+        return {}
+
+    def check(self, places: Sequence[Any]) -> None:
+        """Refuse what has come of it, once all specs are known."""
+
     @property
     def is_additive(self) -> bool:
         """Whether outputs are sums with ``shift``."""
         return type(self).apply is Adapter.apply
+
+    # -- rows that differ ------------------------------------------------------------------------
+
+    def low_rank(self, place: Any, p: Mapping[str, Array]) -> LowRank:
+        """Return what it does at a place; of a method that says ``by_row``."""
+        raise NotImplementedError
+
+    def row_rank(self, place: Any) -> int:
+        """Return the rank of that."""
+        return int(getattr(self, "r", 0))
 
     # -- what is trained -------------------------------------------------------------------------
 
@@ -140,6 +176,16 @@ class Adapter(Named):
 
     def compacted(self, adapted: Built) -> tuple[Adapter, Mapping[str, Mapping[str, Array]]] | None:
         """Return settings and values without what training has switched off; None for nothing."""
+        return None
+
+    # -- generation ------------------------------------------------------------------------------
+
+    def generating(self) -> Adapter:
+        """Return what stands for it in graphs that generate."""
+        return self
+
+    def before(self, adapted: Built, graph: Graph) -> Before | None:
+        """Return what stands before each row where ``graph`` generates, as values are now."""
         return None
 
     # -- merging ---------------------------------------------------------------------------------

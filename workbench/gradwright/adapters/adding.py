@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from .adapter import Adapter
 from .chain import Adapters, adapters_of
 from .site import Site, sites
 from .targeting import Where, fits
+
+if TYPE_CHECKING:
+    from ..models.reading import Before
 
 Array = np.ndarray[Any, Any]
 
@@ -90,16 +93,15 @@ def add(
     if (before := known.named.get(name)) is not None and _is_again(before):
         before.remove()
     _check_name(known, name)
-    every = sites(graph, but=known.variables(), outer=known.outer)
+    every = sites(graph, but=known.variables(), outer=known.outer, apart=known.references)
     places = adapter.places(every, where, layers, exclude)
     thawed = _thawed(
         graph, [*adapter.thaws(places, every)], [keep] if isinstance(keep, str) else keep
     )
-    values: dict[str, Mapping[str, Array]] = {}
-    bases: dict[str, Array] = {}
+    adapter, places, found = adapter.surveyed(places, data)
+    values, bases = dict(found), dict[str, Array]()
     if adapter.reads_weights:
-        for place in places:
-            assert isinstance(place, Site)
+        for place in (p for p in places if isinstance(p, Site)):
             values[place.name], new = adapter.prepare(place, place.array(), data)
             if new is not None:
                 bases[place.weight.name] = _new_base(place, new)
@@ -115,14 +117,17 @@ def add(
 def _follow(model: Any, made: Adapted) -> None:
     """Have the graphs in which a model generates follow."""
 
-    def edit(graph: Graph) -> None:
-        names = {p.name for p in made.places}
-        one = add(graph, made.adapter, lambda p: p.name in names, name=made.name, dtype=made.dtype)
-        if made.is_weighed:
-            one.weight = 1.0
-        if not made.is_enabled:
-            one.disable()
-        made.followers.append(one)
+    def edit(graph: Graph) -> Callable[[], Before | None]:
+        if made.adapter.is_followed:
+            names = {p.name for p in made.places}
+            where = lambda p: p.name in names  # noqa: E731
+            one = add(graph, made.adapter.generating(), where, name=made.name, dtype=made.dtype)
+            if made.is_weighed:
+                one.weight = 1.0
+            if not made.is_enabled:
+                one.disable()
+            made.followers.append(one)
+        return lambda: made.adapter.before(made, graph) if made.is_enabled else None
 
     model.follow(edit)
     made.unfollow = lambda: model.follow(edit, no_more=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 from ..graph import Edit, Graph, Node, Tensor, coerce
 from ..graph.cells import current_cell
 from ..init import Initializer
+from ..op import Op
 from ..ops.core.movement import cast_to
 from ..spec import TensorSpec, at_least_float32, is_floating
 from .adapter import Adapter, Leaf, Leaves, added
@@ -50,8 +52,10 @@ class Built:
         """Variables of the model that are trained, too."""
         self.penalty: Tensor | None = None
         """What trainers add to the loss."""
-        self._penalized: list[Node] = []
-        """What it is computed of."""
+        self._apart: list[Node] = []
+        """Nodes that stand behind no layer."""
+        self._common: Leaves = {}
+        """What is computed once for all places."""
         self.cell = current_cell()
         self.dtype, self._seed = dtype, seed
         self._weight: Tensor | None = None
@@ -63,6 +67,8 @@ class Built:
         """What weights were before it was merged."""
         self.model: Any = graph
         """What it was added to: a model, or its graph."""
+        self.changed_ops: dict[Node, tuple[Op, Op]] = {}
+        """Nodes that are another op where it is active: what they are without, and with it."""
         self.followers: list[Adapted] = []
         """The same adapter in graphs that generate."""
         self.unfollow: Callable[[], None] | None = None
@@ -144,17 +150,23 @@ class Built:
     def _build(self, edit: Edit) -> None:
         """Put it behind the layers of its places, after the adapters that are there."""
         known, graph = adapters_of(self.graph), self.graph
+        n = len(graph._nodes)
+        with graph._at_top(), graph.scope(self.name):
+            self._common = self.adapter.common(self.places, self.shared)
+        apart = list(graph._nodes.values())[n:]
         places = []
         for place in self.places:
             with graph._at_top(), graph.scope(place.name):
                 uses = tuple(self._link(edit, known, place, use) for use in place.uses)
                 places.append(replace(place, uses=uses))
         self.places = tuple(places)
+        self.changed_ops = dict(self.adapter.changed_ops(self.places))
         known.connect(edit)
+        edit.checks.append(functools.partial(self.adapter.check, self.places))
         n = len(graph._nodes)
         with graph._at_top(), graph.scope(self.name):
             self.penalty = self.adapter.penalty(self)
-        self._penalized = list(graph._nodes.values())[n:]
+        self._apart = [*apart, *list(graph._nodes.values())[n:]]
 
     def _link(self, edit: Edit, known: Adapters, place: Place, use: Use) -> Use:
         """Add a link to the chain of one use; returns the use as it is then."""
@@ -178,7 +190,7 @@ class Built:
     def _made(self, place: Place, use: Use, before: Tensor) -> Tensor:
         """Return what it makes of an output, or of a weight."""
         adapter, weight = self.adapter, self._weight
-        p = {**self.variables[place.name], **self.shared}
+        p = {**self.variables[place.name], **self.shared, **self._common}
         if use.output is None:
             w = before.transpose(*use.order)
             after = cast_to(w.dtype, adapter.changed(place, w, p))
@@ -202,10 +214,11 @@ class Built:
         if was:
             known.active.add(self.name)
         moved: dict[Node, Node] = {}
-        gone, self.penalty, self._penalized = self._penalized, None, []
+        gone, self.penalty, self._apart, self._common = self._apart, None, [], {}
+        self.changed_ops = {}
         for key, chain in list(known.chains.items()):
             own = [link.nodes for link in chain.links if link.adapter == self.name]
-            gone = [n for nodes in own for n in nodes] + gone
+            gone += [n for nodes in own for n in nodes]
             chain.links = [link for link in chain.links if link.adapter != self.name]
             if not chain.links:
                 del known.chains[key]

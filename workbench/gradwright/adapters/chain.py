@@ -75,6 +75,8 @@ class Adapters:
         self.active: set[str] = set()
         self.chains: dict[Tensor | tuple[Node, int], Chain] = {}
         """By output, or by the op and input that read a weight."""
+        self.references: set[Node] = set()
+        """What `Adapted.reference` has made."""
         self.frozen: dict[Tensor, None] = {}
         """What was trained before there were any."""
 
@@ -128,6 +130,11 @@ class Adapters:
         """Have all chains read what is active."""
         for chain in self.chains.values():
             chain.connect(edit, self.active)
+        for name, one in self.named.items():
+            for node, (off, on) in one.changed_ops.items():
+                op = on if name in self.active else off
+                if node.op is not op:
+                    edit.change(node, op)
 
 
 def adapters_of(graph: Graph) -> Adapters:

@@ -62,13 +62,30 @@ class Use:
 
         No bias is added.
         """
-        given = [None if t is self.bias else t for t in self.node.inputs]
+        return self._made([None if t is self.bias else t for t in self.node.inputs], x, weight)
+
+    def instead(self, y: Tensor, x: Tensor, weight: Tensor | None = None) -> Tensor | None:
+        """Return the layer's output of another input or weight, in place of ``y``, its own.
+
+        ``y`` is then not computed. None where it is more than that: an adapter has changed it.
+        """
+        product = self.node.outputs[0]
+        if y is not product and (self.bias is None or set(y.node.inputs) != {product, self.bias}):
+            return None
+        made = self._made(list(self.node.inputs), x, weight)
+        if y is product:
+            return made
+        given = [made if t is product else t for t in y.node.inputs]
+        whole: Tensor = y.graph.add(y.node.op, given, y.node.name)
+        return whole
+
+    def _made(self, given: list[Tensor | None], x: Tensor, weight: Tensor | None) -> Tensor:
         site = next(s for s in self.node.op.weight_sites() if s.input == self.input)
         assert site.x is not None
         given[site.x] = x
         if weight is not None:
             given[self.input] = weight.transpose(*map(int, np.argsort(self.order)))
-        made: Tensor = self.node.graph.add(self.node.op, given, self.node.name)
+        made: Tensor = self.node.graph.add(self.node.op, given)
         return made
 
 
@@ -174,17 +191,21 @@ class _Found:
 
 
 def sites(
-    graph: Graph, *, but: Collection[Tensor] = (), outer: Mapping[Tensor, Tensor] | None = None
+    graph: Graph,
+    *,
+    but: Collection[Tensor] = (),
+    outer: Mapping[Tensor, Tensor] | None = None,
+    apart: Collection[Node] = (),
 ) -> list[Site]:
     """Return the sites of a graph, in the order in which its weights were made.
 
-    ``but`` are weights to leave out, and ``outer`` says of outputs what they are seen as, where
-    other adapters stand behind them.
+    ``but`` are weights to leave out and ``apart`` nodes; ``outer`` says of outputs what they are
+    seen as, where other adapters stand behind them.
     """
-    outer, stored = outer or {}, _stored(graph)
+    outer, but, stored = outer or {}, set(but), _stored(graph)
     seen_all: dict[tuple[Tensor, tuple[int, ...]], _Found] = {}
     for node in graph.nodes:
-        if node in stored:
+        if node in stored or node in apart:
             continue
         for site in node.op.weight_sites():
             seen = _seen(node, site, stored, outer)

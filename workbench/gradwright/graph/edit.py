@@ -35,6 +35,8 @@ class Edit:
         self._before: tuple[dict[str, Node], dict[Tensor, Declared]] | None = None
         self._removed: dict[Node, None] = {}
         self._ops: dict[Node, Op] = {}
+        self.checks: list[Callable[[], None]] = []
+        """What may still refuse the edit, once all specs are known."""
 
     def __enter__(self) -> Self:
         self.graph.changed()
@@ -82,16 +84,18 @@ class Edit:
         inner = self.graph._new_node(node.op, node.inputs, name, auto=True)
         inner.site, inner.outputs = node.site, (Tensor(inner, 0, tensor.spec),)
         self.graph._insert(inner)
-        self._become(node, find_op("identity")(), (build(inner.outputs[0]),))
+        self.change(node, find_op("identity")(), (build(inner.outputs[0]),))
         return inner.outputs[0]
 
     def unwrap(self, tensor: Tensor, inner: Tensor) -> None:
         """Have a tensor be what ``wrap`` returned, which leaves the graph; its readers read it."""
         self.replace_use(inner, tensor, of=[n for n in inner.uses if n is not tensor.node])
-        self._become(tensor.node, inner.op, inner.node.inputs)
+        self.change(tensor.node, inner.op, inner.node.inputs)
         self.remove(inner)
 
-    def _become(self, node: Node, op: Op, inputs: tuple[Tensor | None, ...]) -> None:
+    def change(self, node: Node, op: Op, inputs: tuple[Tensor | None, ...] | None = None) -> None:
+        """Have a node be another op, of other inputs or of those it has."""
+        inputs = node.inputs if inputs is None else inputs
         self._ops.setdefault(node, node.op)
         self._inputs.setdefault(node, node.inputs)
         node.op = op
@@ -127,7 +131,7 @@ class Edit:
         if order is None:
             raise CycleError("the edit would make a node depend on itself")
         self.graph.updates.drop(self._removed)
-        reinfer(self.graph, order, self.refit)
+        reinfer(self.graph, order, self.refit, self.checks)
         for node in self._removed:
             if node.name not in self.graph._nodes:
                 self.graph.values.discard(node.name)
@@ -166,11 +170,14 @@ def unlink(node: Node) -> None:
 
 
 def reinfer(
-    graph: Graph, order: Sequence[Node], refit: Callable[[Node], None] | None = None
+    graph: Graph,
+    order: Sequence[Node],
+    refit: Callable[[Node], None] | None = None,
+    checks: Iterable[Callable[[], None]] = (),
 ) -> None:
     """Infer the specs of nodes anew, all or none; updates must still fit.
 
-    ``refit`` may change the inputs of a node when those are known.
+    ``refit`` may change the inputs of a node when those are known, and ``checks`` refuse it all.
     """
     before = {n: (n.op, [t.spec for t in n.outputs]) for n in order}
     try:
@@ -189,6 +196,8 @@ def reinfer(
                 t.spec = spec
         for variable, declared in graph.updates.declared.items():
             check_update(variable, declared.value)
+        for check in checks:
+            check()
     except BaseException:  # an op of the user may raise anything
         for node, (op, old) in before.items():
             node.op = op

@@ -203,6 +203,12 @@ class Values(Mapping[str, Array]):
         takes = functools.partial(self._arrays.packed.update, held)
         atomically([takes, drop, functools.partial(self._versions.update, raised)])
 
+    def overwritten(self, names: Iterable[str]) -> None:
+        """Count a change of values whose buffers were written over by whom they belong to."""
+        with self.lock:
+            self._lend()
+            self._versions.update([(name, self._versions[name] + 1) for name in names])
+
     def commit(self, new: Mapping[str, Array]) -> None:
         """Swap in the arrays, all at once; the caller gives them away."""
         with self.lock:

@@ -26,7 +26,7 @@ from ..graph import Graph, Values
 from ..session import Session
 from .completion import Completion, Ends, Piece, Prompts, Stops, Text, begun, tokens_of
 from .following import Followed
-from .reading import Reader, Run, room_for
+from .reading import Before, Reader, Run, room_for
 from .sampling import Greedy, Sampling, Strategy, chosen, in_order
 from .speculation import Draft, Guesses
 from .tokenizers import TextCodec
@@ -62,7 +62,7 @@ class Generation:
     of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
     keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
     of the token after the last one, and ``present``, as ``past`` with T in place of S.
-    It may have ``length``: i64[B], how many tokens rows have, those that are read later, too.
+    It may have ``length``: i64[B, T], how many tokens the row of each then has: a prompt's all.
     ``Decoder.generation`` makes one; a graph that was saved is as good.
 
     Args:
@@ -75,6 +75,7 @@ class Generation:
         weights: values that every generation begins by reading the graph's variables from. So it
             is up to date, and consistent while a trainer changes them; a stream that goes on when
             another has begun goes on with the weights of that.
+        before: what stands before each row of a generation that begins, such as a prefix.
         session: runs the graph; by default one of its own.
 
     >>> from gradwright.models import Decoder, DecoderConfig, Temperature, TopK
@@ -97,6 +98,7 @@ class Generation:
         context: int | None = None,
         reread: int | None = None,
         weights: Values | None = None,
+        before: Callable[[], Before | None] | None = None,
         session: Session | None = None,
     ) -> None:
         missing = [n for n in (*_FEEDS, *_FETCHES) if n not in graph]
@@ -111,6 +113,7 @@ class Generation:
         self.eos = frozenset(tokens_of(eos))
         self.reread = reread
         self._followed = None if weights is None else Followed(weights)
+        self._before: Callable[[], Before | None] = before or (lambda: None)
         self._stops = 0
         self.takes = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
         """The placeholders of a run, in their order."""
@@ -247,6 +250,8 @@ class Generation:
         return rows, self._steps(rows, rules, ends, how)
 
     def _check_room(self, longest: int, limit: int) -> None:
+        before = self._before() if self.context is not None else None
+        longest += 0 if before is None else before.n
         if self.context is not None and longest + limit > self.context:
             raise FeedError(
                 f"a prompt of {longest} tokens and {limit} more exceed the context",
@@ -346,7 +351,8 @@ class Generation:
         (layers, two, _, heads, _, features), dtype = self._past_of
         asks = LENGTH in self.takes
         chunk = how.chunk if asks or not self.reread else None  # chunks do not tell the length
-        return Reader((dtype, (layers, two, heads, features)), rows, how.room, chunk, asks)
+        size = dtype, (layers, two, heads, features)
+        return Reader(size, rows, how.room, chunk, asks, self._before())
 
     def _guesses(
         self, rows: int, rules: Sequence[Strategy], ends: Ends, how: _How

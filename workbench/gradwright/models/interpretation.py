@@ -352,7 +352,7 @@ class Interpretation:
             "position": np.zeros(1, np.int64),
             "last": np.array([len(tokens) - 1]),
             "past": np.zeros((layers, two, 1, heads, 0, features), np.float32),
-            **({LENGTH: np.array([len(tokens)])} if LENGTH in graph else {}),
+            **({LENGTH: np.full(ids.shape, len(tokens))} if LENGTH in graph else {}),
             **feeds,
         }
         self.generation.read_weights()

@@ -13,6 +13,7 @@ from ...errors import GraphError
 from ...models.decoder import Decoder
 from ..adapted import Adapted
 from ..methods.adalora import AdaLoRA
+from ..methods.ia3 import IA3
 from ..methods.lora import LoRA
 from ..methods.norm_tuning import NormTuning
 from ..targeting import of_pattern
@@ -20,10 +21,12 @@ from . import keys
 from .modules import Part, Parts, parts
 from .options import BIASES, EXCEPT, LAYERS, TABLE, WHOSE, Options
 from .placing import token_rows
-from .targets import naming, of_modules, targeted
+from .targets import means, naming, of_modules, targeted
 
 Array = np.ndarray[Any, Any]
 Leaves = dict[str, Array]
+_BEGINNING = ("init", "projection", "hidden")
+"""Fields of how what a file holds was made; it says so, and what is loaded is as it is."""
 Scale = tuple[int, float]
 """Rank and alpha of a module."""
 
@@ -199,7 +202,9 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
     settings: dict[str, Any] = {**WHOSE, **row.kept, **row.only, **row.told}
     settings |= {"peft_type": row.peft_type, **origin}
     for key, ours in row.fields.items():
-        if hasattr(adapter, ours) and not (ours == "init" and key in origin):
+        if ours == "feedforward":
+            continue
+        if hasattr(adapter, ours) and not (ours in _BEGINNING and key in origin):
             value = getattr(adapter, ours)
             settings[key] = _whole(value) if ours == "alpha" else value
     if "bias" in row.fields:
@@ -214,9 +219,8 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
         settings["rank_pattern"] = masks or None
     elif "rank_pattern" in row.kept and collected.scales:
         settings |= _patterns(collected.scales, settings)
-    if "feedforward_modules" in row.fields:
-        ahead = [path for path in paths if len(collected.arrays[path]["ia3_l"]) == 1]
-        settings["feedforward_modules"] = naming(ahead, paths)
+    if isinstance(adapter, IA3):
+        settings |= _feedforward(collected, paths, origin)
     if collected.saved_modules:
         settings["modules_to_save"] = naming([*collected.saved_modules], collected.found)
     if "token_dim" in row.kept and isinstance(model, Decoder):
@@ -225,6 +229,18 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
         settings["task_type"] = "CAUSAL_LM"
     settings["inference_mode"] = True
     return settings
+
+
+def _feedforward(
+    collected: Collected, paths: Sequence[str], origin: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return which modules have their input rescaled, as the file said if that is the same."""
+    adapted, told = collected.adapted, origin.get("feedforward_modules") or []
+    at = {part.weight: path for path, held in collected.found.items() for part in held}
+    ahead = {at[p.name] for p in adapted.places if adapted.adapter.is_feedforward(p)}  # type: ignore[attr-defined]
+    if origin and ahead == {path for path in paths if means(told, path)}:
+        return {}
+    return {"feedforward_modules": naming(ahead, paths)}
 
 
 def row_for(method: str) -> Options:

@@ -217,6 +217,21 @@ def _heads(config: Any, name: str) -> int | None:
     return heads
 
 
+def turned_keys(model: Any, flat: Array, *, to_file: bool = False) -> Array:
+    """Return a prefix [P, 2·layers·heads·E] whose keys have features in the order of a model.
+
+    Those of a file lie by halves; ``to_file`` is the way back.
+    """
+    if not isinstance(model, Decoder) or not model.config.interleaved or flat.ndim != 2:
+        return flat
+    config, order = model.config, by_halves if to_file else by_neighbours
+    heads = config.shared
+    parts = np.split(flat, 2 * config.layers, axis=1)
+    return np.concatenate(
+        [part if i % 2 else order(part.T, heads).T for i, part in enumerate(parts)], axis=1
+    )
+
+
 def unique(names: Iterable[str]) -> tuple[str, ...]:
     """Return names, each once, in their order."""
     return tuple(dict.fromkeys(names))

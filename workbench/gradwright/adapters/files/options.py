@@ -86,6 +86,7 @@ class Options:
         only: option -> the one value that is read.
         kept: other options that there are, and what they are where nobody says.
         told: options that tell this method from another one of the same ``peft_type``.
+        read_as: the method of what a file holds, where it is only what this one has trained.
     """
 
     method: str
@@ -94,6 +95,7 @@ class Options:
     kept: Mapping[str, Any]
     only: Mapping[str, Any] = field(default_factory=dict)
     told: Mapping[str, Any] = field(default_factory=dict)
+    read_as: str = ""
 
     @property
     def known(self) -> set[str]:
@@ -177,8 +179,11 @@ TABLE = (
     Options(
         "Prefix",
         "PREFIX_TUNING",
-        {"num_virtual_tokens": "tokens"},
-        {**PROMPTS, "init_weights": None, "encoder_hidden_size": None, "prefix_projection": False},
+        {
+            **{"num_virtual_tokens": "tokens", "prefix_projection": "projection"},
+            **{"encoder_hidden_size": "hidden", "init_weights": "init"},
+        },
+        PROMPTS,
     ),
     Options(
         "Prompt",
@@ -199,6 +204,7 @@ TABLE = (
             **{"encoder_reparameterization_type": "MLP", "encoder_hidden_size": None},
             **{"encoder_num_layers": 2, "encoder_dropout": 0.0},
         },
+        read_as="Prompt",
     ),
     Options("NormTuning", "LN_TUNING", {}, {**AIMS, **EXCEPT}),
 )

@@ -18,10 +18,10 @@ from ..adapter import Adapter
 from ..chain import adapters_of
 from ..site import Place, sites
 from . import keys
-from .modules import Part, Parts, parts_of, whole_path
+from .modules import Part, Parts, parts_of, turned_keys, whole_path
 from .reading import CONFIG
 from .saved import SavedAdapter
-from .targets import of_modules, targeted
+from .targets import means, of_modules, targeted
 
 Array = np.ndarray[Any, Any]
 MOST = 6
@@ -74,17 +74,23 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
             for part in held:
                 if part.own == "weight":
                     state[f"{part.weight}/{leaf}"] = part.read(leaf, array)
-                    fields.see(path, part.weight, leaf, array)
+                    fields.see(path, part.weight, leaf)
     method = saved.method_with(strict=strict, **fields.found)
     names = {name.rpartition("/")[0] for name in state}
     if saved.options.method == "NormTuning":
         names |= trained.keys()
+    if saved.options.method == "VeRA" and not saved.arrays.get(""):
+        raise ArchiveError(
+            "its projections are not in the file: they are random numbers of torch",
+            where=str(saved.path),
+            need="save_projection=True, with which peft writes them",
+        )
     if not names and any(saved.arrays):
         differences(saved, {"unexpected": foreign, "other shapes": []})
     every = sites(graph, but=adapters_of(graph).variables())
     places = method.places(every, (lambda place: place.name in names) if names else None)
     for leaf, array in saved.arrays.get("", {}).items():
-        state |= _shared(leaf, array, places)
+        state |= _shared(method, leaf, array, places, model)
     wanted = _wanted(method, places)
     whole = {whole_path(path, found) for path in at}
     missing = [name for name in wanted if name not in state]
@@ -166,7 +172,7 @@ class _Fields:
         self._patterns: dict[str, dict[str, Any]] = {"rank_pattern": {}, "alpha_pattern": {}}
         self._feedforward: dict[str, None] = {}
 
-    def see(self, path: str, name: str, leaf: str, array: Array) -> None:
+    def see(self, path: str, name: str, leaf: str) -> None:
         """Take note of a leaf of a module that belongs to a weight."""
         if self._row.method == "AdaLoRA":
             left = masked(self._settings, path)
@@ -178,7 +184,7 @@ class _Fields:
             value = of_modules(held, path)
             if type(value) in (int, float):
                 found[re.escape(name)] = value
-        if leaf == "ia3_l" and len(array) == 1:
+        if leaf == "ia3_l" and means(self._settings.get("feedforward_modules") or [], path):
             self._feedforward[name] = None
 
     @property
@@ -279,8 +285,11 @@ def token_rows(settings: Mapping[str, Any], path: str) -> list[int]:
     return told
 
 
-def _shared(leaf: str, array: Array, places: Sequence[Place]) -> dict[str, Array]:
-    """Return what all places read, by the name that it has among the arrays of an adapter."""
-    if leaf == keys.PROMPT:
-        return {f"{place.name}/{leaf}": array for place in places}
-    return {leaf: array}
+def _shared(
+    method: Adapter, leaf: str, array: Array, places: Sequence[Place], model: Any
+) -> dict[str, Array]:
+    """Return what is of no module, by the name that it has among the arrays of an adapter."""
+    own = [place.name for place in places if leaf in method.variables(place)]
+    if own:
+        return {f"{name}/{leaf}": array for name in own}
+    return {leaf: turned_keys(model, array) if leaf == keys.PROMPT else array}

@@ -83,7 +83,8 @@ class SavedAdapter:
         }
         if "bias" in told:
             told["bias"] = BIASES.get(told["bias"], told["bias"])
-        return made(row.method, {**told, **more}, str(self.path))
+        told |= _as_trained(row.method, told)
+        return made(row.read_as or row.method, {**told, **more}, str(self.path))
 
     @property
     def base(self) -> str:
@@ -123,8 +124,20 @@ class SavedAdapter:
         return f"<{kind}{of}{modules}, {size(self.nbytes)}{where}>"
 
 
+def _as_trained(method: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields in which a method that a file holds differs from the one that was trained.
+
+    Of a prefix that a network makes, files hold what it has made.
+    """
+    if method == "Prefix":
+        return {"projection": False, "hidden": None, "init": told.get("init") or True}
+    return {}
+
+
 def made(method: str, fields: Mapping[str, Any], where: str) -> Adapter:
     """Return a method of a name; raises ArchiveError for fields that are none."""
+    if method not in METHODS:
+        raise ArchiveError(f"{method} is not here", where=where, need=", ".join(sorted(METHODS)))
     try:
         return METHODS[method](**fields)
     except (GradwrightError, TypeError, ValueError, ArithmeticError) as error:

@@ -20,11 +20,16 @@ def targeted(settings: Mapping[str, Any], found: Parts) -> Iterator[str]:
     if targets in (None, "all-linear"):
         return
     for path in found:
-        if _means(targets, path) and not _excluded(settings, path) and _in_layer(settings, path):
+        if means(targets, path) and not _excluded(settings, path) and _in_layer(settings, path):
             yield path
 
 
-def _means(targets: Any, path: str) -> bool:
+def means(targets: Any, path: str) -> bool:
+    """Tell whether names, or a pattern, mean a module; raises ArchiveError for what is neither.
+
+    >>> means(["q", "up"], "layers.0.q"), means(".*k", "layers.0.q")
+    (True, False)
+    """
     if isinstance(targets, str):
         try:
             return re.fullmatch(targets, path) is not None
@@ -38,7 +43,7 @@ def _means(targets: Any, path: str) -> bool:
 
 def _excluded(settings: Mapping[str, Any], path: str) -> bool:
     out, saved = settings.get("exclude_modules"), settings.get("modules_to_save")
-    if out and _means(out, path):
+    if out and means(out, path):
         return True
     return isinstance(saved, list) and any(f".{name}." in f".{path}." for name in saved)
 

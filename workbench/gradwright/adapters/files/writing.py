@@ -26,13 +26,14 @@ from .loading import ORIGINS
 from .options import options_of
 from .plain import as_plain
 from .reading import CONFIG, WEIGHTS
+from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
 DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
 def save(
-    adapted: Adapted,
+    adapted: Adapted | SavedAdapter,
     path: str | os.PathLike[str],
     *,
     model: Any = None,
@@ -47,7 +48,8 @@ def save(
     folder said that an adapter was loaded from is kept where it means nothing here.
 
     Args:
-        adapted: what ``gw.adapters.add`` returned.
+        adapted: what ``gw.adapters.add`` returned; or what ``gw.open`` did, which is written as it
+            is.
         path: the folder, which is made if it is not there, or a file ``*.gguf``.
         model: the model whose graph it is in, which tells what modules are called; by default the
             one that it was added to. Weights of a graph are modules of their own names.
@@ -73,6 +75,9 @@ def save(
     target = as_path(path)
     if dtype is not None and dtype not in DTYPES:
         raise GraphError(f"no arrays of {dtype!r}", need=", ".join(DTYPES))
+    if isinstance(adapted, SavedAdapter):
+        write_folder(target, adapted.settings, _of_folder(adapted), dtype)
+        return
     model = adapted.model if model is None else model
     origin = ORIGINS.get(adapted, {})
     base = base if base is not None else origin.get("base_model_name_or_path") or _base(model)
@@ -85,6 +90,16 @@ def save(
         settings = as_plain(collected, settings)
     settings["base_model_name_or_path"] = base or None
     write_folder(target, settings, collected.arrays, dtype)
+
+
+def _of_folder(saved: SavedAdapter) -> Mapping[str, Mapping[str, Array]]:
+    """Return the arrays of a folder; raises GraphError for those of another file."""
+    if saved.names != "huggingface":
+        raise GraphError(
+            f"{saved.path.name} has the names of a GGUF file",
+            hint="gw.adapters.save(gw.adapters.load(model, path), folder)",
+        )
+    return saved.arrays
 
 
 def _base(model: Any) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import FeedError, GraphError
+from ...graph import Tensor
+from ...session import Session
+from ..site import Site
 from .first import leading
+
+if TYPE_CHECKING:
+    from .chosen import EVA
 
 Array = np.ndarray[Any, Any]
 
@@ -162,3 +168,35 @@ class Explained:
             )
         found = pca.components[:r]
         return found / np.sqrt(pca.sizes[:r, None]) if whiten else found
+
+
+def explained(
+    places: Sequence[Site], ranks: Mapping[str, int], batches: Iterable[Any], how: EVA
+) -> Explained:
+    """Return what the inputs of layers show in batches of feeds, by the names of places.
+
+    Layers that read the same tensor share its directions. Raises FeedError where there are no
+    batches, or none is large enough.
+    """
+    inputs = {p.name: p.uses[0].x for p in places}
+    first: dict[Tensor | None, str] = {}
+    source = {name: first.setdefault(x, name) for name, x in inputs.items()}
+    found = Explained(ranks, source, rho=how.rho, tau=how.tau)
+    held, session = list(batches), Session(places[0].weight.graph)
+    for feeds in (feeds for _ in range(how.passes) for feeds in held):
+        if found.is_done:
+            break
+        wanted = found.wanted
+        values = session.run([inputs[name] for name in wanted], feeds)
+        found.take({n: _counted(x, feeds, how) for n, x in zip(wanted, values, strict=True)})
+    for place in places:
+        found.directions(place.name)  # which says what is missing
+    return found
+
+
+def _counted(x: Array, feeds: Any, how: EVA) -> Array:
+    """Return the rows of inputs that count, f32[n, in]."""
+    labels = feeds.get("labels") if how.use_label_mask and isinstance(feeds, Mapping) else None
+    if labels is not None and np.shape(labels) == x.shape[:-1]:
+        x = x[np.asarray(labels) != how.label_mask_value]
+    return x.reshape(-1, x.shape[-1]).astype(np.float32, copy=False)

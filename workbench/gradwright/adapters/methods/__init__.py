@@ -18,6 +18,7 @@ for _file in iter_modules(__path__):
         if isinstance(held, type)
         and issubclass(held, Adapter)
         and held.__module__ == _module.__name__
+        and not name.startswith("_")
     )
 
 globals().update(METHODS)

@@ -21,6 +21,7 @@ from ...ops.core.sorting import Sort
 from ...ops.core.statistics import Norm
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves
+from ..low_rank import LowRank
 from ..site import Site, Use
 from ..targeting import of_pattern
 
@@ -79,6 +80,7 @@ class AdaLoRA(Adapter):
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset({"linear", "conv"})
+    by_row = "sum"
 
     init_r: int = 12
     target_r: int = 8
@@ -136,6 +138,14 @@ class AdaLoRA(Adapter):
 
     def shared(self, places: Sequence[Any]) -> Mapping[str, Leaf]:
         return {"step": Leaf((), 0, dtype="int64", is_state=True)}
+
+    def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:
+        on = p["lora_E"][:, 0] != 0
+        a, b = (p["lora_A"] * p["lora_E"])[on], p["lora_B"][:, on]
+        return LowRank(a, b, self.scale(place))
+
+    def row_rank(self, place: Any) -> int:
+        return self.rank(place)
 
     def shift(self, place: Site, use: Use, x: Tensor, p: Leaves) -> Tensor:
         x = nn.dropout(x, p=self.dropout) if self.dropout else x

@@ -16,6 +16,7 @@ from ...ops.core.identity import StopGradient
 from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
 from ..adapter import Array, Leaf, Leaves, added
+from ..low_rank import LowRank
 from ..site import Site, Use
 from .lora import LoRA
 
@@ -41,6 +42,7 @@ class DoRA(LoRA):
     """
 
     reads_weights: ClassVar[bool] = True
+    by_row = "product"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,6 +92,19 @@ class DoRA(LoRA):
         ratio = (magnitude / sizes).reshape(-1, *(1 for _ in v.shape[1:]))
         whole: Tensor = cast_to(w.dtype, v * ratio)
         return whole
+
+    def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:
+        found = super().low_rank(place, p)
+        ratio = p["lora_magnitude_vector"] / np.sqrt(
+            _squares(place.array() + found.scale * (found.b @ found.a))
+        )
+        biases = {use.bias for use in place.uses}
+        if len(biases) > 1:
+            raise GraphError(f"{place.name!r} is read with several biases", need="one, or none")
+        (bias,) = biases
+        values = place.weight.graph.values
+        offset = None if bias is None else (1 - ratio) * values.stored(bias.node)
+        return replace(found, gain=ratio, offset=offset)
 
     @property
     def is_additive(self) -> bool:

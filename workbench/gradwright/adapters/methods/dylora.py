@@ -14,7 +14,8 @@ from ...ops.core.choice import Where
 from ...ops.core.identity import StopGradient
 from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
-from ..adapter import Leaf, Leaves
+from ..adapter import Array, Leaf, Leaves
+from ..low_rank import LowRank
 from ..site import Site, Use
 from .lora import LoRA
 
@@ -88,6 +89,10 @@ class DyLoRA(LoRA):
             own[name] = Where()(at <= b, leaf, graph.constant(0.0, dtype=leaf.dtype))
         y: Tensor = super().shift(place, use, x, own) * (float(self._most(place)) / count)
         return y
+
+    def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:
+        whole, n = super().low_rank(place, p), self._most(place) * self.block
+        return LowRank(whole.a[:n], whole.b[:, :n], whole.scale)
 
     def delta(self, place: Site, p: Leaves) -> Tensor:
         n = self._most(place) * self.block

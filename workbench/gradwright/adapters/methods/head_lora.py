@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ...errors import GraphError, ShapeError
 from ...graph import Tensor
 from ...init import normal
 from ...words.jsonable import jsonable
-from ..adapter import Adapter, Leaf, Leaves
+from ..adapter import Adapter, Array, Leaf, Leaves
+from ..low_rank import LowRank
 from ..site import Use
 
 
@@ -40,6 +43,7 @@ class HeadLoRA(Adapter):
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset({"linear"})
+    by_row = "sum"
     r: int = 8
     heads: int = 1
     init_scale: float = 0.01
@@ -74,6 +78,17 @@ class HeadLoRA(Adapter):
         y = z.transpose(1, 0, 2) @ b.mT  # a product for each head, of all rows
         shifted: Tensor = y.transpose(1, 0, 2).reshape(*x.shape[:-1], place.n_out)
         return shifted
+
+    def low_rank(self, place: Any, p: Mapping[str, Array]) -> LowRank:
+        a, b = p["lora_a"].reshape(-1, place.n_in), p["lora_b"]
+        size = place.n_out // self.heads
+        wide = np.zeros((place.n_out, self.row_rank(place)), b.dtype)
+        for h, own in enumerate(b):
+            wide[h * size : (h + 1) * size, h * self.r : (h + 1) * self.r] = own
+        return LowRank(a, wide)
+
+    def row_rank(self, place: Any) -> int:
+        return self.heads * self.r
 
     def delta(self, place: Any, p: Leaves) -> Tensor:
         found: Tensor = (p["lora_b"] @ p["lora_a"]).reshape(place.n_out, place.n_in)

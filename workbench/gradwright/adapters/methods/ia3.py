@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from ...graph import Tensor
+from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Array, Leaf, Leaves, added, computed
+from ..low_rank import LowRank
 from ..site import Site, Use
 from ..targeting import fits
 
@@ -36,6 +40,7 @@ class IA3(Adapter):
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset({"linear", "conv"})
+    by_row = "product"
     feedforward: str | tuple[str, ...] = ()
 
     def is_feedforward(self, place: Site) -> bool:
@@ -55,8 +60,16 @@ class IA3(Adapter):
         if place.kind == "conv" and not use.node.op.attributes()["data_format"].endswith("C"):
             factor = factor.reshape(-1, *(1 for _ in place.kernel))
         if self.is_feedforward(place):
-            return added(y, use.again(x * (factor - 1.0)))
+            whole = use.instead(y, cast_to(y.dtype, x * factor))
+            return added(y, use.again(x * (factor - 1.0))) if whole is None else whole
         return y * factor.astype(y.dtype)
+
+    def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:
+        factor, n_out, n_in = p["ia3_l"].reshape(-1), place.n_out, place.n_in
+        nothing = np.zeros((0, n_in), factor.dtype), np.zeros((n_out, 0), factor.dtype)
+        if self.is_feedforward(place):
+            return LowRank(*nothing, input_gain=factor)
+        return LowRank(*nothing, gain=factor)
 
     def changed(self, place: Site, w: Tensor, p: Leaves) -> Tensor:
         if not self.is_feedforward(place):

@@ -69,10 +69,20 @@ class LoHa(Adapter):
             for part, shape in shapes.items()
         }
 
+    def apply(self, place: Site, use: Use, x: Tensor, y: Tensor, p: Leaves) -> Tensor:
+        if not self.module_dropout and use.weight.dtype == x.dtype:  # ΔW is as large as W: one
+            w = use.weight.transpose(*use.order)  # product with their sum takes half of two
+            whole = use.instead(y, x, w + self._dropped(self.delta(place, p)))
+            if whole is not None:
+                return whole
+        return super().apply(place, use, x, y, p)
+
+    @property
+    def is_additive(self) -> bool:
+        return True
+
     def shift(self, place: Site, use: Use, x: Tensor, p: Leaves) -> Tensor:
-        delta = self.delta(place, p)
-        if self.rank_dropout:
-            delta = delta * kept_rows(delta, self.rank_dropout)
+        delta = self._dropped(self.delta(place, p))
         y = x @ delta.mT if place.kind == "linear" else use.again(x, delta)
         return y * kept(y, self.module_dropout) if self.module_dropout else y
 
@@ -86,6 +96,10 @@ class LoHa(Adapter):
             halves = [p[f"hada_w{i}_a"] @ p[f"hada_w{i}_b"] for i in (1, 2)]
         whole: Tensor = halves[0] * (halves[1] * (self.alpha / self.r))
         return whole.reshape(*place.shape)
+
+    def _dropped(self, delta: Tensor) -> Tensor:
+        share = self.rank_dropout
+        return delta * kept_rows(delta, share) if share else delta
 
     def _is_decomposed(self, place: Site) -> bool:
         return self.effective_conv2d and len(place.kernel) == 2 and math.prod(place.kernel) > 1

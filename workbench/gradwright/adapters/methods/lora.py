@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ... import nn
 from ...errors import GraphError, ShapeError
-from ...graph import Tensor
+from ...graph import Graph, Tensor
 from ...init import normal, uniform
 from ...ops.convolutions.cnn import Convolution
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves, computed
-from ..site import Site, Use
+from ..initial import chosen as initial
+from ..initial.eva import explained
+from ..low_rank import LowRank
+from ..site import Site, Use, sites
 from ..targeting import of_pattern
 
 Array = np.ndarray[Any, Any]
-INITS = (True, False, "gaussian")
-"""First values that need no look at the weight."""
 
 
 @jsonable
@@ -43,7 +44,11 @@ class LoRA(Adapter):
         dropout: on the way to A alone.
         rslora: whether the scale is alpha/√r.
         init: ``True``: A uniform in ±1/√in, B zero; ``"gaussian"``: A normal of deviation 1/r;
-            ``False``: B is not zero either. In all but the last the model is what it was.
+            ``False``: B is not zero either. In all but the last the model is what it was, and it is
+            with ``"orthogonal"`` (B·A = 0) and where A and B are taken off the weight:
+            ``"pissa"``, its leading directions, with ``"pissa_niter_16"`` found by so many
+            iterations, and ``"olora"``. ``"loftq"`` or ``LoftQ(...)`` makes up for quantising,
+            ``"eva"`` or ``EVA(...)`` looks at inputs.
         bias: which biases are trained, too: ``"none"``, ``"all"``, or ``"only"`` of these layers.
         lora_bias: whether B has a bias of its own.
         rank_pattern: ranks of some places by pattern.
@@ -59,11 +64,12 @@ class LoRA(Adapter):
     [('w/default/lora_A', (2, 3)), ('w/default/lora_B', (2, 2))]
     """
 
+    by_row = "sum"
     r: int = 8
     alpha: float = 8
     dropout: float = 0.0
     rslora: bool = False
-    init: bool | str = True
+    init: bool | str | initial.LoftQ | initial.EVA = True
     bias: str = "none"
     lora_bias: bool = False
     rank_pattern: Mapping[str, int] = field(default_factory=dict)
@@ -77,15 +83,12 @@ class LoRA(Adapter):
             raise GraphError(f"dropout={self.dropout!r} makes no sense", need="0 <= dropout < 1")
         if self.bias not in ("none", "all", "only"):
             raise GraphError(f"bias={self.bias!r} is not known", need="'none', 'all' or 'only'")
-        if self.init not in self.inits():
-            raise GraphError(
-                f"init={self.init!r} is not known", need=", ".join(map(repr, self.inits()))
-            )
+        initial.check(self.init)
 
-    @classmethod
-    def inits(cls) -> tuple[bool | str, ...]:
-        """Return what ``init`` may be."""
-        return INITS
+    @property
+    def reads_weights(self) -> bool:  # type: ignore[override]
+        """Whether first values depend on the weight."""
+        return initial.is_read(self.init)
 
     def rank(self, place: Any) -> int:
         """Return the rank at a place."""
@@ -141,6 +144,74 @@ class LoRA(Adapter):
             leaves["lora_B.bias"] = Leaf((place.n_out,), b)
         return leaves
 
+    def surveyed(
+        self, places: Sequence[Any], data: Any = None
+    ) -> tuple[Adapter, Sequence[Any], Mapping[str, Mapping[str, Array]]]:
+        eva = initial.eva_of(self.init)
+        if eva is None:
+            return self, places, {}
+        if data is None:
+            raise GraphError("EVA looks at inputs of layers", need="data=[{...}, ...], feeds")
+        seen = [p for p in places if p.kind == "linear" and is_beside(p)]
+        found = explained(seen, {p.name: self.rank(p) for p in seen}, data, eva)
+        ranks = {n: r for n, r in found.ranks.items() if r}
+        alphas: dict[str, float] = {}
+        if eva.adjust_scaling_factors:
+            alphas = {
+                p.name: of_pattern(self.alpha_pattern, p.name, self.alpha)
+                * (ranks[p.name] / self.rank(p))
+                for p in seen
+                if p.name in ranks
+            }
+        made = replace(
+            self,
+            rank_pattern={**ranks, **self.rank_pattern},
+            alpha_pattern={**alphas, **self.alpha_pattern},
+        )
+        left = [p for p in places if found.ranks.get(p.name, 1)]
+        first = {n: {"lora_A": found.directions(n, whiten=eva.whiten)} for n in ranks}
+        return made, left, first
+
+    def prepare(
+        self, place: Site, w: Array, data: Any = None
+    ) -> tuple[Mapping[str, Array], Array | None]:
+        if not initial.is_read(self.init):
+            return {}, None
+        if place.groups > 1:
+            raise GraphError(
+                f"{place.name!r} is {place.groups} weights: none has such first values",
+                facts=[f"init={self.init!r}"],
+                hint="init=True",
+            )
+        leaves, flat = self.variables(place), w.reshape(len(w), -1)
+        names = [name for name in leaves if name.endswith(("_A", "_B"))]
+        original = self._original(place, data)
+        found = initial.first(
+            self.init, place.name, flat, self.rank(place), self.scale(place), original
+        )
+        values = {
+            name: array.reshape(leaves[name].shape)
+            for name, array in zip(names, (found.a, found.b), strict=True)
+        }
+        return values, None if found.base is None else found.base.reshape(w.shape)
+
+    def generating(self) -> LoRA:
+        return replace(self, init=True)  # values are those of the model's graph
+
+    def _original(self, place: Site, data: Any) -> Array | None:
+        """Return what a quantised weight was made of, where LoftQ is to make up for that."""
+        is_loftq = self.init == "loftq" or isinstance(self.init, initial.LoftQ)
+        if not (is_loftq and place.packed):
+            return None
+        graph = data if isinstance(data, Graph) else getattr(data, "graph", None)
+        held = [] if graph is None else [s for s in sites(graph) if s.name == place.name]
+        if not held:
+            raise GraphError(
+                f"{place.name!r} is {place.packed} already: LoftQ needs what it was made of",
+                need="data=the model of floats",
+            )
+        return held[0].array()
+
     def shift(self, place: Site, use: Use, x: Tensor, p: Leaves) -> Tensor:
         s = self.scale(place)
         y: Tensor
@@ -160,6 +231,15 @@ class LoRA(Adapter):
         ones = (1,) * len(place.kernel)
         y = y + _scaled(bias if last else bias.reshape(-1, *ones), s)
         return y
+
+    def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:
+        if "lora_B.bias" in p:
+            raise GraphError("B has a bias, in which rows do not differ", need="lora_bias=False")
+        kind = "lora_embedding" if place.kind == "embedding" else "lora"
+        return LowRank(p[f"{kind}_A"], p[f"{kind}_B"], self.scale(place))
+
+    def row_rank(self, place: Any) -> int:
+        return self.rank(place)
 
     def delta(self, place: Site, p: Leaves) -> Tensor:
         if place.kind == "embedding":

@@ -12,7 +12,8 @@ from ...errors import GraphError
 from ...graph import Tensor
 from ...init import uniform
 from ...words.jsonable import jsonable
-from ..adapter import Adapter, Leaf, Leaves
+from ..adapter import Adapter, Array, Leaf, Leaves
+from ..low_rank import LowRank
 from ..settings import check_rank, check_share
 from ..site import Site, Use
 
@@ -44,6 +45,7 @@ class VeRA(Adapter):
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset({"linear"})
+    by_row = "sum"
     r: int = 256
     dropout: float = 0.0
     d_initial: float = 0.1
@@ -77,6 +79,10 @@ class VeRA(Adapter):
         x = nn.dropout(x, p=self.dropout) if self.dropout else x
         y: Tensor = ((x @ a.mT) * p["vera_lambda_d"]) @ b.mT * p["vera_lambda_b"]
         return y
+
+    def low_rank(self, place: Site, p: Mapping[str, Array]) -> LowRank:
+        a, b = p["vera_A"][:, : place.n_in], p["vera_B"][: place.n_out]
+        return LowRank(a * p["vera_lambda_d"][:, None], b * p["vera_lambda_b"][:, None])
 
     def delta(self, place: Site, p: Leaves) -> Tensor:
         a, b = _parts(place, p)

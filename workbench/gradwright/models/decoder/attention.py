@@ -33,7 +33,10 @@ class Within:
     """
 
     def __init__(self, config: DecoderConfig, ids: Tensor, places: Tensor) -> None:
-        self._config, self._turn = config, turning(config, places, lambda: places.max(-1) + 1)
+        self._config, self._turn = (
+            config,
+            turning(config, places, lambda: places.max(-1, keepdims=True) + 1),
+        )
         same = None
         if places.rank == 2:
             row = Cast(dtype="int64")(places == 0).cumsum(1)
@@ -81,7 +84,7 @@ class Cached:
         past: f32[layers, 2, B, H, S, E], keys and values.
         position: i64[B], how many of the S exist, and where the first new one stands.
         places: i64[B, T], where the new ones stand.
-        length: makes i64[B], how many there are then.
+        length: makes i64[B, T], how many the row of each new one then has.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from ...graph import Graph
 from ...ops.core.choice import Minimum
@@ -12,7 +13,6 @@ from ...ops.core.joining import Stack
 from .attention import Cached
 from .config import DecoderConfig
 from .layers import head, layers
-from .rope import turns_by_length
 from .weights import Weights
 
 
@@ -40,18 +40,12 @@ def generation_graph(
     last = g.placeholder("last", ("B",), "int64")
     room = (config.layers, 2, "B", config.shared, "S", config.features)
     past = g.placeholder("past", room)
-    length = g.placeholder("length", ("B",), "int64") if turns_by_length(config) else None
     with g:
         weights = Weights(g, config, packed or {}, activations=activations)
         n_new = ids.shape[1]
         places = position[:, None] + Arange(start=n_new)()
-        attend = Cached(
-            config,
-            past,
-            position,
-            places,
-            lambda: position + last + 1 if length is None else length,
-        )
+        length = partial(g.placeholder, "length", ("B", "T"), "int64")
+        attend = Cached(config, past, position, places, length)
         if config.positions == "learned":  # padding may stand behind the last of them
             places = Minimum()(places, config.context - 1)
         h = layers(config, weights, ids, places, attend)

@@ -31,6 +31,7 @@ from ...session import Session
 from ...spec.buffer import Buffer
 from ..completion import Completion, Prompts
 from ..generation import Generation
+from ..reading import Before
 from ..tokenizers import TextCodec
 from .attention import Within
 from .cached import generation_graph
@@ -42,6 +43,8 @@ from .rows import IGNORED, packed_rows, padded_rows
 from .weights import Weights, count, fill
 
 Array = np.ndarray[Any, Any]
+Edited = Callable[[Graph], Callable[[], Before | None] | None]
+"""An edit of graphs that generate."""
 
 
 class Decoder:
@@ -101,7 +104,7 @@ class Decoder:
         self.config, self.packed = config, dict(packed or {})
         self.tokenizer, self.eos, self.source = tokenizer, eos, source
         self._generation: Generation | None = None
-        self._followed: list[Callable[[Graph], Any]] = []
+        self._followed: list[Edited] = []
         self.graph = g = Graph(name)
         self.ids = g.placeholder("ids", ("B", "T"), "int64")
         self.labels = g.placeholder("labels", ("B", "T"), "int64")
@@ -144,8 +147,7 @@ class Decoder:
         """
         name, scaling = f"{self.graph.name}_generation", self.config.rope_scaling
         graph = generation_graph(self.config, name, packed=self.packed, activations=activations)
-        for edit in self._followed:
-            edit(graph)
+        befores = [before for edit in self._followed if (before := edit(graph)) is not None]
         return Generation(
             graph,
             tokenizer=self.tokenizer if tokenizer is None else tokenizer,
@@ -153,6 +155,7 @@ class Decoder:
             context=self.config.context,
             reread=scaling.original_length if scaling is not None and scaling.is_twofold else None,
             weights=self.graph.values,
+            before=befores[0] if befores else None,
             session=Session(graph, **session),
         )
 
@@ -176,10 +179,11 @@ class Decoder:
         """
         return floats_of(self, name)
 
-    def follow(self, edit: Callable[[Graph], Any], *, no_more: bool = False) -> None:
+    def follow(self, edit: Edited, *, no_more: bool = False) -> None:
         """Have an edit made in each graph that generates from now on, or no more.
 
-        What it adds under the names that it has in ``graph`` is read from there, as weights are.
+        What it adds under the names that it has in ``graph`` is read from there, as weights are;
+        it may return what tells what stands before each row then.
         """
         self._generation = None
         (self._followed.remove if no_more else self._followed.append)(edit)

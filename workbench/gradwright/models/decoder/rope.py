@@ -22,12 +22,6 @@ _OF_THE_ROW = ("dynamic", "longrope")
 when the row was shorter, as in transformers; for longrope a generation reads the row anew."""
 
 
-def turns_by_length(config: DecoderConfig) -> bool:
-    """Tell whether positions turn by how long the row is."""
-    scaling = config.rope_scaling
-    return scaling is not None and scaling.kind in _OF_THE_ROW
-
-
 def yarn_size(factor: float, scale: float = 1.0) -> float:
     """Return by what yarn multiplies cosines and sines: 0.1·scale·ln factor + 1, or 1 up to 1.
 
@@ -40,13 +34,13 @@ def yarn_size(factor: float, scale: float = 1.0) -> float:
 def turning(config: DecoderConfig, places: Tensor, length: Callable[[], Tensor]) -> Turn:
     """Return what turns queries or keys ``[B, heads, T, features]`` to their places.
 
-    ``places`` are i64[T] or i64[B, T], ``length`` makes i64[] or i64[B]: how many positions a row
-    has, of which some scalings make the speed of all. Learned positions turn nothing.
+    ``places`` are i64[T] or i64[B, T]; ``length`` makes as many, or one for a row: how many
+    positions it has, which some scalings turn all by. Learned positions turn nothing.
     """
     if config.positions == "learned":
         return _as_it_is
     scaling, n = config.rope_scaling, config.turned
-    if scaling is not None and turns_by_length(config):
+    if scaling is not None and scaling.kind in _OF_THE_ROW:
         cos, sin = _by_length(scaling, config.rope_base, n, places, length())
     else:
         cos, sin = nn.rope_cos_sin(places, dim=n, base=config.rope_base, **_settings(scaling))
@@ -87,10 +81,8 @@ def _by_length(
     """
     graph, long = places.graph, Cast(dtype="float64")(length)
     old = scaling.original_length
-    share = np.arange(0, n, 2) / n
+    share, long = np.arange(0, n, 2) / n, long[..., None]
     own = base**-share
-    if long.rank:
-        long = long[:, None]
     if scaling.kind == "dynamic":
         growth = (Where()(long > old, long, float(old)) * (scaling.factor / old)) + (
             1 - scaling.factor
@@ -102,8 +94,6 @@ def _by_length(
             graph.constant(own / np.array(f)) for f in (scaling.short_factor, scaling.long_factor)
         )
         speeds = Where()(long > old, far, short)
-    if long.rank:
-        speeds = speeds[:, None]
     angles = Cast(dtype="float64")(places)[..., None] * speeds
     size = scaling.attention_factor
     if size is None:

@@ -3,10 +3,11 @@
 32 numbers share a scale, d = max|x|/127, and become q = round(x·127/max|x|), halves to even; a part
 with NaN or ∞ becomes NaN as a whole. As exact as floats are three bytes, q = 2¹⁶·q₁ + 2⁸·q₂ + q₃,
 where d is a power of two: |q| is 2²² to 2²³ for the largest. For products with one row at a time a
-row of x is
+row of x is a record for each group of P parts that vectors read at once, and behind all of them
+another one for each
 
-    q: i8[1 or 3, K], as vectors find it; of: i32[K/4], −offset·Σq of four; d: f32[K/32];
-    sums: f32[K/per], d·Σq, or Σx where x stays as it is
+    q: i8[1 or 3, 32·P], as vectors find it; of: i32[8·P], −offset·Σq of four, if codes have one
+    d: f32[P]; sums: f32[P, 32/per], d·Σq, if there are minima; Σx alone where x stays as it is
 
 Panels compute tiles of T rows of x; of bytes a tile is a record for each part
 
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..text import Code, Num
-from .lanes import joined, load, near, spread, store, total
+from .lanes import LINE, joined, load, near, spread, store, total
 from .layouts import PART, Layout, digits, offset, order
 from .machine import Machine, dot, entries, module
 
@@ -105,16 +106,28 @@ def _whole(x: Num) -> Num:
 
 def row_bytes(form: Layout, m: Machine, k: int, *, as_bytes: bool) -> int:
     """Return the bytes of a row that is ready for products one row at a time; 0: it is as it is."""
-    n = digits(form, m, as_bytes=as_bytes)
-    sums = 0 if form.minimum is None else 4 * (k // form.per)
-    return (n + 1) * k + k // 8 + sums if n else sums
+    if n_digits := digits(form, m, as_bytes=as_bytes):
+        return -(-k // PART * sum(_held(form, m, n_digits)) // LINE) * LINE
+    return 0 if form.minimum is None else 4 * (k // form.per)
+
+
+def _held(form: Layout, m: Machine, n_digits: int) -> tuple[int, int]:
+    """Return the bytes of a part in each of its records."""
+    sums = 0 if form.minimum is None else PART // form.per
+    return PART * (n_digits + bool(offset(form, m))), 4 * (1 + sums)
+
+
+def records(form: Layout, m: Machine, n_digits: int, y: Num, parts: Num, first: Num) -> list[Num]:
+    """Return where the records of a group stand in a row of so many parts."""
+    codes, more = _held(form, m, n_digits)
+    return [near(y, first * codes), near(near(y, parts * codes), first * more)]
 
 
 def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     """Return the text of what makes rows of x ready for products with one row at a time."""
     code = Code()
     at = entries(code, ROWS, 2)
-    zero, k = code.const("i64", 0), at["parts"] << 5
+    zero = code.const("i64", 0)
     n_digits = digits(form, m, as_bytes=as_bytes)
     with code.loop(zero, at["rows"]) as row:
         x = near(at["x"], row.index * at["x_row"])
@@ -123,9 +136,9 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
             count = len(order(form, m.lanes)) // 2
             whole = at["parts"].op("sdiv", count)
             with code.loop(zero, whole) as group:
-                _group(form, m, m.lanes, n_digits, x, y, k, group.index * count)
+                _group(form, m, m.lanes, n_digits, x, y, at["parts"], group.index * count)
             with code.loop(whole * count, at["parts"]) as part:
-                _group(form, m, 4, n_digits, x, y, k, part.index)
+                _group(form, m, 4, n_digits, x, y, at["parts"], part.index)
         elif form.minimum is not None:
             with code.loop(zero, at["parts"]) as part:
                 p = near(x, part.index << 7)
@@ -137,41 +150,32 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
 
 
 def _group(
-    form: Layout, m: Machine, n: int, n_digits: int, x: Num, y: Num, k: Num, first: Num
+    form: Layout, m: Machine, n: int, n_digits: int, x: Num, y: Num, parts: Num, first: Num
 ) -> None:
     """Make a group of parts ready for vectors of n lanes."""
-    taken, places = offset(form, m), order(form, n)
+    taken, places, units = offset(form, m), order(form, n), PART // form.per
     is_joint = form.size == PART and (not form.signed or n == 4)  # two vectors make one sum
-    units = PART // form.per
-    q, of, scales, sums = near(y, first << 5), *arrays(y, k, n_digits)
-    of, scales = near(of, first << 5), near(scales, first << 2)
-    sums = near(sums, first * (4 * units))
-    for number in range(len(places) // 2):
+    q, scales = records(form, m, n_digits, y, parts, first)
+    count = len(places) // 2
+    for number in range(count):
         part = (rounded if n_digits == 1 else fixed)(near(near(x, first << 7), 128 * number))
         store(part.d, scales, 4 * number)
         if form.minimum is not None:
             for unit, sum_ in enumerate(part.sums(form)):
-                store(sum_, sums, 4 * (units * number + unit))
+                store(sum_, scales, 4 * (count + units * number + unit))
         own = places[2 * number :][:2]
         bytes_ = []
         for digit in range(n_digits)[::-1]:
             bytes_.append(part.bytes)
             for codes, place in zip(part.bytes, own, strict=True):
-                store(codes, near(q, k * digit), 16 * place)
+                store(codes, q, PART * count * digit + 16 * place)
             part = part.above
         if taken:
             of_halves = [_weighed(m, side[::-1], -taken) for side in zip(*bytes_, strict=True)]
             if is_joint:
                 of_halves = [of_halves[0] + of_halves[1]]
             for sums_of, place in zip(of_halves, own, strict=False):
-                store(sums_of, of, 16 * place)
-
-
-def arrays(y: Num, k: Num, n_digits: int) -> tuple[Num, Num, Num]:
-    """Return where of, d and sums of a row begin, behind its digits."""
-    of = near(y, k * n_digits)
-    scales = near(of, k)
-    return of, scales, near(scales, k.op("lshr", 3))
+                store(sums_of, q, PART * count * n_digits + 16 * place)
 
 
 def _weighed(m: Machine, digits_of: Sequence[Num], by: int) -> Num:

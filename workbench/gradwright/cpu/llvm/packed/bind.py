@@ -16,7 +16,7 @@ from ..bind import bind_copy
 from ..convolution.tiles import numbers
 from ..steps import LINE, Steps
 from . import activations, panels, vectors
-from .layouts import LAYOUTS, PART
+from .layouts import LAYOUTS, PART, digits
 from .machine import Machine, machine
 
 Array = np.ndarray[Any, Any]
@@ -69,7 +69,7 @@ def bind_product(
 
 def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     """Return the calls of a product for a machine: row by row of the weight, or by panels."""
-    few = 1 if as_bytes else FEW
+    few = vectors.TOGETHER if as_bytes else FEW
     if len(x) > few and len(w) >= panels.panel(m, as_bytes=as_bytes):
         return _by_panel(name, m, x, w, y, as_bytes=as_bytes)
     return _by_row(name, m, x, w, y, as_bytes=as_bytes)
@@ -163,8 +163,13 @@ def _unchecked(name: str, ids: Array, w: Array, y: Array) -> Sequence[Call] | No
 
 def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
     form, (n_x, k) = LAYOUTS[name], x.shape
-    tile = 0 if as_bytes or n_x == 1 or n_x > FEW else n_x
-    calls, ready, row = ([], x, 0) if tile else _ready(name, m, x, as_bytes=as_bytes)
+    kind, tile = "vectors", 1
+    if n_x <= vectors.TOGETHER and digits(form, m, as_bytes=as_bytes):
+        tile = n_x
+    elif 1 < n_x <= FEW and not as_bytes:
+        kind, tile = "tile", n_x
+    is_plain = kind == "tile"
+    calls, ready, row = ([], x, 0) if is_plain else _ready(name, m, x, as_bytes=as_bytes)
     held = ready if calls else None
     block = numbers(
         vectors.PRODUCT,
@@ -173,7 +178,7 @@ def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bo
         y_row=y.strides[0], blocks=k // form.size,
     )  # fmt: skip
     slots = [(0, 1), (1, 0), (2, 2), *([] if held is not None else [(3, 0)])]
-    address = _compiled("tile" if tile else "vectors", name, m, as_bytes, tile)
+    address = _compiled(kind, name, m, as_bytes, tile)
     return [*calls, _cut(Call(address, block, slots, held), name, x, w)]
 
 
@@ -241,7 +246,7 @@ def _compiled(kind: str, name: str, m: Machine, as_bytes: bool, tile: int = 0) -
     texts: dict[str, Callable[[], str]] = {
         "rows": lambda: activations.rows(form, m, as_bytes=as_bytes),
         "tiles": lambda: activations.tiles(form, m, tile),
-        "vectors": lambda: vectors.product(form, m, as_bytes=as_bytes),
+        "vectors": lambda: vectors.product(form, m, tile, as_bytes=as_bytes),
         "grouped": lambda: vectors.grouped(form, m, as_bytes=as_bytes),
         "tile": lambda: vectors.tile(form, m, tile),
         "taken": lambda: vectors.taken(form, m),

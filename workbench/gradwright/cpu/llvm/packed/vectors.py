@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..text import Code, Num
-from .activations import arrays
+from .activations import records
 from .codes import Group, read_bytes, read_floats
 from .lanes import fetch, floats, load, near, pick, store, total
 from .layouts import PART, Layout, blocks_of, digits, is_signed, offset
@@ -28,18 +28,24 @@ GROUPED = (
 """Block of a product of rows in groups."""
 AHEAD = 8192
 """Bytes; 512 take 15 % longer."""
+TOGETHER = 4
+"""Rows of x as bytes that meet a row together: of more a core's nearest cache holds too few."""
 AT_ONCE = 4
 """Totals of floats: the next block need not wait for what the last one adds."""
 
 
-def product(form: Layout, m: Machine, *, as_bytes: bool) -> str:
-    """Return the text of ``y = x @ Wᵀ`` for packed rows of W, one by one."""
+def product(form: Layout, m: Machine, n_x: int = 1, *, as_bytes: bool) -> str:
+    """Return the text of ``y = x @ Wᵀ`` for packed rows of W, one by one, and so many of x at once.
+
+    Those are several only where x is bytes.
+    """
     code = Code()
     at = entries(code, PRODUCT, 4)
     zero = code.const("i64", 0)
-    with code.loop(zero, at["n_x"]) as turn, code.loop(zero, at["n_rows"]) as row:
+    with code.loop(zero, at["n_x"], step=n_x) as turn, code.loop(zero, at["n_rows"]) as row:
         w = near(at["w"], row.index * at["w_row"])
-        _one(form, m, at, w, row.index, turn.index, as_bytes=as_bytes)
+        xs = [turn.index + i for i in range(n_x)]
+        _row(form, m, at, w, row.index, xs, as_bytes=as_bytes)
     return module(code, m)
 
 
@@ -58,73 +64,105 @@ def grouped(form: Layout, m: Machine, *, as_bytes: bool) -> str:
         stop = first + is_fine.where(size, 0)
         n_rows = stop.equals(first).where(zero, at["n_rows"])
         weight = near(at["w"], group.index * at["w_group"])
-        with code.loop(zero, n_rows) as row:
+        n_x = TOGETHER if digits(form, m, as_bytes=as_bytes) else 1
+        most = first + (stop - first).op("udiv", n_x) * n_x
+        with code.loop(zero, n_rows) as row:  # which is read once
             w = near(weight, row.index * at["w_row"])
-            with code.loop(first, stop) as turn:  # a row is read once
-                _one(form, m, at, w, row.index, turn.index, as_bytes=as_bytes)
+            with code.loop(first, most, step=n_x) as turn:
+                xs = [turn.index + i for i in range(n_x)]
+                _row(form, m, at, w, row.index, xs, as_bytes=as_bytes)
+            with code.loop(most, stop) as turn:
+                _row(form, m, at, w, row.index, [turn.index], as_bytes=as_bytes)
         group.turned = [stop, is_fine.where(wrong, 1)]
     stop, wrong = group.carried
     store(stop.equals(at["n_x"]).where(wrong, 1), at["alarm"])
     return module(code, m)
 
 
-def _one(
-    form: Layout, m: Machine, at: Mapping[str, Num], w: Num, row: Num, turn: Num, *, as_bytes: bool
+def _row(
+    form: Layout,
+    m: Machine,
+    at: Mapping[str, Num],
+    w: Num,
+    row: Num,
+    xs: Sequence[Num],
+    *,
+    as_bytes: bool,
 ) -> None:
-    """Write the product of a row of a weight with one of x."""
-    ready = near(at["ready"], turn * at["ready_row"])
+    """Write the products of a row of a weight with rows of x, which are told by number."""
+    ready = [near(at["ready"], x * at["ready_row"]) for x in xs]
     if n_digits := digits(form, m, as_bytes=as_bytes):
-        y = _of_bytes(form, m, n_digits, w, ready, at["blocks"])
+        ys = _of_bytes(form, m, n_digits, w, ready, at["blocks"])
     else:
-        y = _of_floats(form, m, w, near(at["x"], turn * at["x_row"]), ready, at["blocks"])
-    store(y, near(near(at["y"], turn * at["y_row"]), row << 2))
+        given = near(at["x"], xs[0] * at["x_row"])
+        ys = [_of_floats(form, m, w, given, ready[0], at["blocks"])]
+    for x, y in zip(xs, ys, strict=True):
+        store(y, near(near(at["y"], x * at["y_row"]), row << 2))
 
 
-def _of_bytes(form: Layout, m: Machine, n_digits: int, w: Num, ready: Num, blocks: Num) -> Num:
-    """Return the product of a row with one of x that is bytes, or three of them a number."""
-    code, parts, k = w.code, form.size // PART, blocks * form.size
-    offsets, scales, sums = arrays(ready, k, n_digits)
+def _of_bytes(
+    form: Layout, m: Machine, n_digits: int, w: Num, ready: Sequence[Num], blocks: Num
+) -> list[Num]:
+    """Return the products of a row with rows of x that are bytes, or three of them a number."""
+    code, parts = w.code, form.size // PART
     zero, count = code.const("i64", 0), blocks_of(form, m.lanes)
 
     def turn(n: int, block: Num, totals: Sequence[Num]) -> list[Num]:
         """Return the totals with a group added, in vectors of n lanes."""
         at = near(w, block * form.n_bytes)
         fetch(near(at, AHEAD), form.n_bytes * blocks_of(form, n))
-        first = block * parts
-        group = read_bytes(form, m, n, at)
-        units = blocks_of(form, n) * form.units
-        d = load(f"<{units * form.per // PART} x float>", near(scales, first << 2))
+        group, each = read_bytes(form, m, n, at), len(totals) // len(ready)
+        found = []
+        for i, x in enumerate(ready):
+            found += one(n, group, x, block * parts, totals[i * each :][:each])
+        return found
+
+    def one(n: int, group: Group, x: Num, first: Num, totals: Sequence[Num]) -> list[Num]:
+        """Return the totals of a row of x with a group added, whose first part has a number."""
+        n_parts = blocks_of(form, n) * parts
+        units, size = n_parts * PART // form.per, PART * n_parts
+        q, scales = records(form, m, n_digits, x, blocks * parts, first)
+        d = load(f"<{n_parts} x float>", scales)
         if form.per < PART:
             d = pick(d, [unit * form.per // PART for unit in range(units)])
         scale = group.scales * d
-        q, of = near(ready, first << 5), near(offsets, first << 5)
         *sums_of, least = totals
         for number, (vectors, lanes) in enumerate(group.parts):
             found = code.const(f"<{n} x i32>", 0)
-            taken = load(found.type, of, vectors[0][1]) if offset(form, m) else found
+            taken = found
+            if offset(form, m):
+                taken = load(found.type, q, size * n_digits + vectors[0][1])
             for digit in range(n_digits):
                 found = found << 8 if digit < n_digits - 1 else (found << 8) + taken
                 for codes, place in vectors:
-                    y = load(codes.type, near(q, k * digit), place)
+                    y = load(codes.type, q, size * digit + place)
                     found = dot(m, found, codes, y, signed=is_signed(form, m))
             i = number % len(sums_of)
             sums_of[i] = floats(found).madd(pick(scale, lanes), sums_of[i])
         if group.minima is not None:
-            own = near(sums, first * (4 * PART // form.per))
-            least = group.minima.madd(load(f"<{units} x float>", own), least)
+            sums = load(f"<{units} x float>", scales, 4 * n_parts)
+            least = group.minima.madd(sums, least)
         return [*sums_of, least]
 
     n = m.lanes
-    starts = _starts(code, n, 1 if form.size == PART else 2, count * form.units)
+    of_each = 2 if form.size > PART and len(ready) == 1 else 1
+    starts = _starts(code, n, of_each, count * form.units) * len(ready)
     whole = blocks.op("sdiv", count) * count
     with code.loop(zero, whole, step=count, carried=starts) as loop:
         loop.turned = turn(n, loop.index, loop.carried)
-    y = _added(loop.carried, form)
+    ys = _each(loop.carried, form, len(ready))
     if count > 1:
-        with code.loop(whole, blocks, carried=_starts(code, 4, 1, 1)) as rest:
+        starts = _starts(code, 4, 1, 1) * len(ready)
+        with code.loop(whole, blocks, carried=starts) as rest:
             rest.turned = turn(4, rest.index, rest.carried)
-        y = y + _added(rest.carried, form)
-    return y
+        ys = [a + b for a, b in zip(ys, _each(rest.carried, form, len(ready)), strict=True)]
+    return ys
+
+
+def _each(totals: Sequence[Num], form: Layout, n: int) -> list[Num]:
+    """Return the sums of each of n rows."""
+    each = len(totals) // n
+    return [_added(totals[i * each :][:each], form) for i in range(n)]
 
 
 def _starts(code: Code, n: int, count: int, units: int) -> list[Num]:
