@@ -93,7 +93,7 @@ def add(
     if (before := known.named.get(name)) is not None and _is_again(before):
         before.remove()
     _check_name(known, name)
-    every = sites(graph, but=known.variables(), outer=known.outer, apart=known.references)
+    every = sites(graph, but=known.variables(), outer=known.outer, apart=known.nodes())
     places = adapter.places(every, where, layers, exclude)
     thawed = _thawed(
         graph, [*adapter.thaws(places, every)], [keep] if isinstance(keep, str) else keep
