@@ -140,6 +140,12 @@ class Adapter(Named):
         """Return nodes that are another op where it is active, with both ops."""
         return {}
 
+    def restored_ops(
+        self, places: Sequence[Any], nodes: Sequence[Node], *, active: bool
+    ) -> Mapping[Node, tuple[Op, Op]]:
+        """Return what ``changed_ops`` did, of nodes that are as they were when they were saved."""
+        return {}
+
     def check(self, places: Sequence[Any]) -> None:
         """Refuse what has come of it, once all specs are known."""
 
