@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -126,6 +127,18 @@ def test_generations_have_it_and_know_when_it_is_off(pair: Any) -> None:
     with adapted.disabled():
         assert [row.tokens for row in model.generate(prompts, 4)] == without
     assert [row.tokens for row in model.generate(prompts, 4)] == wanted
+
+
+def test_generations_that_nobody_holds_go() -> None:
+    model = Decoder(DecoderConfig(vocabulary=37, width=16, layers=1, heads=2))
+    adapted = add(model, LoRA(r=2), "q")
+    kept = model.generation()
+    for _ in range(3):
+        model.generation()
+    gc.collect()
+    assert [one.graph for one in adapted.followers] == [kept.graph]
+    adapted.disable()
+    assert not gw.adapters.of(kept.graph)["default"].is_enabled
 
 
 def test_disabled_and_removed_it_is_the_base_to_the_bit() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -70,9 +71,17 @@ class Built:
         """What it was added to: a model, or its graph."""
         self.is_on = False
         """Whether the graph is wired so that it counts."""
-        self.followers: list[Adapted] = []
-        """The same adapter in graphs that generate."""
+        self._following: list[weakref.ref[Adapted]] = []
         self.unfollow: Callable[[], None] | None = None
+
+    @property
+    def followers(self) -> list[Adapted]:
+        """The same adapter in graphs that generate, as long as somebody holds these."""
+        return [one for ref in self._following if (one := ref()) is not None]
+
+    def followed_by(self, one: Adapted) -> None:
+        """Have the same adapter of another graph switched and weighed with this one."""
+        self._following = [*(weakref.ref(other) for other in self.followers), weakref.ref(one)]
 
     @property
     def nodes_apart(self) -> list[Node]:
