@@ -131,8 +131,8 @@ def write_bottleneck(
         "version": LIBRARY,
     }
     if isinstance(model, Decoder):
-        held = {layer(place) for place in adapted.variables}
-        told["config"]["leave_out"] = [i for i in range(model.config.layers) if i not in held]
+        there = {layer(place) for place in adapted.variables}
+        told["config"]["leave_out"] = [i for i in range(model.config.layers) if i not in there]
     settings = {**told, **origin, "config": told["config"], "name": adapted.name.replace(".", "_")}
     held = {key: a if dtype is None else a.astype(as_dtype(dtype)) for key, a in arrays.items()}
     write_files(folder, settings, held, WEIGHTS)
