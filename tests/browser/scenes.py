@@ -417,6 +417,45 @@ def texts() -> Iterator[Scene]:
     yield Scene("text_stepped", stepped, PANEL)
 
 
+def adapted() -> tuple[gw.models.Decoder, gw.Trainer, Path]:
+    """Return a small decoder whose ranks have fallen where they count least, and files."""
+    rhyme = "the cat sat on the mat and the rat ran to the cat, so the mat was flat.\n"
+    tokenizer = gw.models.CharTokenizer.train(rhyme)
+    config = gw.models.DecoderConfig(
+        vocabulary=len(tokenizer), width=48, layers=3, heads=4, kv_heads=2, context=256
+    )
+    model = gw.models.Decoder(config, name="storyteller", tokenizer=tokenizer)
+    folder = Path(tempfile.mkdtemp())
+    for name, r in (("rhymes", 4), ("letters", 8)):
+        saved = gw.adapters.add(model, gw.adapters.LoRA(r=r), where="q|v", name=name)
+        gw.adapters.save(saved, folder / name)
+        saved.remove()
+    method = gw.adapters.AdaLoRA(init_r=6, target_r=2, total_step=60, tinit=5, tfinal=10)
+    gw.adapters.add(model, method, where="q|v|up", name="story")
+    return model, gw.Trainer(model.graph, model.loss, gw.optim.AdamW(2e-2)), folder
+
+
+def adapters() -> Iterator[Scene]:
+    yield Scene("adapters_empty", gww.AdapterPanel(gw.Graph("empty")), PANEL)
+    model, trainer, folder = adapted()
+    tokens = model.tokenizer.encode("the cat sat on the mat and the rat ran. " * 4)
+    batch = model.examples([tokens[:96]])
+    panel = gww.AdapterPanel(model, trainer, folder=folder, height=620)
+    for _ in range(60):
+        trainer.step(batch)
+        panel.measure_deltas()
+    panel.measure_drift("story")
+    other = gw.adapters.add(model, gw.adapters.LoRA(r=4), where="o", name="other")
+    panel.switch_adapter(other.name, False)
+    panel.measure_deltas()
+    panel.adapter_place = ["story", "layer0/v"]
+    yield Scene("adapters", panel, (*PANEL, 1000))
+    panel.merge_adapter("story")
+    yield Scene("adapters_merged", panel, PANEL, lambda page: page.click("summary"))
+    bench = gww.Workbench(model.graph, trainer, tab="adapters", adapter_place=["story", "layer0/v"])
+    yield Scene("bench_adapters", bench, BENCH)
+
+
 def benches() -> Iterator[Scene]:
     trainer, train, test = digits()
     trainer.add_callback(Slow())
@@ -452,5 +491,6 @@ SCENES = (
     methods,
     comparisons,
     texts,
+    adapters,
     benches,
 )

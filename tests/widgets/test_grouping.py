@@ -12,6 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright import Graph, Node
+from gradwright.models import Decoder, DecoderConfig
 from gradwright_widgets import GraphView
 from gradwright_widgets.drawing.flow import MAIN, SHAPE, STORED, Flow
 from gradwright_widgets.drawing.grouping import Groups, grouped, groups_of, scope_paths
@@ -393,6 +394,17 @@ def test_what_nothing_reads_stands_apart():
     groups = grouped(drawn_nodes(g.graph))
     assert groups.titles[groups.of(lost.node)] == "read by nothing"
     assert groups.notes[groups.of(lost.node)] == "2 nodes"
+
+
+def test_what_only_training_reads_stands_with_its_adapter():
+    model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=3, heads=2))
+    method = gw.adapters.AdaLoRA(init_r=2, target_r=1, total_step=4)
+    gw.adapters.add(model, method, where="q|v", name="story")
+    groups = of(model.graph)
+    top = {groups.title(k) for k in inside(groups)}
+    assert "layer0 … layer2" in top and "story" in top and "read by nothing" not in top
+    kept = model.graph["layer1/q/story/lora_A.mean"].node
+    assert groups.names[groups.of(kept)] == "layer1/q/story/unread"
 
 
 def test_names_are_only_text():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .bridge import hook
 
 if TYPE_CHECKING:
+    from .panels.adapters.panel import AdapterPanel as AdapterPanel
     from .panels.check.panel import GradCheckPanel as GradCheckPanel
     from .panels.compare.panel import RuntimeComparison as RuntimeComparison
     from .panels.graph.panel import GraphView as GraphView
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .workbench import Workbench as Workbench
 
 _ROOMS = {
+    "AdapterPanel": "panels.adapters.panel",
     "GradCheckPanel": "panels.check.panel",
     "GraphView": "panels.graph.panel",
     "LivePlot": "panels.plot.panel",

@@ -13,6 +13,7 @@ from gradwright import Graph
 from .host.host import Host
 from .host.panel import Panel
 from .host.part import Part
+from .panels.adapters.panel import AdaptersPanel
 from .panels.check.panel import CheckPanel
 from .panels.check.watch import WatchPanel
 from .panels.compare.panel import ComparePanel
@@ -27,6 +28,7 @@ from .panels.training.panel import TrainerPanel
 TABS: dict[str, tuple[type[Panel], ...]] = {
     "train": TrainerPanel.panels,
     "parameters": (ParameterPanel,),
+    "adapters": (AdaptersPanel,),
     "step": (StepPanel,),
     "tensor": (TensorPanel,),
     "check": (CheckPanel, WatchPanel),
@@ -57,7 +59,7 @@ class Workbench(Host):
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
         options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
-            one of "train", "parameters", "step", "tensor", "check", "onnx" and "runs".
+            one of "train", "parameters", "adapters", "step", "tensor", "check", "onnx" and "runs".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
@@ -117,7 +119,10 @@ class Workbench(Host):
 
     def to_table(self) -> str:
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""
-        panels = (*GraphView.panels, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
+        panels = (
+            *(*GraphView.panels, ParameterPanel, AdaptersPanel),
+            *(PlotPanel, StepPanel, CheckPanel),
+        )
         return "".join(self.part(panel).to_table() for panel in (*panels, ComparePanel))
 
 

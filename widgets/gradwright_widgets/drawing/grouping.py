@@ -25,6 +25,8 @@ FLAT = 40
 """Items at the top level of a graph above which it is grouped, whoever made it."""
 
 
+FEW_UNREAD = 3
+"""In so many scopes of their own at the top level stands what nothing reads, else in one card."""
 _COUNT = ("linear", "norm", "activation", "control")
 """Of the rows of a card, the first that is one of these says what it is."""
 
@@ -283,11 +285,46 @@ class _Writer:
         return max(card.nodes, key=lambda i: len(sources[i]))
 
     def _unread(self) -> None:
-        """What is stored, or sizes, and read by nothing stands in a card of its own."""
-        out = self.out
+        """What is stored, or sizes, and read by nothing stands in a card of its own.
+
+        It stands where all else of its scope does, as what an adapter keeps for its training.
+        """
+        out, nodes = self.out, self.flow.nodes
         left = [i for i, k in enumerate(self.card_of) if k < 0]
-        if not left:
-            return
-        number = self._append(CARD, "unread", "read by nothing", f"{len(left)} nodes", -1)
-        out.like.append(number)
-        out.group.update((self.ids[i], number) for i in left)
+        scopes = {nodes[i].scope for i in left} - {""}
+        around: dict[str, list[int]] = {}
+        for node in nodes if scopes else ():
+            if node.scope in scopes and node.kind == "array":
+                path = self._around(out.of(node))
+                around[node.scope] = _shared(around.get(node.scope, path), path)
+        cards: dict[tuple[int, str], list[int]] = {}
+        for i in left:
+            group = (around.get(nodes[i].scope) or [-1])[-1]
+            module = nodes[i].scope.partition("/")[0] if group < 0 else ""
+            cards.setdefault((group, module), []).append(i)
+        if sum(group < 0 for group, _ in cards) > FEW_UNREAD:
+            cards = {(-1, ""): left}
+        for (group, module), inside in sorted(cards.items()):
+            at = "unread" if group < 0 else f"{out.names[group]}/unread"
+            about = f"{len(inside)} nodes"
+            title, note = "read by nothing", about
+            if module:
+                at, title, note = module, module, f"{about}, {title}"
+            number = self._append(CARD, at, title, note, group)
+            out.like.append(number)
+            out.group.update((self.ids[i], number) for i in inside)
+
+    def _around(self, group: int) -> list[int]:
+        """Return the blocks around what stands in a group, from the outermost on."""
+        path = []
+        while group >= 0:
+            if self.out.kind[group] != CARD:
+                path.append(group)
+            group = self.out.parent[group]
+        return path[::-1]
+
+
+def _shared(one: list[int], other: list[int]) -> list[int]:
+    """Return what two paths begin with."""
+    same = (k for k, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return one[: next(same, min(len(one), len(other)))]

@@ -22,6 +22,12 @@ def adapter_called(desk: GraphDesk, name: Any) -> Any:
     return found[name]
 
 
+def check_idle(desk: GraphDesk, name: str) -> None:
+    """Raise TrainingError while a training runs that the adapter of a name is part of."""
+    if desk.commands.busy and getattr(desk.trainer, "status", "") == "running":
+        raise TrainingError(f"adapter {name!r} is being trained", hint="pause first")
+
+
 def switch(desk: GraphDesk, name: str, on: bool, *, note: bool = False) -> None:
     """Switch an adapter on or off; ``note`` lists it among the changes of a hand.
 
@@ -29,8 +35,7 @@ def switch(desk: GraphDesk, name: str, on: bool, *, note: bool = False) -> None:
     would not belong any more.
     """
     adapted = adapter_called(desk, name)
-    if desk.commands.busy and getattr(desk.trainer, "status", "") == "running":
-        raise TrainingError(f"adapter {name!r} is being trained", hint="pause first")
+    check_idle(desk, name)
 
     def command() -> None:
         desk.widget.guarded(adapted.enable if on else adapted.disable)

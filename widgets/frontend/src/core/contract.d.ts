@@ -4,6 +4,12 @@
 export interface Traits {
   _kept: object[];
   _view: string;
+  adapter_drift: object;
+  adapter_files: object[];
+  adapter_folder: string;
+  adapter_place: string[];
+  adapter_rows: object[];
+  adapters: object[];
   batch_size: number;
   blamed: string[];
   breakpoints: object[];
@@ -58,7 +64,7 @@ export interface Traits {
   state: "idle" | "running" | "paused" | "stopped" | "finished" | "failed";
   stepping: object;
   stops: string[];
-  tab: "train" | "parameters" | "step" | "tensor" | "check" | "onnx" | "runs";
+  tab: "train" | "parameters" | "adapters" | "step" | "tensor" | "check" | "onnx" | "runs";
   table_closed: string[];
   table_columns: ("shape" | "dtype" | "count" | "mean" | "std" | "norm" | "gradient_norm" | "ratio")[];
   table_filter: string;
@@ -104,6 +110,14 @@ export interface Traits {
 
 /** What a page asks for. */
 export type Request =
+  | "adapters.drift"
+  | "adapters.load"
+  | "adapters.look"
+  | "adapters.merge"
+  | "adapters.switch"
+  | "adapters.sync"
+  | "adapters.unmerge"
+  | "adapters.weigh"
   | "check.curve"
   | "check.map"
   | "check.start"
@@ -163,6 +177,7 @@ export type Request =
 
 /** What the kernel tells a page. */
 export type Told =
+  | "adapters.deltas"
   | "check.curve"
   | "check.map"
   | "check.rows"

@@ -1,6 +1,6 @@
 // Panels one behind the other, with a tab for each: arrow keys move between tabs, as the ARIA tab pattern asks.
 
-import { Cleanup, commit, type Model } from "./afm";
+import { Cleanup, commit, type Model, type Named } from "./afm";
 import type { Traits } from "./contract";
 import { element, textButton } from "./dom";
 
@@ -20,12 +20,13 @@ export function tabStrip(label: string, pages: readonly { title: string; page: H
   });
   const root = element("div", { class: "gw-tabs", role: "tablist", "aria-label": label }, ...tabs);
   root.addEventListener("keydown", (event) => {
-    const at = tabs.indexOf(event.target as HTMLButtonElement);
+    const there = tabs.filter((tab) => !tab.hidden);
+    const at = there.indexOf(event.target as HTMLButtonElement);
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (at < 0 || !move) return;
-    const next = (at + move + tabs.length) % tabs.length;
-    choose(next);
-    tabs[next].focus();
+    const next = there[(at + move + there.length) % there.length];
+    choose(tabs.indexOf(next));
+    next.focus();
     event.preventDefault();
     event.stopPropagation();
   });
@@ -40,6 +41,8 @@ export function tabStrip(label: string, pages: readonly { title: string; page: H
 export interface Tab {
   name: Traits["tab"];
   title: string;
+  /** A list without which the tab is not there, unless it is in front. */
+  needs?: Named<object[]>;
   mount: (host: HTMLElement) => () => void;
 }
 
@@ -54,8 +57,13 @@ export function mountTabs(host: HTMLElement, model: Model, panels: readonly Tab[
     strip.tabs[k].dataset.tab = name;
     cleanup.add(mount(pages[k].page));
   });
-  const update = (): void => strip.show(Math.max(0, panels.findIndex(({ name }) => name === model.get("tab"))));
+  const update = (): void => {
+    const front = Math.max(0, panels.findIndex(({ name }) => name === model.get("tab")));
+    panels.forEach(({ needs }, k) => (strip.tabs[k].hidden = needs !== undefined && k !== front && !(model.get(needs) as object[] | undefined)?.length));
+    strip.show(front);
+  };
   cleanup.model(model, "change:tab", update);
+  for (const { needs } of panels) if (needs) cleanup.model(model, `change:${needs}`, update);
   cleanup.add(() => root.remove());
   update();
   return () => cleanup.run();

@@ -8,6 +8,7 @@ import type { Panel } from "../core/panel";
 import { defineWidget } from "../core/shell";
 import { addStyle } from "../core/style";
 import { mountTabs } from "../core/tabs";
+import { adaptersPanel } from "../panels/adapters/panel";
 import { checkPanel } from "../panels/check/panel";
 import { comparePanel } from "../panels/compare/panel";
 import { graphPanel } from "../panels/graph/panel";
@@ -23,6 +24,7 @@ addStyle(css);
 const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown> }[] = [
   { name: "train", title: "Train", panel: trainingPanel },
   { name: "parameters", title: "Parameters", panel: parametersPanel },
+  { name: "adapters", title: "Adapters", panel: adaptersPanel },
   { name: "step", title: "Step", panel: stepperPanel },
   { name: "tensor", title: "Tensor", panel: tensorPanel },
   { name: "check", title: "Check", panel: checkPanel },
@@ -33,7 +35,7 @@ const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown
 function mountBench(root: HTMLElement, model: Model, shared: unknown[]): () => void {
   const bench = element("div", { class: "gw-bench" });
   root.append(bench);
-  const tabs = PAGES.map(({ name, title, panel }, k) => ({ name, title, mount: (host: HTMLElement) => panel.mount(host, model, shared[k]) }));
+  const tabs = PAGES.map(({ name, title, panel }, k) => ({ name, title, needs: name === "adapters" ? ("adapters" as const) : undefined, mount: (host: HTMLElement) => panel.mount(host, model, shared[k]) }));
   const cleanups = [graphPanel.mount(bench, model, undefined), mountTabs(bench, model, tabs)];
   return () => cleanups.forEach((cleanup) => cleanup());
 }
