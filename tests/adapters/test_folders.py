@@ -416,3 +416,12 @@ def test_a_file_has_the_vectors_that_a_network_makes(method, place, tmp_path):
     told = settings(tmp_path)
     adapters.save(back, tmp_path / "again", base="")
     assert settings(tmp_path / "again") == told
+
+
+def test_a_quantisation_that_peft_has_not_is_refused_by_name(place, tmp_path):
+    adapted = adapters.add(
+        folders.ours(place), adapters.LoRA(r=2, init=adapters.LoftQ("q4_0")), "q"
+    )
+    with pytest.raises(GraphError, match=r"no LoftQ of q4_0[\s\S]*nf4, int8"):
+        adapters.save(adapted, tmp_path / "a")
+    assert not (tmp_path / "a").exists()

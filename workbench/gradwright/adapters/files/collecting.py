@@ -31,6 +31,7 @@ from .targets import means, naming, of_modules, targeted
 Array = np.ndarray[Any, Any]
 Leaves = dict[str, Array]
 _BEGINNING = ("init", "projection", "hidden")
+LOFTQ_BITS = {"nf4": 4, "int8": 8}
 EVA_OPTIONS = (
     *("rho", "tau", "use_label_mask", "label_mask_value", "whiten", "adjust_scaling_factors"),
 )
@@ -295,8 +296,13 @@ def _word(row: Options, key: str, ours: str, value: Any) -> dict[str, Any]:
     elif ours == "encoder":
         value = value.upper()
     elif isinstance(value, LoftQ):
-        bits = 4 if value.kind == "nf4" else 8
-        told = {"loftq_bits": bits, "loftq_iter": value.iterations}
+        if value.kind not in LOFTQ_BITS:
+            raise GraphError(
+                f"peft has no LoftQ of {value.kind}",
+                need=", ".join(LOFTQ_BITS),
+                hint="Checkpoints, or gw.save(model.graph, path), keep any",
+            )
+        told = {"loftq_bits": LOFTQ_BITS[value.kind], "loftq_iter": value.iterations}
         return {key: "loftq", "loftq_config": told}
     elif value == "loftq":
         return {key: value, "loftq_config": {"loftq_bits": 4, "loftq_iter": 1}}
