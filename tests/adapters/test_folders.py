@@ -37,6 +37,12 @@ KINDS = {
     "AdaLoRA": lambda p: p.AdaLoraConfig(init_r=4, target_r=2, total_step=9, lora_alpha=5, **QV),
     "LoHa": lambda p: p.LoHaConfig(r=2, rank_dropout=0.1, **QV),
     "LoKr": lambda p: p.LoKrConfig(r=2, alpha=3, decompose_both=True, decompose_factor=4, **QV),
+    "LoHa, patterns": lambda p: p.LoHaConfig(
+        r=2, rank_pattern={"q_proj": 3}, alpha_pattern={"layers.1.self_attn.v_proj": 5}, **QV
+    ),
+    "LoKr, patterns": lambda p: p.LoKrConfig(
+        r=1, rank_pattern={"q_proj": 2}, alpha_pattern={"layers.1.self_attn.v_proj": 5}, **QV
+    ),
     "IA3": lambda p: p.IA3Config(
         target_modules=["k_proj", "v_proj", "down_proj"],
         feedforward_modules=["down_proj"],
@@ -196,10 +202,9 @@ def test_all_settings_come_back_as_they_were(name, given, tmp_path):
         both = [made.from_pretrained(f).to_dict() for f in (tmp_path / "again", tmp_path)]
     assert both[0] == both[1]
     row, others = found.options, ("bias", "feedforward_modules")
-    if not (row.method in ("LoHa", "LoKr") and given.get("rank_pattern")):
-        for key, field in row.fields.items():
-            if key in given and key not in others and hasattr(found.method, field):
-                assert getattr(found.method, field) == given[key]
+    for key, field in row.fields.items():
+        if key in given and key not in others and hasattr(found.method, field):
+            assert getattr(found.method, field) == given[key]
 
 
 @pytest.mark.parametrize("key", REFUSED)

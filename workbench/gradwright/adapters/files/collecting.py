@@ -246,6 +246,9 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
         settings["modules_to_save"] = naming([*collected.saved_modules], collected.found)
     if "token_dim" in row.kept and isinstance(model, Decoder):
         settings |= _sizes(model, row, settings)
+    if not origin and "fan_in_fan_out" in row.kept:  # as Conv1D of GPT-2 has its weights
+        turned = [part.turned for path in paths for part in collected.found[path]]
+        settings["fan_in_fan_out"] = bool(turned) and all(turned)
     if not origin and isinstance(model, Decoder):
         settings["task_type"] = "CAUSAL_LM"
     settings["inference_mode"] = True
