@@ -54,7 +54,9 @@ def test_adapters_of_rows_of_one_module_are_stacked_and_still_say_the_same(tmp_p
     base = tmp_path / "base"
     theirs = folders.base(base, "Phi3")
     model = folders.ours(base)
-    method = adapters.LoRA(r=2, init=False, alpha_pattern={"v": 5}, rank_pattern={"k": 1})
+    method = adapters.LoRA(
+        r=2, init=False, lora_bias=True, alpha_pattern={"v": 5}, rank_pattern={"k": 1}
+    )
     adapted = adapters.add(model, method, "q|v|k|up")
     want = ours_says(model)
     adapters.save(adapted, tmp_path / "a", base="")
