@@ -22,7 +22,7 @@ from tests.adapters import peft_models
 from tests.adapters.methods import CAUSAL, ROWS, Row, peft
 
 Array = np.ndarray[Any, Any]
-LLAMA = {
+LLAMA: dict[str, Any] = {
     **{"vocab_size": 1000, "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4},
     **{"num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 256},
     **{"tie_word_embeddings": False, "use_cache": False, "attn_implementation": "eager"},
