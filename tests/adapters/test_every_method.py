@@ -70,3 +70,30 @@ def test_removed_the_model_is_what_it_was(adapted) -> None:
     assert [v.name for v in model.graph.trainable] == [v.name for v in other.graph.trainable]
     if not made.thawed:
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "method", [adapters.LoHa(r=1), adapters.IA3(feedforward="w")], ids=lambda m: type(m).__name__
+)
+def test_behind_another_adapter_it_adds_what_it_adds_alone(method, bias) -> None:
+    """Alone one product takes the place of the layer's; behind LoRA, LoRA's must not be lost."""
+    rng = np.random.default_rng(2)
+    g = gw.Graph()
+    y = g.placeholder("x", (None, 4)) @ g.variable("w", (4, 3), init=rng.standard_normal((4, 3)))
+    y = y + g.variable("b", (3,), init=rng.standard_normal(3)) if bias else gw.identity(y)
+    first = adapters.add(g, adapters.LoRA(r=2), "w", name="first")
+    second = adapters.add(g, method, "w", name="second")
+    for one in (first, second):
+        drawn = {k: v + rng.standard_normal(v.shape) for k, v in one.state().items()}
+        one.load_state(drawn)
+    feeds = {"x": rng.standard_normal((5, 4))}
+    both = gw.Session(g).run(y, feeds)
+    with first.disabled():
+        of_second = gw.Session(g).run(y, feeds)
+        with second.disabled():
+            base = gw.Session(g).run(y, feeds)
+    with second.disabled():
+        of_first = gw.Session(g).run(y, feeds)
+    assert min(np.abs(of_first - base).max(), np.abs(of_second - base).max()) > 0.1
+    np.testing.assert_allclose(both - base, (of_first - base) + (of_second - base), 0, 1e-5)
