@@ -163,19 +163,20 @@ def main() -> None:
     for name in chosen.methods or METHODS:
         runs = [trained(name, seed, chosen.domain, chosen.again) for seed in chosen.seeds]
         results[name] = runs
-        print(line(name, runs), flush=True)
+        print(line(name, runs, chosen.domain), flush=True)
     wrong = problems(results, first["100"], chosen.domain)
     print("\n".join(wrong) if wrong else "all as it must be")
     sys.exit(bool(wrong))
 
 
-def line(name: str, runs: Sequence[Mapping[str, Any]]) -> str:
+def line(name: str, runs: Sequence[Mapping[str, Any]], domain: str) -> str:
     """Return a row of the table: means over seeds, and the range of the last losses."""
     method, last = METHODS[name], [run["100"] for run in runs]
     means = [statistics.fmean(run[k] for run in runs) for k in ("25", "50", "100", "docs")]
     losses = "".join(f"{mean:>8.3f}" for mean in means)
     seconds = statistics.fmean(run["seconds"] for run in runs)
-    reached = "" if method.reached is None else f"{method.reached:.3f}"
+    known = method.reached is not None and domain == "source"
+    reached = f"{method.reached:.3f}" if known else ""
     return (
         f"{name:<16}{runs[0]['trainable']:>9,}{method.rate:>8}{losses}"
         f"{min(last):>9.3f}-{max(last):.3f}{seconds:>7.0f}{reached:>11}"
