@@ -71,7 +71,8 @@ def loaded(theirs: Any, folder: Path) -> Any:
 def theirs_says(model: Any, ids: Array = IDS) -> Array:
     """Return the logits of real tokens."""
     torch = torch_of()
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         found: Array = model(input_ids=torch.tensor(ids)).logits.numpy()
     return found[:, -ids.shape[1] :]
 

@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.adapters import Adapter, Leaf, LoRA, Place, add, fits, of, sites
-from gradwright.errors import GraphBusyError, GraphError, ShapeError
+from gradwright.errors import GraphBusyError, GraphError, ShapeError, TrainingError
 from gradwright.models import Decoder, DecoderConfig
 
 RNG = np.random.default_rng(0)
@@ -116,7 +116,7 @@ def test_kinds_that_a_method_cannot_stand_at() -> None:
         kinds = frozenset({"embedding"})
 
     g, _ = mlp()
-    with pytest.raises(GraphError, match="OnlyTables cannot stand at 'layer0/w', a linear weight"):
+    with pytest.raises(GraphError, match="OnlyTables cannot stand at 'layer0/w', of kind linear"):
         add(g, OnlyTables(), "layer0")
     with pytest.raises(GraphError, match="has no graph to adapt"):
         add(3, LoRA(r=2))
@@ -258,6 +258,28 @@ def test_only_it_and_what_is_kept_learns() -> None:
     assert names == {"layer0/w", "layer1/w", "layer1/b", "layer2/w", "layer2/b"}
 
 
+def test_what_is_off_is_not_trained_and_goes_on_where_it_was() -> None:
+    g, y = mlp()
+    loss = gw.mean((y - 1.0) ** 2.0)
+    first, second = add(g, LoRA(r=2), "layer0"), add(g, LoRA(r=2), "layer1", name="b")
+    trainer = gw.Trainer(g, loss, gw.optim.Adam(0.1))
+    trainer.step({"x": X})
+    second.disable()
+    held = second.state()
+    trainer.step({"x": X})
+    assert set(trainer.parameters) == set(first.parameters)
+    assert all(np.array_equal(v, held[k]) for k, v in second.state().items())
+    assert all(t.trainable for t in second.parameters)
+    first.disable()
+    with pytest.raises(
+        TrainingError, match=r"no trainable.*\n.*switched off.*lora_A(.*\n)*.*enable"
+    ):
+        trainer.step({"x": X})
+    second.enable()
+    trainer.step({"x": X})
+    assert not np.array_equal(second.state()["layer1/w/lora_B"], held["layer1/w/lora_B"])
+
+
 # -- what goes wrong -------------------------------------------------------------------------------
 
 
@@ -271,11 +293,14 @@ def test_added_twice() -> None:
 
 def test_an_edit_that_fails_leaves_nothing_behind() -> None:
     @dataclass(frozen=True)
-    class Bad(LoRA):
+    class Bad(LoRA):  # type: ignore[misc]
         """Its second place cannot be built."""
 
         def shift(self, place: Any, use: Any, x: Any, p: Mapping[str, gw.Tensor]) -> gw.Tensor:
-            return super().shift(place, use, x, p) if "0" in place.name else x @ p["lora_A"]
+            made: gw.Tensor = (
+                super().shift(place, use, x, p) if "0" in place.name else x @ p["lora_A"]
+            )
+            return made
 
     g, y = mlp()
     first = add(g, LoRA(r=1), "layer0|layer1", name="first")

@@ -43,6 +43,20 @@ KINDS = {
         **CAUSAL,
     ),
     "VeRA": lambda p: p.VeraConfig(r=4, d_initial=0.5, **QV),
+    "prefix": lambda p: p.PrefixTuningConfig(num_virtual_tokens=3, **CAUSAL),
+    "prefix of a network": lambda p: p.PrefixTuningConfig(
+        num_virtual_tokens=3, prefix_projection=True, encoder_hidden_size=7, **CAUSAL
+    ),
+    "prompt": lambda p: p.PromptTuningConfig(num_virtual_tokens=3, **CAUSAL),
+    "P-tuning": lambda p: p.PromptEncoderConfig(
+        num_virtual_tokens=3, encoder_hidden_size=8, **CAUSAL
+    ),
+    "P-tuning, LSTM": lambda p: p.PromptEncoderConfig(
+        num_virtual_tokens=3, encoder_reparameterization_type="LSTM", **CAUSAL
+    ),
+    "LoRA, PiSSA": lambda p: p.LoraConfig(r=2, init_lora_weights="pissa", **QV),
+    "LoRA, OLoRA": lambda p: p.LoraConfig(r=2, init_lora_weights="olora", **QV),
+    "LoRA, orthogonal": lambda p: p.LoraConfig(r=2, init_lora_weights="orthogonal", **QV),
     "norms": lambda p: p.LNTuningConfig(**CAUSAL),
     "LoRA, all linear": lambda p: p.LoraConfig(r=2, target_modules="all-linear"),
 }
@@ -181,11 +195,10 @@ def test_all_settings_come_back_as_they_were(name, given, tmp_path):
         warnings.simplefilter("ignore")
         both = [made.from_pretrained(f).to_dict() for f in (tmp_path / "again", tmp_path)]
     assert both[0] == both[1]
-    row, others = found.options, ("bias", "feedforward_modules", "init_lora_weights")
-    patterned = row.method in ("LoHa", "LoKr") and given.get("rank_pattern")
-    if not patterned and (row.read_as or row.method) in adapters.METHODS:
+    row, others = found.options, ("bias", "feedforward_modules")
+    if not (row.method in ("LoHa", "LoKr") and given.get("rank_pattern")):
         for key, field in row.fields.items():
-            if key in given and key not in others:
+            if key in given and key not in others and hasattr(found.method, field):
                 assert getattr(found.method, field) == given[key]
 
 
@@ -334,3 +347,72 @@ def test_a_folder_tells_what_it_is(place, tmp_path):
     assert dict(info.metadata).items() >= told.items() and not info.findings
     assert sorted(info.metadata["targets"].split(", ")) == ["q_proj", "v_proj"]
     assert str(gw.open(tmp_path)) == "<LoRA of rank 2 in 6 modules, 2.69 kB: q_proj, v_proj>"
+
+
+# -- first values that change the model, and what a network makes --------------------------------
+
+
+@pytest.mark.parametrize("init", ["pissa", "olora"])
+@pytest.mark.parametrize("rslora", [False, True])
+def test_what_changed_the_model_is_a_plain_lora_of_twice_the_rank(init, rslora, place, tmp_path):
+    model = folders.ours(place)
+    base = {name: model.graph.values[name].copy() for name in ("layer0/q", "layer1/up")}
+    method = adapters.LoRA(r=2, init=init, rslora=rslora, rank_pattern={"up": 3})
+    adapted = adapters.add(model, method, "q|up")
+    rng = np.random.default_rng(0)
+    adapted.load_state(
+        {k: a + rng.normal(size=a.shape).astype("f4") * 0.1 for k, a in adapted.state().items()}
+    )
+    want = ours_says(model)
+    for name, plain in (("plain", True), ("as it is", False)):
+        adapters.save(adapted, tmp_path / name, plain=plain, base="")
+    assert settings(tmp_path / "plain")["r"] == 4
+    assert set(settings(tmp_path / "plain")["rank_pattern"].values()) == {6}
+    assert settings(tmp_path / "as it is")["init_lora_weights"] == init
+    adapted.remove()
+    assert all(np.array_equal(model.graph.values[n], a) for n, a in base.items())
+    for name in ("plain", "as it is"):
+        back = adapters.load(folders.ours(place), tmp_path / name)
+        assert distance(ours_says(back.model), want) < 1e-5
+        assert bool(back.replaced) == (name == "as it is")
+        again = folders.loaded(their_base(place), tmp_path / name)
+        assert distance(theirs_says(again), want) < 1e-5
+
+
+def test_what_a_quantisation_changed_is_no_plain_lora(place, tmp_path):
+    model = folders.ours(place)
+    adapted = adapters.add(model, adapters.LoRA(r=2, init=adapters.LoftQ(iterations=3)), "q")
+    with pytest.raises(GraphError, match="changed by more than a matrix of rank 2"):
+        adapters.save(adapted, tmp_path / "a", plain=True)
+    adapters.save(adapted, tmp_path / "a")
+    told = settings(tmp_path / "a")
+    assert told["init_lora_weights"] == "loftq"
+    assert told["loftq_config"] == {"loftq_bits": 4, "loftq_iter": 3}
+    want = ours_says(model)
+    back = adapters.load(folders.ours(place), tmp_path / "a")
+    assert distance(ours_says(back.model), want) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        adapters.Prefix(tokens=3, projection=True, hidden=5),
+        adapters.PTuning(tokens=3, hidden=6),
+        adapters.PTuning(tokens=3, encoder="lstm", hidden=4, layers=1),
+        adapters.Prompt(tokens=3),
+    ],
+)
+def test_a_file_has_the_vectors_that_a_network_makes(method, place, tmp_path):
+    model = folders.ours(place)
+    adapted = adapters.add(model, method)
+    want = ours_says(model)
+    adapters.save(adapted, tmp_path, base="")
+    (array,) = gw.open(tmp_path).arrays[""].values()
+    assert array.shape == (3, 32 if not isinstance(method, adapters.Prefix) else array.shape[1])
+    again = folders.loaded(their_base(place), tmp_path)
+    assert distance(theirs_says(again), want) < 1e-5
+    back = adapters.load(folders.ours(place), tmp_path)
+    assert distance(ours_says(back.model), want) < 1e-5
+    told = settings(tmp_path)
+    adapters.save(back, tmp_path / "again", base="")
+    assert settings(tmp_path / "again") == told

@@ -1,4 +1,4 @@
-"""A few rows times a large matrix of floats as files have it: read row by row, not by BLAS."""
+"""Some rows times a large matrix of floats as files have it: read row by row, not by BLAS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.cpu.llvm.compiler import available
-from gradwright.cpu.llvm.packed.floats import FEW, call
+from gradwright.cpu.llvm.packed.bind import by_panel
+from gradwright.cpu.llvm.packed.floats import FEW, MOST, call
 from gradwright.cpu.llvm.packed.machine import MACHINES, Machine, machine
 from gradwright.cpu.llvm.products import LARGE, bind_product
 from gradwright.cpu.llvm.target import has
@@ -46,6 +47,21 @@ def test_rows_are_multiplied_on_every_machine(m: Machine, rng: Any) -> None:
             y = np.full((n_x + 1, n_rows), 7, "f4")
             run(call(m, n_x, x, w.T, y[:-1]))
             assert off(y[:-1], x, w) < 3e-7 and (y[-1] == 7).all()
+
+
+@pytest.mark.parametrize("n_x", [9, 17, 64])
+def test_more_rows_meet_panels(n_x: int, rng: Any) -> None:
+    """The last panel begins earlier, tiles reach over the last row, pieces have the same bits."""
+    if machine().lanes < 16:
+        pytest.skip("this processor has no AVX-512")
+    w, x = drawn(rng, 150, 300)[:, :288], drawn(rng, n_x, 288)
+    y, parts = np.full((n_x + 1, 150), 7, "f4"), np.empty((n_x, 150), "f4")
+    run(*by_panel("f32", machine(), x, w, y[:-1], as_bytes=False))
+    assert off(y[:-1], x, w) < 3e-7 and (y[-1] == 7).all()
+    cut = pieces(by_panel("f32", machine(), x, w, parts, as_bytes=False)[0], 4, alike=True)
+    assert len(cut) == 4
+    run(*cut[::-1])
+    np.testing.assert_array_equal(y[:-1], parts)
 
 
 @pytest.mark.parametrize("n_x", [1, 5])
@@ -86,9 +102,12 @@ def test_which_products_are_read_row_by_row(rng: Any) -> None:
         calls = bind_product([x, b], [np.empty((*x.shape[:-1], b.shape[-1]), x.dtype)])
         return str(calls[0].label) if calls else ""
 
-    w, x = drawn(rng, n_rows, k), drawn(rng, FEW + 1, k)
+    w, x = drawn(rng, n_rows, k), drawn(rng, MOST + 1, k)
     assert label(x[:1], w.T).startswith("few rows 1 ")
     assert label(x[:FEW].reshape(2, 4, k), w.T).startswith("few rows 8 ")
+    in_panels = "packed f32" if machine().lanes == 16 else "product"
+    assert label(x[: FEW + 1], w.T).startswith(in_panels)
+    assert label(x[:MOST], w.T).startswith(in_panels)
     for others in (
         (x, w.T),  # more rows
         (x[:1], w[1:].T),  # a smaller matrix
@@ -96,7 +115,7 @@ def test_which_products_are_read_row_by_row(rng: Any) -> None:
         (x[:1].astype("f8"), w.T.astype("f8")),
         (x[:1, :250], w[:, :250].T),  # no whole vectors
     ):
-        assert not label(*others).startswith("few rows")
+        assert label(*others).startswith("product")
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -106,7 +125,7 @@ def test_a_plan_has_the_numbers_of_numpy(threads: int, rng: Any) -> None:
     w = drawn(rng, 2048, 1024)
     y = x @ g.constant(w).mT
     with gw.Session(g, kernels="wait", threads=threads) as session:
-        for n in (1, 3, 0):
+        for n in (1, 3, 0, 11):
             feeds = {"x": drawn(rng, n, 2, 1024)}
             found = session.run(y, feeds)
             assert found.shape == (n, 2, 2048)

@@ -94,6 +94,28 @@ def test_rows_of_a_declared_network() -> None:
     assert [place.name for place in served.adapted.places] == ["w", "v"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float16", 2e-3), ("bfloat16", 2e-2)]
+)
+def test_bases_of_other_dtypes(dtype: str, tolerance: float) -> None:
+    """Adapters of a 16-bit base are float32, as they are alone; results are of the base's dtype."""
+
+    def other() -> gw.Graph:
+        g, rng = gw.Graph(), np.random.default_rng(5)
+        x = g.placeholder("x", ("B", 12), dtype)
+        w = g.variable("w", (12, 16), init=rng.standard_normal((12, 16)), dtype=dtype)
+        gw.identity(x @ w, name="y")
+        return g
+
+    x = np.random.default_rng(1).standard_normal((5, 12)).astype(gw.spec.dtype(dtype))
+    served = check(other, "w", {"x": x}, "y", tolerance)
+    assert served.adapted.variables["w"]["lora_A"].dtype == max(dtype, "float32", key=_bits)
+
+
+def _bits(dtype: str) -> int:
+    return int(dtype.removeprefix("b").removeprefix("float"))
+
+
 def folded() -> gw.Graph:
     """Return a graph as exporters write it: positions are folded into rows before a product."""
     g, rng = gw.Graph(), np.random.default_rng(6)
@@ -295,3 +317,48 @@ def test_layers_that_have_no_rows_or_do_more_than_multiply() -> None:
     with pytest.raises(ShapeError, match="its first axis is not that of rows"):
         serve(g, where="w|v")
     assert not gw.adapters.of(g) and "served/rows" not in g, "half of an edit is left"
+
+
+def test_rows_of_what_is_disabled_or_merged_are_refused_and_not_silently_the_base() -> None:
+    g, x = one(), {"x": np.ones((2, 6))}
+    method = LoRA(r=1, alpha=1)
+    state = trained(one, method, "w", 0)
+    served = serve(g, {"a": (method, state)})
+    served.adapted.disable()
+    base = served.output(x, "y", rows=None)["y"]
+    with pytest.raises(GraphError, match="'served' is disabled, so rows have no adapters"):
+        served.output(x, "y", rows="a")
+    served.adapted.enable()
+    assert np.array_equal(served.output(x, "y", rows=None)["y"], base)
+    with pytest.raises(GraphError, match=r"rows have adapters of their own at 'w'"):
+        gw.adapters.merge(served.adapted)
+    g = one()
+    other = gw.adapters.add(g, method, "w", name="other")
+    other.load_state(state)
+    gw.adapters.merge(other)
+    served = serve(g, {"a": (method, state)}, where="w")
+    for rows in ("a", None):
+        with pytest.raises(GraphError, match="'other' is merged into the weights, so each row"):
+            served.output(x, "y", rows=rows)
+    gw.adapters.unmerge(other)
+    other.remove()
+    want = np.ones(6) @ (np.full((4, 6), 0.5) + state["w/lora_B"] @ state["w/lora_A"]).T
+    np.testing.assert_allclose(served.output(x, "y", rows="a")["y"][0], want, rtol=1e-5)
+
+
+def test_adapters_that_changed_the_model_are_refused() -> None:
+    sources: dict[str, Any] = {}
+    for name, method in {"bias": LoRA(r=1, bias="only"), "weight": LoRA(r=1)}.items():
+        g = gw.Graph()
+        x = g.placeholder("x", ("B", 6))
+        gw.nn.linear(x, g.variable("w", (6, 4)), g.variable("b", (4,)), name="y")
+        sources[name] = gw.adapters.add(g, method, "w")
+    sources["weight"].replace({"w": np.ones((6, 4))})
+    for name, adapted in sources.items():
+        match = r"has changed weights of the model, too, and rows share these\n.*'[bw]'"
+        with pytest.raises(GraphError, match=match):
+            serve(one(), {name: adapted})
+    adapted = gw.adapters.add(one(), LoRA(r=1), "w")
+    adapted.weight = 0.5
+    with pytest.raises(GraphError, match=r"'default' has the weight 0\.5"):
+        serve(one(), {"a": adapted})

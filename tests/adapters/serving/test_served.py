@@ -153,6 +153,23 @@ def test_a_damaged_folder_is_refused_and_the_others_are_served(
     assert list(served.slots) == list(served.memory) == ["good"]
 
 
+def test_folders_and_files_of_llama_cpp(hundred: Any, tmp_path: Path) -> None:
+    folder, wanted = hundred
+    for name in ("a03", "a04"):
+        model = base()
+        gw.adapters.save(gw.adapters.load(model, folder / name), tmp_path / f"{name}.gguf")
+    served = serve(base(), tmp_path)
+    two = {"ids": np.repeat(IDS["ids"], 2, 0)}
+    found = served.output(two, "logits", rows=served.names)["logits"]
+    for y, name in zip(found, ("a03", "a04"), strict=True):
+        np.testing.assert_allclose(y, wanted[name], rtol=1e-5, atol=1e-5)
+    with pytest.raises(GraphError, match="a03 is one adapter"):
+        serve(base(), folder / "a03")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GraphError, match=r"there are no adapters in .*empty"):
+        serve(base(), tmp_path / "empty")
+
+
 def test_a_smaller_adapter_leaves_nothing_of_a_larger_one() -> None:
     """Slots are overwritten by smaller ranks and by adapters of fewer places: the rest is zero."""
 

@@ -3,9 +3,10 @@
     steps     a training step of each method on a small Llama, in turns with peft's
     memory    what ten steps keep at their peak, each side in a process of its own
     base      QLoRA: memory of a base of NF4 beside one of floats
+    serving   switching among 100 adapters on disk; rows of eight adapters in one batch
 
-``--only steps memory`` runs some of them. Times are of the processor, for one thread is all there
-is to it, and another process on the same core would count on the wall.
+``--only steps memory`` runs some of them. Times of steps are of the processor, for one thread is
+all there is to them, and another process on the same core would count on the wall.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
 import argparse  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 
-from tests.benchmarks.adapters import memory, steps  # noqa: E402
+from tests.benchmarks.adapters import memory, serving, steps  # noqa: E402
 from tests.benchmarks.adapters.sides import METHODS  # noqa: E402
 
 PARTS: dict[str, Callable[[Sequence[str]], None]] = {
     "steps": steps.main,
     "memory": memory.main,
     "base": memory.bases,
+    "serving": serving.main,
 }
 
 

@@ -19,7 +19,7 @@ import gradwright as gw
 from gradwright import adapters
 from gradwright.models import Decoder, DecoderConfig
 from tests.adapters import peft_models
-from tests.adapters.methods import ROWS, Row
+from tests.adapters.methods import CAUSAL, ROWS, Row, peft
 
 Array = np.ndarray[Any, Any]
 LLAMA = {
@@ -33,11 +33,21 @@ WIDE = DecoderConfig(vocabulary=1000, width=1024, layers=8, heads=16, inner=2816
 RATE = 1e-4
 METHODS = (
     *("LoRA", "LoRA, all linear", "DoRA", "AdaLoRA", "LoHa", "LoKr", "IA3", "VeRA"),
-    *("prefix", "prompt", "P-tuning"),
+    *("prefix", "prompt"),
 )
 """Rows of the table of tests that are timed."""
-SIZES = {"VeRA": 256, "AdaLoRA": 12, "prompt": 20, "prefix": 20, "P-tuning": 20}
+SIZES = {"VeRA": 256, "AdaLoRA": 12, "prompt": 20, "prefix": 20}
 """Method -> rank or number of virtual tokens, where it is not 8."""
+VIRTUAL = {
+    "prefix": Row(
+        lambda n: peft().PrefixTuningConfig(num_virtual_tokens=n, **CAUSAL), adapters.Prefix, None
+    ),
+    "prompt": Row(
+        lambda n: peft().PromptTuningConfig(num_virtual_tokens=n, **CAUSAL), adapters.Prompt, None
+    ),
+}
+"""Methods that put vectors before a row."""
+TIMED: dict[str, Row] = {**ROWS, **VIRTUAL}
 
 
 @dataclass(frozen=True)
@@ -69,17 +79,18 @@ def peft_side(name: str) -> tuple[Side, dict[str, Array]]:
     """Return peft's step of a method, and the first values of its adapter by our names."""
     import torch
 
-    row = ROWS[name]
+    row = TIMED[name]
     model = peft_models.with_peft(_llama(), row.theirs(SIZES.get(name, 8))).train()
     values = peft_models.values(model)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, RATE, weight_decay=0.01, fused=True)
-    ids, allocate = torch.tensor(tokens()), getattr(model, "update_and_allocate", None)
+    ids, labels = torch.tensor(tokens()), torch.tensor(_labels(tokens()))
+    allocate = getattr(model, "update_and_allocate", None)
     count = itertools.count(1)
 
     def step() -> float:
         optimizer.zero_grad()
-        loss = model(input_ids=ids, labels=ids).loss
+        loss = model(input_ids=ids, labels=labels).loss
         loss.backward()
         optimizer.step()
         if allocate is not None:  # of AdaLoRA, which ours does by itself
@@ -91,10 +102,12 @@ def peft_side(name: str) -> tuple[Side, dict[str, Array]]:
 
 def our_side(name: str, values: dict[str, Array] | None = None) -> Side:
     """Return our step of a method; with peft's first values, its base's weights are those, too."""
-    row: Row = ROWS[name]
+    row = TIMED[name]
     model = Decoder(CONFIG) if values is None else peft_models.decoder_of(weights(), CONFIG)
     adapted = adapters.add(model, row.ours(SIZES.get(name, 8)), row.where)
     if values is not None:
+        if name in VIRTUAL:  # one variable, of another name there
+            values = dict(zip(adapted.state(), values.values(), strict=True))
         adapted.load_state(values)
     return trained_side(model)
 
@@ -117,7 +130,7 @@ def trained_side(model: Decoder, ids: Array | None = None) -> Side:
     """Return the step of a trainer of a decoder."""
     ids = tokens() if ids is None else ids
     trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(RATE))
-    batch = {"ids": ids, "labels": ids}
+    batch = {"ids": ids, "labels": _labels(ids)}
 
     def step() -> float:
         record = trainer.step(batch)
@@ -125,6 +138,11 @@ def trained_side(model: Decoder, ids: Array | None = None) -> Side:
         return record.metrics["loss"] + record.metrics.get("default_penalty", 0.0)
 
     return Side(step, lambda: _settled(trainer.session))
+
+
+def _labels(ids: Array) -> Array:
+    """Return the tokens without the first of a row, which peft has its prompts predict."""
+    return np.where(np.arange(ids.shape[1]) > 0, ids, -100)
 
 
 def _settled(session: gw.Session) -> None:

@@ -15,6 +15,7 @@ from .files.loading import load
 from .files.saved import SavedAdapter
 from .files.writing import save
 from .initial.chosen import EVA, LoftQ
+from .kept import restored as _restored  # noqa: F401 - archives ask for it
 from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
 from .serving import Served, serve

@@ -213,9 +213,18 @@ class Adapted(Built):
 
     def unmerge(self) -> None:
         """Give the weights back, and switch it on."""
+        self._check_known(self.originals)
         self.graph.values.commit(self.originals)
         self.originals = {}
         self.enable()
+
+    def _check_known(self, before: Mapping[str, Array]) -> None:
+        if self.is_loaded and before:
+            names = ", ".join(map(repr, list(before)[:3]))
+            raise GraphError(
+                f"what {names} was before {self.name!r} came is not in the archive that was read",
+                hint="the model itself, and gw.adapters.load",
+            )
 
     def _check_apart(self) -> None:
         if self.is_merged:
@@ -231,6 +240,8 @@ class Adapted(Built):
         known = adapters_of(self.graph)
         if known.named.get(self.name) is not self:
             raise GraphError(f"{self.name!r} is no adapter of the graph any more")
+        if not merged:
+            self._check_known(self.replaced)
         if self.is_merged and not merged:
             self.unmerge()
         with self._edit() as edit:

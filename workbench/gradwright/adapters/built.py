@@ -65,6 +65,8 @@ class Built:
         """What the model's own values were where others took their place; ``remove`` undoes it."""
         self.originals: dict[str, Array] = {}
         """What weights were before it was merged."""
+        self.is_loaded = False
+        """Whether it came with an archive, which has none of these two."""
         self.model: Any = graph
         """What it was added to: a model, or its graph."""
         self.changed_ops: dict[Node, tuple[Op, Op]] = {}
@@ -157,8 +159,9 @@ class Built:
         places = []
         for place in self.places:
             with graph._at_top(), graph.scope(place.name):
-                uses = tuple(self._link(edit, known, place, use) for use in place.uses)
-                places.append(replace(place, uses=uses))
+                for i in range(len(place.uses)):
+                    place = self._link(edit, known, place, i)
+                places.append(place)
         self.places = tuple(places)
         self.changed_ops = dict(self.adapter.changed_ops(self.places))
         known.connect(edit)
@@ -168,9 +171,10 @@ class Built:
             self.penalty = self.adapter.penalty(self)
         self._apart = [*apart, *list(graph._nodes.values())[n:]]
 
-    def _link(self, edit: Edit, known: Adapters, place: Place, use: Use) -> Use:
-        """Add a link to the chain of one use; returns the use as it is then."""
-        handle, graph = use.output, self.graph
+    def _link(self, edit: Edit, known: Adapters, place: Place, i: int) -> Place:
+        """Add a link to the chain of one use of a place; returns the place as it is then."""
+        use, graph = place.uses[i], self.graph
+        handle = use.output
         key = (use.node, use.input) if handle is None else handle
         chain = known.chains.get(key)
         if chain is None:
@@ -179,13 +183,14 @@ class Built:
             else:
                 base = edit.wrap(handle, "base", lambda t: t)
                 use = replace(use, node=base.node) if use.node is handle.node else use
+                place = replace(place, uses=(*place.uses[:i], use, *place.uses[i + 1 :]))
             chain = known.chains[key] = Chain(base, handle, use)
         before, n = chain.last, len(graph._nodes)
         with graph.scope(self.name):
             after = self._made(place, use, before)
         nodes = list(graph._nodes.values())[n:]
         chain.links.append(Link(self.name, before, after, nodes))
-        return use
+        return place
 
     def _made(self, place: Place, use: Use, before: Tensor) -> Tensor:
         """Return what it makes of an output, or of a weight."""

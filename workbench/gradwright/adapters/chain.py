@@ -9,9 +9,9 @@ having what stands behind it read what stands before it: its nodes stay, and cos
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..graph import Edit, Graph, Node, Tensor
 from .site import Use
@@ -80,6 +80,10 @@ class Adapters:
         self.frozen: dict[Tensor, None] = {}
         """What was trained before there were any."""
 
+    def to_json(self) -> Any:
+        """Return what an archive keeps."""
+        return keeping["kept"](self)
+
     @property
     def outer(self) -> dict[Tensor, Tensor]:
         """By base, the handle that stands for it."""
@@ -137,7 +141,14 @@ class Adapters:
                     edit.change(node, op)
 
 
+keeping: dict[str, Callable[..., Any]] = {}
+"""How they are written to archives, ``kept``, and read, ``restored``."""
+
+
 def adapters_of(graph: Graph) -> Adapters:
-    """Return what a graph knows of its adapters."""
-    found: Adapters = graph.notes.setdefault("adapters", Adapters())
-    return found
+    """Return what a graph knows of its adapters; of one that was read from an archive, too."""
+    found = graph.notes.setdefault("adapters", Adapters())
+    if not isinstance(found, Adapters):
+        graph.notes["adapters"] = found = keeping["restored"](graph, found)
+    known: Adapters = found
+    return known

@@ -12,20 +12,28 @@ import numpy as np
 from ...errors import GraphError
 from ...models.decoder import Decoder
 from ..adapted import Adapted
+from ..adapter import computed
+from ..initial.chosen import EVA, LoftQ
 from ..methods.adalora import AdaLoRA
 from ..methods.ia3 import IA3
 from ..methods.lora import LoRA
 from ..methods.norm_tuning import NormTuning
+from ..methods.prefix import Prefix
+from ..methods.prompt import Prompt
+from ..site import Site
 from ..targeting import of_pattern
 from . import keys
-from .modules import Part, Parts, parts
-from .options import BIASES, EXCEPT, LAYERS, TABLE, WHOSE, Options
+from .modules import Part, Parts, parts, turned_keys
+from .options import BIASES, EXCEPT, LAYERS, TABLE, WHOSE, Options, options_of
 from .placing import token_rows
 from .targets import means, naming, of_modules, targeted
 
 Array = np.ndarray[Any, Any]
 Leaves = dict[str, Array]
 _BEGINNING = ("init", "projection", "hidden")
+EVA_OPTIONS = (
+    *("rho", "tau", "use_label_mask", "label_mask_value", "whiten", "adjust_scaling_factors"),
+)
 """Fields of how what a file holds was made; it says so, and what is loaded is as it is."""
 Scale = tuple[int, float]
 """Rank and alpha of a module."""
@@ -53,12 +61,12 @@ class Collected:
         at = {part.weight: part for held in self.found.values() for part in held}
         state = adapted.state()
         modules: dict[str, dict[str, Leaves]] = {}
+        if isinstance(adapted.adapter, Prefix | Prompt):
+            self.arrays[""] = {keys.PROMPT: _vectors(adapted, model)}
+            return
         for name, leaves in adapted.variables.items():
             held = {n: self._values[t.name] for n, t in leaves.items() if f"{name}/{n}" in state}
             if not held:
-                continue
-            if keys.PROMPT in held:
-                self.arrays[""] = held
                 continue
             part = at.get(name)
             if part is None or part.expert is not None:
@@ -174,6 +182,19 @@ class Collected:
                 self.arrays.setdefault(path, {})[keys.TOKENS] = self._values[held[0].weight][rows]
 
 
+def _vectors(adapted: Adapted, model: Any) -> Array:
+    """Return what stands before the text, as it is or as a network makes it."""
+    adapter, values = adapted.adapter, adapted.graph.values
+    if isinstance(adapter, Prefix):
+        shared = {leaf: values[t.name] for leaf, t in adapted.shared.items()}
+        flat = computed(lambda _, p: adapter.flat(p), np.zeros(1, np.float32), shared)
+        return turned_keys(model, flat, to_file=True)
+    assert isinstance(adapter, Prompt)
+    site = next(place for place in adapted.places if isinstance(place, Site))
+    own = {leaf: values[t.name] for leaf, t in adapted.variables[site.name].items()}
+    return computed(lambda _, p: adapter.vectors(site, p), np.zeros(1, np.float32), own)
+
+
 def _joined(held: Sequence[Part], own: Sequence[Leaves]) -> Leaves | None:
     """Return leaves of a module whose rows have the same ones in common; None where they do not."""
     if not all(own) or any(leaves.keys() != own[0].keys() for leaves in own):
@@ -198,15 +219,14 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
     Raises GraphError for a method that peft has not.
     """
     adapter: Any = collected.adapted.adapter
-    row = row_for(type(adapter).__name__)
+    row = _row(type(adapter).__name__, origin)
     settings: dict[str, Any] = {**WHOSE, **row.kept, **row.only, **row.told}
     settings |= {"peft_type": row.peft_type, **origin}
     for key, ours in row.fields.items():
-        if ours == "feedforward":
+        if ours == "feedforward" or (ours in _BEGINNING and key in origin):
             continue
-        if hasattr(adapter, ours) and not (ours in _BEGINNING and key in origin):
-            value = getattr(adapter, ours)
-            settings[key] = _whole(value) if ours == "alpha" else value
+        if hasattr(adapter, ours):
+            settings |= _word(row, key, ours, getattr(adapter, ours))
     if "bias" in row.fields:
         words = {ours: theirs for theirs, ours in BIASES.items() if not theirs.startswith("vera")}
         settings["bias"] = words[adapter.bias]
@@ -224,7 +244,7 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
     if collected.saved_modules:
         settings["modules_to_save"] = naming([*collected.saved_modules], collected.found)
     if "token_dim" in row.kept and isinstance(model, Decoder):
-        settings |= _sizes(model, row)
+        settings |= _sizes(model, row, settings)
     if not origin and isinstance(model, Decoder):
         settings["task_type"] = "CAUSAL_LM"
     settings["inference_mode"] = True
@@ -259,6 +279,34 @@ def _own(leaves: Mapping[str, Array]) -> bool:
     return bool(leaves.keys() - {*keys.TRAINED, keys.TOKENS})
 
 
+def _row(method: str, origin: Mapping[str, Any]) -> Options:
+    """Return how a method is spelled: as the file had it from which it came, if that is the same.
+
+    Of a prompt that a network has made there is the prompt here.
+    """
+    row = options_of(origin) if origin else None
+    return row if row and (row.read_as or row.method) == method else row_for(method)
+
+
+def _word(row: Options, key: str, ours: str, value: Any) -> dict[str, Any]:
+    """Return options of peft that say what a field says."""
+    if ours == "alpha":
+        value = _whole(value)
+    elif ours == "encoder":
+        value = value.upper()
+    elif isinstance(value, LoftQ):
+        bits = 4 if value.kind == "nf4" else 8
+        told = {"loftq_bits": bits, "loftq_iter": value.iterations}
+        return {key: "loftq", "loftq_config": told}
+    elif value == "loftq":
+        return {key: value, "loftq_config": {"loftq_bits": 4, "loftq_iter": 1}}
+    elif isinstance(value, EVA):
+        return {key: "eva", "eva_config": {name: getattr(value, name) for name in EVA_OPTIONS}}
+    elif row.method == "Prefix" and value is True and ours == "init":
+        value = None
+    return {key: value}
+
+
 def _whole(value: float) -> float:
     """Return a number without a point, if it is a whole one."""
     return int(value) if float(value).is_integer() else value
@@ -280,9 +328,12 @@ def _patterns(scales: Mapping[str, Scale], settings: Mapping[str, Any]) -> dict[
     return found
 
 
-def _sizes(model: Decoder, row: Options) -> dict[str, Any]:
-    """Return the sizes of a decoder that vectors stand before."""
+def _sizes(model: Decoder, row: Options, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes of a decoder that vectors stand before, and of what makes them."""
     config, is_prefix = model.config, row.peft_type == "PREFIX_TUNING"
     heads = config.shared if is_prefix else config.heads
     width = config.shared * config.features if is_prefix else config.width
-    return {"token_dim": width, "num_layers": config.layers, "num_attention_heads": heads}
+    found = {"token_dim": width, "num_layers": config.layers, "num_attention_heads": heads}
+    if settings.get("encoder_hidden_size", 0) is None:
+        found["encoder_hidden_size"] = width
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,32 +11,48 @@ from ...errors import ArchiveError
 from ...formats.registry import Format, TensorRange
 from ...formats.report import Finding, ModelInfo, some
 from ...formats.safetensors import format as single
-from ...formats.source import Source, naming
-from .options import options_of, unread
+from ...formats.source import Source, at, naming
+from .bottleneck import PICKLE as OTHER_PICKLE
+from .bottleneck import WEIGHTS as OTHER_WEIGHTS
+from .bottleneck import by_branch, read_bottleneck
+from .networks import ROW, check_config, fields_of
+from .options import Options, options_of, unread
 from .reading import CONFIG, PICKLE, WEIGHTS, by_module, check_dtypes, read_folder, settings_in
+from .saved import SavedAdapter
 
+OTHERS = OTHER_WEIGHTS, OTHER_PICKLE
+"""Files of the library adapters."""
 USE = "gw.adapters.load(model, path)"
 
 
 def recognise(source: Source) -> bool | None:
     """Tell a folder by ``adapter_config.json`` with a kind of peft, and arrays beside it."""
     names = source.names()
-    if CONFIG not in names or not {WEIGHTS, PICKLE} & set(names):
+    if CONFIG not in names or not {WEIGHTS, PICKLE, *OTHERS} & set(names):
         return False
     try:
-        return "peft_type" in settings_in(source)
+        settings = settings_in(source)
     except ArchiveError:
         return None
+    return "peft_type" in settings or isinstance(settings.get("config"), dict)
+
+
+def opened(path: Path) -> SavedAdapter:
+    """Return the adapter of a folder."""
+    with naming(str(path)):
+        is_of_peft = "peft_type" in settings_in(at(path))
+    return read_folder(path) if is_of_peft else read_bottleneck(path)
 
 
 def tensors(source: Source) -> Mapping[str, TensorRange]:
     """Return what the header says of each tensor; those of a pickle are not known."""
     with naming(source.name):
-        if WEIGHTS not in source.names():
+        file = next((name for name in (WEIGHTS, OTHERS[0]) if name in source.names()), None)
+        if file is None:
             return {}
-        found = single.tensors(source.part(WEIGHTS))
+        found = single.tensors(source.part(file))
         return {
-            name: replace(held, ranges=tuple(replace(r, file=WEIGHTS) for r in held.ranges))
+            name: replace(held, ranges=tuple(replace(r, file=file) for r in held.ranges))
             for name, held in found.items()
         }
 
@@ -47,26 +63,19 @@ def inspect(source: Source) -> ModelInfo:
         settings = settings_in(source)
     held = tensors(source)
     specs = {name: tensor.spec for name, tensor in held.items()}
-    row = options_of(settings)
+    is_of_peft = "peft_type" in settings
+    row = options_of(settings) if is_of_peft else ROW
     kind = str(settings.get("peft_type"))[:40]
-    findings = []
+    findings = list(_findings(settings if is_of_peft else settings["config"], row, kind))
     modules: dict[str, None] = {}
-    if row is None:
-        findings.append(Finding(f"adapters of the kind {kind!r} are not here", CONFIG, grave=True))
-    else:
-        for key, value in sorted(unread(row, settings).items()):
-            text = f"{key[:60]} = {str(value)[:60]} is not computed here"
-            findings.append(Finding(text, CONFIG, grave=True))
-    if WEIGHTS not in source.names():
-        text = "its arrays are a pickle, and opening one runs what it names"
-        findings.append(Finding(text, PICKLE, grave=True))
-    else:
-        try:
-            paths = by_module(specs).values()
-            check_dtypes(specs)
-            modules = dict.fromkeys(path for path, _ in paths if path)
-        except ArchiveError as error:
-            findings.append(Finding(error.problem, WEIGHTS, grave=True))
+    try:
+        if not specs:
+            raise ArchiveError("its arrays are a pickle, and opening one runs what it names")
+        paths = (by_module if is_of_peft else by_branch)(specs).values()
+        check_dtypes(specs)
+        modules = dict.fromkeys(path for path, _ in paths if path)
+    except ArchiveError as error:
+        findings.append(Finding(error.problem, grave=True))
     path = Path(source.name)
     return ModelInfo(
         path,
@@ -82,6 +91,22 @@ def inspect(source: Source) -> ModelInfo:
     )
 
 
+def _findings(settings: Mapping[str, Any], row: Options | None, kind: str) -> Iterator[Finding]:
+    """Yield why settings are of no method here."""
+    if row is None:
+        yield Finding(f"adapters of the kind {kind!r} are not here", CONFIG, grave=True)
+        return
+    for key, value in sorted(unread(row, settings).items()):
+        text = f"{key[:60]} = {str(value)[:60]} is not computed here"
+        yield Finding(text, CONFIG, grave=True)
+    try:
+        if row is ROW:
+            check_config(settings)
+            fields_of(settings)
+    except ArchiveError as error:
+        yield Finding(error.problem, CONFIG, grave=True)
+
+
 def _told(settings: Mapping[str, Any], modules: list[str]) -> dict[str, str]:
     """Return what a user asks first: rank, where, which model, which task."""
     rank = settings.get("init_r", settings.get("r"))
@@ -91,15 +116,16 @@ def _told(settings: Mapping[str, Any], modules: list[str]) -> dict[str, str]:
         "alpha": settings.get("lora_alpha", settings.get("alpha")),
         "targets": some(map(str, targets)) if isinstance(targets, list) else targets,
         "modules": f"{len(modules):,}" if modules else None,
-        "base": settings.get("base_model_name_or_path"),
+        "base": settings.get("base_model_name_or_path", settings.get("model_name")),
         "task": settings.get("task_type"),
     }
     return {key: str(value)[:200] for key, value in told.items() if value not in (None, "")}
 
 
 def _producer(settings: Mapping[str, Any]) -> str:
-    version = settings.get("peft_version")
-    return f"peft {version[:40]}" if isinstance(version, str) else ""
+    version, other = settings.get("peft_version"), settings.get("version")
+    told = f"peft {version}" if isinstance(version, str) else other
+    return told.replace("adapters.", "adapters ")[:40] if isinstance(told, str) else ""
 
 
 FORMAT = Format(
@@ -110,5 +136,5 @@ FORMAT = Format(
     inspect=inspect,
     tensors=tensors,
     use=USE,
-    open=read_folder,
+    open=opened,
 )

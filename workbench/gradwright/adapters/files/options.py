@@ -198,12 +198,12 @@ TABLE = (
     Options(
         "PTuning",
         "P_TUNING",
-        {"num_virtual_tokens": "tokens"},
         {
-            **PROMPTS,
-            **{"encoder_reparameterization_type": "MLP", "encoder_hidden_size": None},
-            **{"encoder_num_layers": 2, "encoder_dropout": 0.0},
+            **{"num_virtual_tokens": "tokens", "encoder_reparameterization_type": "encoder"},
+            **{"encoder_hidden_size": "hidden", "encoder_num_layers": "layers"},
+            "encoder_dropout": "dropout",
         },
+        PROMPTS,
         read_as="Prompt",
     ),
     Options("NormTuning", "LN_TUNING", {}, {**AIMS, **EXCEPT}),

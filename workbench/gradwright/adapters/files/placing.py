@@ -16,14 +16,18 @@ from ...errors import ArchiveError
 from ...graph import Graph
 from ..adapter import Adapter
 from ..chain import adapters_of
-from ..site import Place, sites
+from ..initial.chosen import LoftQ
+from ..site import Place, Site, sites
+from ..targeting import layer
 from . import keys
+from .bottleneck import branches_of
 from .modules import Part, Parts, parts_of, turned_keys, whole_path
 from .reading import CONFIG
 from .saved import SavedAdapter
 from .targets import means, of_modules, targeted
 
 Array = np.ndarray[Any, Any]
+UP = "adapter_up.weight"
 MOST = 6
 """How many names of a kind an error lists."""
 REBUILT = ("pissa", "olora", "loftq")
@@ -54,6 +58,8 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
     and that have other shapes. Without ``strict``, shapes alone count.
     """
     graph: Graph = getattr(model, "graph", model)
+    if saved.names == "adapters":
+        return _branches(model, graph, saved, family, strict)
     paths = [path for path in saved.arrays if path]
     found = parts_of(model, saved.names, family or saved.architecture, paths)
     saved = _uncut(saved)
@@ -87,15 +93,37 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
         )
     if not names and any(saved.arrays):
         differences(saved, {"unexpected": foreign, "other shapes": []})
-    every = sites(graph, but=adapters_of(graph).variables())
+    every = _sites(graph)
     places = method.places(every, (lambda place: place.name in names) if names else None)
     for leaf, array in saved.arrays.get("", {}).items():
         state |= _shared(method, leaf, array, places, model)
-    wanted = _wanted(method, places)
     whole = {whole_path(path, found) for path in at}
-    missing = [name for name in wanted if name not in state]
-    missing += [path for path in targeted(saved.settings, found) if path not in whole]
-    foreign += [name for name in state if name not in wanted]
+    lacking = [path for path in targeted(saved.settings, found) if path not in whole]
+    known = _checked(saved, _wanted(method, places), state, lacking, foreign, strict)
+    return Placed(method, places, known, trained, tokens)
+
+
+def _branches(model: Any, graph: Graph, saved: SavedAdapter, family: str, strict: bool) -> Placed:
+    """Return where the networks of a folder belong: in residual branches."""
+    at = dict(branches_of(model, family))
+    method, out = saved.method_with(strict=strict), saved.settings["config"].get("leave_out") or []
+    every = _sites(graph)
+    places = [p for p in method.places(every, None) if layer(p.name) not in out]
+    state = {f"{at.get(path, path)}/{leaf}": array for path, leaf, array in saved}
+    known = _checked(saved, _wanted(method, places), state, [], [], strict)
+    held = {name for place in places for name in [place.name] if f"{name}/{UP}" in known}
+    return Placed(method, [place for place in places if place.name in held], known, {}, {})
+
+
+def _checked(
+    saved: SavedAdapter,
+    wanted: Mapping[str, tuple[int, ...]],
+    state: Mapping[str, Array],
+    lacking: Sequence[str],
+    foreign: Sequence[str],
+    strict: bool,
+) -> dict[str, Array]:
+    """Return arrays that are wanted; raises ArchiveError with what differs."""
     shapes = [
         f"{name} {list(array.shape)}, and not {list(wanted[name])}"
         for name, array in state.items()
@@ -103,10 +131,17 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
     ]
     lists = {"other shapes": shapes}
     if strict:
-        lists = {"missing": missing, "unexpected": foreign, **lists}
+        missing = [*(name for name in wanted if name not in state), *lacking]
+        others = [*foreign, *(name for name in state if name not in wanted)]
+        lists = {"missing": missing, "unexpected": others, **lists}
     differences(saved, lists)
-    known = {name: array for name, array in state.items() if name in wanted}
-    return Placed(method, places, known, trained, tokens)
+    return {name: array for name, array in state.items() if name in wanted}
+
+
+def _sites(graph: Graph) -> list[Site]:
+    """Return the sites of a graph, beside those of adapters that are there."""
+    known = adapters_of(graph)
+    return sites(graph, but=known.variables(), outer=known.outer, apart=known.references)
 
 
 def _wanted(method: Adapter, places: Sequence[Place]) -> dict[str, tuple[int, ...]]:
@@ -205,9 +240,22 @@ class _Fields:
                 need="a plain LoRA",
                 hint="save_pretrained(path, path_initial_model_for_weight_conversion=...) there",
             )
-        if "init_lora_weights" in self._row.fields and not str(init).startswith(REBUILT):
-            given["init"] = True  # values come from the file
+        if "init_lora_weights" in self._row.fields:
+            given["init"] = init if str(init).startswith(REBUILT) else True  # the file has values
+            if init == "loftq":
+                given["init"] = _loftq(self._settings.get("loftq_config"))
         return given
+
+
+def _loftq(told: Any) -> LoftQ:
+    """Return how the model's weights are quantised before the adapter is added."""
+    held = told if isinstance(told, Mapping) else {}
+    bits, iterations = held.get("loftq_bits", 4), held.get("loftq_iter", 1)
+    if bits not in (4, 8) or type(iterations) is not int or iterations < 1:
+        raise ArchiveError(
+            f"loftq_config is {str(told)[:80]}", where=CONFIG, need="loftq_bits of 4 or 8"
+        )
+    return LoftQ("nf4" if bits == 4 else "int8", iterations)
 
 
 def _uncut(saved: SavedAdapter) -> SavedAdapter:

@@ -1,7 +1,8 @@
-"""Folders of peft, read: ``adapter_config.json`` and ``adapter_model.safetensors``."""
+"""Folders of adapters: ``adapter_config.json``, and arrays as safetensors beside it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArchiveError
+from ...files.whole import write_text
 from ...formats.checked import MAX_JSON, parse_json
 from ...formats.pickles import conversion
 from ...formats.safetensors import format as single
-from ...formats.source import Source, exactly, naming
+from ...formats.safetensors.writing import save
+from ...formats.source import Source, at, exactly, naming
 from ...spec import dtype_name
 from .keys import parsed
 from .saved import SavedAdapter
@@ -66,8 +69,6 @@ def read_folder(path: Path) -> SavedAdapter:
     Raises ArchiveError for a folder that is damaged or holds a pickle.
     """
     with naming(str(path)):
-        from ...formats.source import at
-
         source = at(path)
         settings = settings_in(source)
         check_pickle(source)
@@ -78,6 +79,21 @@ def read_folder(path: Path) -> SavedAdapter:
         for key, (module, leaf) in where.items():
             arrays.setdefault(module, {})[leaf] = tensors[key]
         return SavedAdapter(path, settings, arrays)
+
+
+def write_files(
+    folder: Path, settings: Mapping[str, Any], tensors: Mapping[str, Array], weights: str
+) -> None:
+    """Write settings and arrays into a folder, which is made if it is not there."""
+    text = json.dumps(dict(settings), indent=2, sort_keys=True, default=_json) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    save(tensors, folder / weights, metadata={"format": "pt"})
+    write_text(folder / CONFIG, text)
+
+
+def _json(value: Any) -> Any:
+    """Return what JSON has for a number of numpy, or a mapping that is none of Python's."""
+    return value.item() if isinstance(value, np.generic) else dict(value)
 
 
 def check_dtypes(specs: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from ...words.tables import size
 from ..adapter import Adapter
 from ..methods import METHODS
 from . import keys
+from .networks import ROW, fields_of
 from .options import BIASES, Options, options_of, unread
 
 Array = np.ndarray[Any, Any]
@@ -29,8 +30,8 @@ class SavedAdapter:
     ``settings`` are those of ``adapter_config.json``, all of them, as they stand there; of a GGUF
     file, what they would be. ``arrays`` are mapped from the file: leaves by the path of a module,
     such as ``arrays["model.layers.0.self_attn.q_proj"]["lora_A"]``; what all modules share is under
-    ``""``. ``names`` tells whose names the paths are: ``"huggingface"`` or ``"gguf"``, of the
-    ``architecture`` that such a file states.
+    ``""``. ``names`` tells whose names the paths are: ``"huggingface"``, ``"adapters"``, of the
+    library of bottlenecks, or ``"gguf"``, of the ``architecture`` that such a file states.
 
     >>> import gradwright as gw
     >>> import numpy as np, pathlib, tempfile
@@ -50,6 +51,8 @@ class SavedAdapter:
     @property
     def options(self) -> Options:
         """How the method is spelled; raises ArchiveError for one that is not here."""
+        if self.names == "adapters":
+            return ROW
         row = options_of(self.settings)
         if row is None:
             kind = str(self.settings.get("peft_type"))[:40]
@@ -70,26 +73,29 @@ class SavedAdapter:
 
     def method_with(self, *, strict: bool = True, **more: Any) -> Adapter:
         """Return the method with further fields; without ``strict``, whatever is not read here."""
-        row = self.options
-        if strict and (other := unread(row, self.settings)):
+        row, settings = self.options, self.settings
+        if row is ROW:
+            settings = settings["config"]
+        if strict and (other := unread(row, settings)):
             raise ArchiveError(
                 "it has options that are not computed here",
                 where=str(self.path),
                 facts=[f"{key}: {str(value)[:60]}" for key, value in sorted(other.items())],
                 hint="strict=False, if they make no difference to what is computed",
             )
-        told = {
-            ours: self.settings[key] for key, ours in row.fields.items() if key in self.settings
-        }
+        if row is ROW:
+            return made(row.method, {**fields_of(settings), **more}, str(self.path))
+        told = {ours: settings[key] for key, ours in row.fields.items() if key in settings}
         if "bias" in told:
             told["bias"] = BIASES.get(told["bias"], told["bias"])
-        told |= _as_trained(row.method, told)
+        told = _as_trained(row.method, told)
         return made(row.read_as or row.method, {**told, **more}, str(self.path))
 
     @property
     def base(self) -> str:
         """What the model is called that the adapter is for; empty if the file does not say."""
-        return str(self.settings.get("base_model_name_or_path") or "")[:200]
+        told = self.settings.get("base_model_name_or_path") or self.settings.get("model_name")
+        return str(told or "")[:200]
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -114,7 +120,7 @@ class SavedAdapter:
                 yield path, leaf, array
 
     def __repr__(self) -> str:
-        row = options_of(self.settings)
+        row = ROW if self.names == "adapters" else options_of(self.settings)
         kind = row.method if row else str(self.settings.get("peft_type"))[:40]
         rank = self.settings.get("r", self.settings.get("init_r"))
         rank = self.settings.get("init_r", rank)
@@ -127,11 +133,11 @@ class SavedAdapter:
 def _as_trained(method: str, told: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields in which a method that a file holds differs from the one that was trained.
 
-    Of a prefix that a network makes, files hold what it has made.
+    Of a prefix and of a prompt that a network makes, files hold what it has made.
     """
     if method == "Prefix":
-        return {"projection": False, "hidden": None, "init": told.get("init") or True}
-    return {}
+        return {**told, "projection": False, "hidden": None, "init": told.get("init") or True}
+    return {"tokens": told["tokens"]} if method == "PTuning" and "tokens" in told else {**told}
 
 
 def made(method: str, fields: Mapping[str, Any], where: str) -> Adapter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...files.whole import write_text
-from ...formats.safetensors.writing import save as save_tensors
 from ...formats.source import as_path
 from ...models.decoder import Decoder
 from ...models.gguf.architectures import architecture_of
 from ...spec import dtype as as_dtype
 from ..adapted import Adapted
+from ..methods.bottleneck import Bottleneck
 from . import keys
+from .bottleneck import write_bottleneck
 from .collecting import Collected, settings_for
 from .gguf import EMBEDDING, KINDS, write_gguf
 from .keys import written
 from .loading import ORIGINS
 from .options import options_of
 from .plain import as_plain
-from .reading import CONFIG, WEIGHTS
+from .reading import WEIGHTS, write_files
 from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
@@ -80,6 +79,12 @@ def save(
         return
     model = adapted.model if model is None else model
     origin = ORIGINS.get(adapted, {})
+    if isinstance(adapted.adapter, Bottleneck):
+        base = base if base is not None else origin.get("model_name") or _base(model)
+        write_bottleneck(
+            target, adapted, model, family=family, origin=origin, base=base, dtype=dtype
+        )
+        return
     base = base if base is not None else origin.get("base_model_name_or_path") or _base(model)
     if target.suffix == ".gguf":
         _save_gguf(adapted, model, target, family, base, dtype, plain)
@@ -122,15 +127,7 @@ def write_folder(
         for leaf, array in leaves.items():
             key = written(kind, path, leaf, is_adapted)
             tensors[key] = array if dtype is None else array.astype(as_dtype(dtype))
-    text = json.dumps(dict(settings), indent=2, sort_keys=True, default=_json) + "\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    write_text(folder / CONFIG, text)
-
-
-def _json(value: Any) -> Any:
-    """Return what JSON has for a number of numpy, or a mapping that is none of Python's."""
-    return value.item() if isinstance(value, np.generic) else dict(value)
+    write_files(folder, settings, tensors, WEIGHTS)
 
 
 def _save_gguf(

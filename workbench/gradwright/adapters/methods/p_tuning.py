@@ -47,7 +47,7 @@ class PTuning(Prompt):
     ['embedding.weight', 'mlp_head.0.weight', 'mlp_head.0.bias']
     """
 
-    reads_weights: ClassVar[bool] = False  # type: ignore[misc]
+    reads_weights: ClassVar[bool] = False
 
     encoder: str = "mlp"
     hidden: int | None = None

@@ -162,16 +162,20 @@ class Prompt(Adapter):
 
     def changed_ops(self, places: Sequence[Place]) -> Mapping[Node, tuple[Op, Op]]:
         ends = [place for place in places if isinstance(place, _End)]
-        rows = ends[0].table
-        [symbol] = rows.shape[-2].symbols  # type: ignore[union-attr]
-        longer: Any = {symbol: Dim.symbol(symbol) + self.tokens}
-        before = set(ancestors([rows]))
+        before = set(ancestors([ends[0].table]))
         cut = [place.uses[0].node.outputs[0] for place in ends]
-        return {
-            node: (node.op, node.op.bind(longer))
-            for node in ancestors(cut)
-            if node not in before and symbol in node.op.symbols()
-        }
+        nodes = [n for n in ancestors(cut) if n not in before]
+        return self.restored_ops(places, nodes, active=False)
+
+    def restored_ops(
+        self, places: Sequence[Place], nodes: Sequence[Node], *, active: bool
+    ) -> Mapping[Node, tuple[Op, Op]]:
+        rows = next(place.table for place in places if isinstance(place, _End))
+        [symbol] = rows.shape[-2].symbols  # type: ignore[union-attr]
+        more = -self.tokens if active else self.tokens
+        other: Any = {symbol: Dim.symbol(symbol) + more}
+        pairs = {n: (n.op, n.op.bind(other)) for n in nodes if symbol in n.op.symbols()}
+        return {n: ops[::-1] if active else ops for n, ops in pairs.items()}
 
     def check(self, places: Sequence[Place]) -> None:
         for place in places:
@@ -201,6 +205,7 @@ class Prompt(Adapter):
         return Before(self.tokens, ids=range(n, n + self.tokens))
 
 
+@jsonable
 @dataclass(frozen=True)
 class _Rows(Adapter):
     """A prompt in a graph that generates: rows behind the last one of the table."""

@@ -21,7 +21,7 @@ from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Prod, Sum
 from ...spec import AnyDim
 from ...words.jsonable import jsonable
-from ..adapter import Adapter, Leaf, Leaves, added
+from ..adapter import Adapter, Array, Leaf, Leaves, added
 from ..site import Site, Use
 from ..targeting import fits
 
@@ -94,7 +94,7 @@ class PerRow(Adapter):
         return leaves
 
     def shift(self, place: Site, use: Use, x: Tensor, p: Leaves) -> Tensor:
-        rows, weights = self._fed(use, x)
+        rows, weights = self._fed(place, x)
         b, k, r = rows.shape[0], self.per_row, p["lora_B"].shape[1]
         if place.kind == "embedding":
             ids, table = cast_to("int64", x).reshape(b, 1, -1), p["lora_A"]
@@ -111,7 +111,7 @@ class PerRow(Adapter):
         return shift
 
     def apply(self, place: Site, use: Use, x: Tensor, y: Tensor, p: Leaves) -> Tensor:
-        rows, _ = self._fed(use, x)
+        rows, _ = self._fed(place, x)
         b = rows.shape[0]
 
         def of_rows(leaf: str, n: int) -> Tensor:
@@ -137,11 +137,19 @@ class PerRow(Adapter):
             hint=f"exclude={place.name!r} leaves it as it is",
         )
 
-    def _fed(self, use: Use, x: Tensor) -> tuple[Tensor, Tensor]:
+    def merge(
+        self, place: Site, w: Array, bias: Array | None, p: Mapping[str, Array]
+    ) -> tuple[Array, Array | None] | None:
+        raise GraphError(
+            f"rows have adapters of their own at {place.name!r}, and one weight cannot hold them",
+            hint="gw.adapters.load(model, path), and merge that",
+        )
+
+    def _fed(self, place: Site, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the placeholders, which the first place makes, for all of a graph."""
         graph = x.graph
         if self.rows not in graph:
-            shape = (_batch(use, x), self.per_row)
+            shape = (_batch(place, x), self.per_row)
             with graph._at_top():
                 graph.placeholder(self.rows, shape, "int64")
                 graph.placeholder(self.weights, shape, "float32")
@@ -149,14 +157,14 @@ class PerRow(Adapter):
         n = rows.shape[0]
         if not _is_of(n, x):
             raise ShapeError(
-                f"what goes into {use.node.name!r} is {x.spec}: its first axis is not that of rows",
+                f"what goes into {place.name!r} is {x.spec}: its first axis is not that of rows",
                 need=f"{n}, as {self.rows!r} has it",
-                hint=f"exclude={use.node.name!r} leaves this layer as it is",
+                hint=f"exclude={place.name!r} leaves it as it is",
             )
         return rows, graph[self.weights]
 
 
-def _batch(use: Use, x: Tensor) -> AnyDim:
+def _batch(place: Site, x: Tensor) -> AnyDim:
     """Return the size of rows: how a placeholder begins that a layer depends on."""
     given = [n.outputs[0] for n in ancestors([x]) if isinstance(n.op, Placeholder)]
     first = [t.shape[0] for t in given if t.rank]
@@ -164,9 +172,9 @@ def _batch(use: Use, x: Tensor) -> AnyDim:
     symbolic = [n for n in fitting if not isinstance(n, int)]
     if not fitting:
         raise ShapeError(
-            f"what goes into {use.node.name!r} is {x.spec}: its first axis is not that of rows",
+            f"what goes into {place.name!r} is {x.spec}: its first axis is not that of rows",
             facts=[f"{t.name}: {t.spec}" for t in given],
-            hint=f"exclude={use.node.name!r} leaves this layer as it is",
+            hint=f"exclude={place.name!r} leaves it as it is",
         )
     return (symbolic or fitting)[0]
 

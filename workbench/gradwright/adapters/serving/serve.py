@@ -74,7 +74,7 @@ def serve(
     """
     given = {} if adapters is None else {key: source_of(held) for key, held in named(adapters)}
     seen = _Seen(model)
-    if r is None or where is None or gains is None:
+    if any(told is None for told in (r, where, gains, inputs)):
         for source in given.values():
             seen.see(*source.read(model))
     if where is None:

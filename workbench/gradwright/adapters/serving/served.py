@@ -23,6 +23,7 @@ from ...session import Session
 from ...words.spelling import meant
 from ..adapted import Adapted
 from ..adapter import Adapter
+from ..chain import adapters_of
 from ..low_rank import LowRank
 from ..site import Site
 from .cache import Cache, Counts
@@ -158,6 +159,7 @@ class Served:
                 f"rows have {len(wanted)} different adapters, and there are {method.slots} slots",
                 hint=f"fewer rows at a time, or gw.adapters.serve(..., slots={len(wanted)})",
             )
+        self._check_on(wanted)
         with self.slots.holding(wanted) as placed:
             held = dict(zip(wanted, placed, strict=True))
             for i, row in enumerate(listed):
@@ -230,6 +232,21 @@ class Served:
 
     # -- inside ----------------------------------------------------------------------------------
 
+    def _check_on(self, wanted: Collection[str]) -> None:
+        """Refuse rows that would silently have no adapter, or one too many."""
+        if wanted and not self.adapted.is_enabled:
+            raise GraphError(
+                f"{self.adapted.name!r} is disabled, so rows have no adapters",
+                facts=[f"they ask for {', '.join(map(repr, wanted))}"],
+                hint="served.adapted.enable()",
+            )
+        for name, other in adapters_of(self.graph).named.items():
+            if other.is_merged:
+                raise GraphError(
+                    f"{name!r} is merged into the weights, so each row would have it, too",
+                    hint=f"gw.adapters.unmerge(gw.adapters.of(graph)[{name!r}])",
+                )
+
     def _check_known(self, names: Collection[str]) -> None:
         for name in names:
             if name not in self._sources:
@@ -255,7 +272,12 @@ class Served:
     def _size(self, name: Any) -> int:
         """Return how many bytes an adapter takes in memory."""
         opened = self._opened[name] = self._state(name)
-        return sum(array.size for array in opened[2].values()) * 4
+        _, method, state = opened
+        names = {key.rpartition("/")[0] for key in state} & self._places.keys()
+        sizes = ((place, method.row_rank(place)) for place in map(self._places.get, names) if place)
+        each = (r * (p.n_in + p.n_out) + p.n_out * (method.by_row == "product") for p, r in sizes)
+        total: int = 4 * sum(each)
+        return total
 
     def _read(self, name: Any) -> Mapping[str, LowRank]:
         """Return an adapter as slots take it; refuse what does not fit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from ...errors import ArchiveError, GraphError
 from ...formats.opening import open as open_file
 from ..adapted import Adapted
 from ..adapter import Adapter
-from ..files.placing import placed
+from ..files.placing import REBUILT, placed
 from ..files.reading import CONFIG, WEIGHTS
 from ..files.saved import SavedAdapter
 
@@ -62,11 +62,12 @@ class InFiles:
                 f"{self.path} is no adapter", need="a folder with adapter_config.json"
             )
         found = placed(model, saved)
-        if found.trained:
+        _check_own(str(self.path), [*found.trained, *found.tokens])
+        init = str(getattr(found.method, "init", ""))
+        if init.startswith(REBUILT):
             raise GraphError(
-                f"{self.path} has trained weights of the model, too, which all rows share",
-                facts=[", ".join(list(found.trained)[:6])],
-                hint="gw.adapters.load(model, path), and one adapter at a time",
+                f"{self.path} began as {init!r}, which has changed the weights of the model, too",
+                hint="gw.adapters.save(adapted, path, plain=True) makes a plain LoRA of it",
             )
         return found.method, found.state
 
@@ -96,6 +97,13 @@ def source_of(given: Any) -> Source:
             raise FileNotFoundError(f"there is no {given}")
         return InFiles(given)
     if isinstance(given, Adapted):
+        _check_own(repr(given.name), [*(t.name for t in given.thawed), *given.replaced])
+        if given.weight != 1:
+            raise GraphError(
+                f"{given.name!r} has the weight {given.weight:g}",
+                need="1",
+                hint="adapted.weight = 1.0, and weights in rows",
+            )
         return InMemory(given.adapter, given.state())
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], Adapter):
         return InMemory(given[0], {name: np.array(array) for name, array in given[1].items()})
@@ -103,6 +111,16 @@ def source_of(given: Any) -> Source:
         f"a {type(given).__name__} is no adapter",
         need="a path, an Adapted, or (LoRA(...), state)",
     )
+
+
+def _check_own(what: str, changed: Sequence[str]) -> None:
+    """Refuse what has changed the model's own weights, which all rows share."""
+    if changed:
+        raise GraphError(
+            f"{what} has changed weights of the model, too, and rows share these",
+            facts=[", ".join(map(repr, changed[:6]))],
+            hint="gw.adapters.load(model, path), and one adapter at a time",
+        )
 
 
 def named(given: Any) -> Iterator[tuple[str, Any]]:

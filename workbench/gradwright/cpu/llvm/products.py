@@ -52,7 +52,7 @@ def bind_product(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | N
 
 
 def _bind_few(a: Array, b: Array, c: Array) -> Sequence[Call] | None:
-    """Return the call of a few rows times a large Wᵀ, W as files have it; None: BLAS has to."""
+    """Return the call of some rows times a large Wᵀ, W as files have it; None: BLAS has to."""
     if (
         b.ndim != 2
         or b.nbytes < LARGE

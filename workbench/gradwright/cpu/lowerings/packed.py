@@ -56,9 +56,45 @@ def _grouped(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     return _native(op.format, ins[0], ins[1], bind)
 
 
+@lowering("nf4_matmul")
+def _normal(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Look codes up in registers for one row of x, or have rows be floats for a moment."""
+    return _of_nf4(op, ins[0], ins[1], ins[2], range(4), back=False)
+
+
+def _of_nf4(
+    op: Any,
+    x: TensorSpec | None,
+    w: TensorSpec | None,
+    absmax: TensorSpec | None,
+    operands: Sequence[int],
+    *,
+    back: bool,
+) -> Native | None:
+    """Return a product with a weight packed as NF4; ``operands`` are x, w, absmax and y."""
+    from ..llvm.packed.normal import BLOCK, bind_normal
+
+    if x is None or w is None or absmax is None or op.block_size != BLOCK:
+        return None
+    if {x.dtype, absmax.dtype} != {np.dtype("float32")}:
+        return None
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        every = [*xs, *ys]
+        given, packed, scales, y = (every[i] for i in operands)
+        if packed.size % op.out_features:
+            return None
+        rows = packed.reshape(op.out_features, -1)
+        return numbered(bind_normal(given, rows, scales, y, back=back), tuple(operands))
+
+    return Native(bind, slow=w.is_concrete and w.nbytes >= SLOW)
+
+
 @lowering("packed_matmul_grad")
 def _grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Multiply with rows that are floats for a moment."""
+    if op.op.name == "nf4_matmul":
+        return _of_nf4(op.op, ins[0], ins[2], ins[3], (0, 2, 3, 4), back=True)
     if op.op.name != "ggml_matmul":
         return None
     from ..llvm.packed import bind_grad

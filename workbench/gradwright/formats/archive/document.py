@@ -17,6 +17,7 @@ is ``apart`` is in no file of this archive. ``updates`` and
 ``after`` are what steps set variables to, from values before or after the step. ``graphs`` are
 sub-graphs held by attributes, inner before outer, each with ``inputs`` and
 ``outputs``. The array of a variable or constant has the node's name; in graph 2 it is ``2:name``.
+``notes``, which may be missing, are what others know of the graph, such as its adapters.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class DocumentWriter:
         text = (
             f'{{"name": {_text(graph.name)}, "streams": {streams},\n "nodes": [{_lines(rows)}],\n'
             f' "graphs": [{_lines(self._graphs)}],\n "updates": {_text(updates["before"])},\n'
-            f' "after": {_text(updates["after"])}}}\n'
+            f' "after": {_text(updates["after"])}{_notes(graph)}}}\n'
         )
         return text.encode()
 
@@ -130,6 +131,13 @@ class DocumentWriter:
             f' "nodes": [{_lines(rows, "    ")}]}}'
         )
         return number
+
+
+def _notes(graph: Graph) -> str:
+    """Return what others know of a graph, where they have anything to say."""
+    found = {k: v.to_json() if hasattr(v, "to_json") else v for k, v in graph.notes.items()}
+    kept = {k: v for k, v in found.items() if v}
+    return f',\n "notes": {_text(kept)}' if kept else ""
 
 
 def _text(value: Any) -> str:

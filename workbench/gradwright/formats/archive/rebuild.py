@@ -35,7 +35,7 @@ class Document:
 
     def __init__(self, found: Mapping[str, Any]) -> None:
         fields = ("name", "streams", "nodes", "graphs", "updates")
-        expect_fields(found, fields, ("after",), "the document", DOCUMENT)
+        expect_fields(found, fields, ("after", "notes"), "the document", DOCUMENT)
         self.name = expect(found["name"], str, "name", DOCUMENT)
         self.streams = expect(found["streams"], int, "streams", DOCUMENT)
         if self.streams < 0:
@@ -50,6 +50,7 @@ class Document:
             for end in ("inputs", "outputs"):
                 for name in expect(inner[end], list, end, where):
                     expect(name, str, end, where)
+        self.notes: dict[str, Any] = expect(found.get("notes", {}), dict, "notes", DOCUMENT)
         self.apart = [row["name"] for row in self.rows if row.get("apart")]
         """Variables and constants whose arrays are not in the archive."""
         self.is_first = "after" not in found
@@ -196,6 +197,7 @@ class GraphReader:
             for t in graph.variables:
                 may_train = is_floating(t.dtype) and not graph.updates.holds_state(t)
                 t.node.frozen = may_train and not t.trainable
+        graph.notes.update(document.notes)
         if self._arrays:
             raise ArchiveError(f"no node has the array {next(iter(self._arrays))[:80]!r}")
         return graph

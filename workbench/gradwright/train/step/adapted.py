@@ -33,9 +33,24 @@ def after_update(
     return found
 
 
+def asleep(graph: Graph) -> set[Tensor]:
+    """Return the variables of adapters that are switched off, which no step trains."""
+    off = [one for one in _all(graph).values() if not one.is_enabled]
+    return {
+        t
+        for one in off
+        for leaves in (*one.variables.values(), one.shared)
+        for t in leaves.values()
+    }
+
+
 def _active(graph: Graph) -> dict[str, Adapted]:
+    return {name: one for name, one in _all(graph).items() if one.is_enabled}
+
+
+def _all(graph: Graph) -> dict[str, Adapted]:
     if "adapters" not in graph.notes:  # of most graphs, for which the room need not be imported
         return {}
     from ...adapters import of
 
-    return {name: one for name, one in of(graph).items() if one.is_enabled}
+    return of(graph)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ...errors import TrainingError
 from ...graph import Graph, Tensor, ancestors
 from ...spec import is_floating
+from .adapted import asleep
 from .measure import now
 
 
@@ -40,11 +41,13 @@ def trained(
 ) -> tuple[list[Tensor], set[Tensor]]:
     """Return the variables to train now, and all of them that the losses depend on.
 
-    Raises TrainingError if none is trainable, or one that is has no part in the loss.
+    Those of adapters that are switched off are not trained. Raises TrainingError if none is
+    trainable, or one that is has no part in the loss.
     """
     nodes = set(ancestors(losses))
     reached = {t for t in variables if t.node in nodes}
-    params = [t for t in variables if t.trainable]
+    off = asleep(losses[0].graph)
+    params = [t for t in variables if t.trainable and t not in off]
     if not params:
         raise _untrainable(losses[0].graph, variables, chosen)
     lost = [t for t in params if t not in reached]
@@ -63,13 +66,15 @@ def _untrainable(
     graph: Graph, variables: Sequence[Tensor], chosen: Sequence[Tensor | str] | None
 ) -> TrainingError:
     """Return the error of a training without a parameter, with what stands in the way."""
+    off = asleep(graph)
     frozen = [t.name for t in variables if t.node.frozen]
-    fixed = [t.name for t in variables if not t.node.frozen]
-    facts = [
-        f"{label}: {', '.join(map(repr, names[:5]))}"
-        for label, names in (("frozen", frozen), ("made with trainable=False", fixed))
-        if names
-    ]
+    fixed = [t.name for t in variables if not t.node.frozen and not t.trainable]
+    kinds = {
+        "of an adapter that is switched off": [t.name for t in variables if t in off],
+        "frozen": frozen,
+        "made with trainable=False": fixed,
+    }
+    facts = [f"{kind}: {', '.join(map(repr, names[:5]))}" for kind, names in kinds.items() if names]
     hint = f"g[{fixed[0]!r}].trainable = True" if fixed else 'g.variable("w", shape)'
     which = f"graph {graph.name!r} has no trainable parameter"
     if chosen is not None:
@@ -78,5 +83,5 @@ def _untrainable(
     return TrainingError(
         which,
         facts=facts or ["it has no floating variable"],
-        hint=f"g.unfreeze({frozen[0]!r})" if frozen else hint,
+        hint="adapted.enable()" if off else f"g.unfreeze({frozen[0]!r})" if frozen else hint,
     )

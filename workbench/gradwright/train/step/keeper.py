@@ -20,7 +20,7 @@ from ..config import Setup, TrainingConfig
 from ..optim import Optimizer
 from ..slots import Slots
 from .accumulate import SUMS, WEIGHT
-from .adapted import penalties
+from .adapted import asleep, penalties
 from .average import AVERAGED
 from .chosen import candidates, trained
 from .graph import Phase, StepGraph
@@ -87,7 +87,8 @@ class StepKeeper:
     @property
     def parameters(self) -> list[Tensor]:
         """The variables that the next step trains."""
-        return [t for t in self.variables if t.trainable]
+        off = asleep(self._graph)
+        return [t for t in self.variables if t.trainable and t not in off]
 
     # -- the graph of a step ---------------------------------------------------------------------
 

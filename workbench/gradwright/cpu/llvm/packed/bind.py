@@ -16,7 +16,7 @@ from ..bind import bind_copy
 from ..convolution.tiles import numbers
 from ..steps import LINE, Steps
 from . import activations, panels, vectors
-from .layouts import LAYOUTS, PART, digits
+from .layouts import LAYOUTS, PART, digits, layout
 from .machine import Machine, machine
 
 Array = np.ndarray[Any, Any]
@@ -71,7 +71,7 @@ def products(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: b
     """Return the calls of a product for a machine: row by row of the weight, or by panels."""
     few = vectors.TOGETHER if as_bytes else FEW
     if len(x) > few and len(w) >= panels.panel(m, as_bytes=as_bytes):
-        return _by_panel(name, m, x, w, y, as_bytes=as_bytes)
+        return by_panel(name, m, x, w, y, as_bytes=as_bytes)
     return _by_row(name, m, x, w, y, as_bytes=as_bytes)
 
 
@@ -197,8 +197,9 @@ def _ready(name: str, m: Machine, x: Array, *, as_bytes: bool) -> tuple[list[Cal
     return [Call(_compiled("rows", name, m, as_bytes), block, [(0, 0)], ready)], ready, row
 
 
-def _by_panel(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
-    form, calls, held = LAYOUTS[name], [], None
+def by_panel(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bool) -> list[Call]:
+    """Return the calls of a product of many rows; a weight of ``f32`` is floats."""
+    form, calls, held = layout(name), [], None
     n_x, k = x.shape
     tiles = -(-n_x // panels.most(m))
     tile = -(-n_x // tiles)
@@ -242,7 +243,7 @@ def _scratch(size: int) -> Array:
 def _compiled(kind: str, name: str, m: Machine, as_bytes: bool, tile: int = 0) -> int:
     from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
-    form = LAYOUTS[name]
+    form = layout(name)
     texts: dict[str, Callable[[], str]] = {
         "rows": lambda: activations.rows(form, m, as_bytes=as_bytes),
         "tiles": lambda: activations.tiles(form, m, tile),

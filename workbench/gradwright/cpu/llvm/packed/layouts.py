@@ -56,6 +56,17 @@ LAYOUTS = {
     "q6_k": Layout(256, 210, scale=208, codes=0, offset=32, per=16),
 }
 """Formats whose blocks machine code reads."""
+PLAIN = Layout(32, 128, scale=0, codes=0)
+"""Numbers that are floats, which panels take in blocks, too."""
+
+
+def layout(name: str) -> Layout:
+    """Return the layout of a format, or of float32.
+
+    >>> layout("f32").n_bytes
+    128
+    """
+    return PLAIN if name == "f32" else LAYOUTS[name]
 
 
 def offset(form: Layout, m: Machine) -> int:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from ..text import Code, Num
 from .activations import record
 from .lanes import LINE, aligned, fetch, floats, load, near, spread, store
-from .layouts import PART, Layout, is_signed, offset
+from .layouts import PART, PLAIN, Layout, is_signed, offset
 from .machine import Machine, dot, entries, module
-from .turned import Part, byte, parts
+from .turned import Part, byte, parts, sixteen
 
 PRODUCT = (
     "w", "x", "y", "scratch", "n_rows", "w_row", "n_x", "x_row", "y_row", "blocks", "tiles",
@@ -116,11 +116,14 @@ def _take_apart(form: Layout, m: Machine, w: Num, w_row: Num, into: Num, *, as_b
         for row in rows:  # what the next panel will need: by then it is near
             fetch(near(row, w_row * panel(m, as_bytes=as_bytes)), form.n_bytes)
         here = into if as_bytes else near(into, side.index * vector)
-        for number, part in enumerate(parts(form, m, rows)):
-            if as_bytes:
-                _hold(form, m, part, near(here, number * _held(form, m)))
-            else:
-                _hold_floats(form, part, near(here, number * PART * 2 * vector), 2 * vector)
+        if form is PLAIN:
+            _hold_plain(rows, here, 2 * vector)
+        else:
+            for number, part in enumerate(parts(form, m, rows)):
+                if as_bytes:
+                    _hold(form, m, part, near(here, number * _held(form, m)))
+                else:
+                    _hold_floats(form, part, near(here, number * PART * 2 * vector), 2 * vector)
 
 
 def _hold(form: Layout, m: Machine, part: Part, into: Num) -> None:
@@ -129,6 +132,13 @@ def _hold(form: Layout, m: Machine, part: Part, into: Num) -> None:
     codes = [x ^ -0x7F7F7F80 for x in part.codes] if is_moved else part.codes
     for i, x in enumerate([*codes, *part.scales, *part.minima]):
         store(x, into, 4 * m.lanes * i)
+
+
+def _hold_plain(rows: Sequence[Num], into: Num, step: int) -> None:
+    """Write numbers that are floats already."""
+    for at in range(0, PLAIN.n_bytes, 16):
+        for i, x in enumerate(sixteen(rows, at)):
+            store(x, into, (at // 4 + i) * step)
 
 
 def _hold_floats(form: Layout, part: Part, into: Num, step: int) -> None:
