@@ -1,14 +1,16 @@
-"""Damaged GGUF and safetensors files: an error of ours or what they hold, soon, and nothing else.
+"""Damaged GGUF, safetensors and adapters: an error of ours or what they hold, and nothing else.
 
     python -m tests.formats.damaged_weights [count] [--seed N]    files of the seeds N, N + 1, ...
     python -m tests.formats.damaged_weights --seed N --one        one of them, here
 
-A seed takes a small file: GGUF, a language model or an encoder in one file or tensors in two, or
-safetensors in one or in several files with an index. It flips bits, changes bytes, cuts, splices,
-puts other numbers in the place of lengths, counts, sizes and offsets, and other names in the place
-of names, such as paths that leave the folder. The file is inspected, its tensors are listed, it is
-drawn, opened and used; within a second and 200 MB for each, while no file is opened beside those of
-the folder, nothing is written, no process begins, and no code is compiled.
+A seed takes a small file: GGUF, a language model or an encoder in one file or tensors in two,
+safetensors in one or in several files with an index, or an adapter: a folder of peft, one of
+bottlenecks, a GGUF file. It flips bits, changes bytes, cuts, splices, puts other numbers in the
+place of lengths, counts, sizes and offsets, and other names in the place of names, such as paths
+that leave the folder. The file is inspected, its tensors are listed, it is drawn, opened and used,
+an adapter in a model that is what it was if that fails; within a second and 200 MB for each, while
+no file is opened beside those of the folder, nothing is written, no process begins, and no code is
+compiled.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ NAMES = (b"../secret", b"/etc/passwd", b"", b"\0", b"a" * 300, b"token_embd.weig
 OLD = (
     *(b"token_embd.weight", b"general.architecture", b"blk.0.attn_q.weight", b"general.alignment"),
     *(b"llama", b"gpt2", b"split.count", b"F32", b"m-00001-of-00003.safetensors", b"weight_map"),
-    *(b'"w"', b"data_offsets"),
+    *(b'"w"', b"data_offsets", b"peft_type", b"LORA", b"rank_pattern", b"lora_A", b"mh_adapter"),
+    *(b"target_modules", b"general.type", b"blk.0.attn_q.weight.lora_a", b"q_proj", b"swish"),
 )
 """Names that are replaced."""
 
@@ -58,6 +61,7 @@ def trees() -> Mapping[str, Tree]:
             "split gguf": _split(folder),
             "safetensors": _safetensors(folder),
             "index": _index(folder),
+            **_adapters(folder),
         }
 
 
@@ -108,6 +112,32 @@ def _split(folder: Path) -> Tree:
     return found
 
 
+ADAPTERS = ("lora", "adalora", "bottleneck", "gguf adapter")
+
+
+def _base() -> Any:
+    """Return the model that adapters are for."""
+    config = gw.models.DecoderConfig(vocabulary=20, width=16, layers=2, heads=2, inner=24)
+    return gw.models.Decoder(config)
+
+
+def _adapters(folder: Path) -> Mapping[str, Tree]:
+    methods = {
+        "lora": gw.adapters.LoRA(r=2, rank_pattern={"q": 3}, lora_bias=True),
+        "adalora": gw.adapters.AdaLoRA(init_r=3, target_r=2, total_step=9),
+        "bottleneck": gw.adapters.Bottleneck("houlsby"),
+        "gguf adapter": gw.adapters.LoRA(r=2),
+    }
+    found: dict[str, Tree] = {}
+    for kind, method in methods.items():
+        adapted = gw.adapters.add(_base(), method, None if kind == "bottleneck" else "q|up")
+        place = folder / (f"{kind}.gguf" if kind.startswith("gguf") else kind)
+        gw.adapters.save(adapted, place)
+        files = sorted(place.iterdir()) if place.is_dir() else [place]
+        found[kind] = {path.name: path.read_bytes() for path in files}
+    return found
+
+
 def _arrays() -> dict[str, np.ndarray]:
     return {"w": np.arange(6, dtype="f4").reshape(2, 3), "ids": np.arange(4), "b": np.ones(2, "f2")}
 
@@ -135,7 +165,8 @@ def _index(folder: Path) -> Tree:
 def damaged(seed: int) -> tuple[str, Tree]:
     """Return what is done, and the files."""
     draw = random.Random(seed)
-    kind = draw.choice([*["gguf"] * 2, "encoder", "split gguf", *["safetensors"] * 3, "index"])
+    models = [*["gguf"] * 2, "encoder", "split gguf", *["safetensors"] * 3, "index"]
+    kind = draw.choice([*models, *ADAPTERS])
     tree = dict(trees()[kind])
     name = draw.choice(list(tree))
     data = bytearray(tree[name])
@@ -219,7 +250,7 @@ def _put(place: Path, tree: Tree) -> Path:
     (place / "secret").write_bytes(bytes(96))
     for name, data in tree.items():
         (folder / name).write_bytes(data)
-    return folder / next(iter(tree))
+    return folder if "adapter_config.json" in tree else folder / next(iter(tree))
 
 
 def _inspected(path: Path) -> None:
@@ -253,9 +284,26 @@ def _opened(path: Path) -> None:
         if held.n_weights < 1 << 20 and held.config.layers < 5:
             with np.errstate(all="ignore"):
                 held.graph.output(held.examples([[0, 1]]), held.hidden)
+    elif isinstance(held, gw.adapters.SavedAdapter):
+        _loaded(held)
     elif isinstance(held, Mapping):
         for name in held:
             np.asarray(held[name]).reshape(-1)[:5].tolist()
+
+
+def _loaded(saved: gw.adapters.SavedAdapter) -> None:
+    """Put an adapter into a model, which is what it was where that fails."""
+    model = _base()
+    before = {name: array.copy() for name, array in model.graph.values.items()}
+    try:
+        adapted = gw.adapters.load(model, saved)
+    except Exception:
+        same = all(np.array_equal(model.graph.values[n], a) for n, a in before.items())
+        assert same and not gw.adapters.of(model) and len(model.graph.values) == len(before)
+        raise
+    with np.errstate(all="ignore"):
+        model.graph.output({"ids": np.zeros((1, 2), np.int64)}, model.logits)
+    adapted.remove()
 
 
 @functools.cache

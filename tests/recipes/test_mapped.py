@@ -301,6 +301,35 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     assert trainer.trainer.steps_done == 0
 
 
+def test_adapters_of_heads_are_switched_merged_and_checked_as_others(tmp_path: Path) -> None:
+    path = file(tmp_path, "f32", qkv_bias=True)
+    base, trainer = from_gguf(path), gw.MappedTrainer(path, r=2, t_seq=5, init_scale=0.3)
+    model, adapted, feeds = trainer.model, trainer.adapted, {"ids": IDS[None]}
+    for _ in range(3):
+        trainer.step(IDS)
+
+    def logits(one: Decoder) -> Any:
+        return one.graph.output(feeds, one.logits)["logits"]
+
+    exact, learned = logits(base), logits(model)
+    with adapted.disabled():
+        assert np.array_equal(logits(model), exact)
+    whole = gw.adapters.merged(adapted)
+    state = trainer.state()
+    q = base.graph.values["layer1/q"].reshape(4, 8, 32)
+    for h in range(4):
+        a, b = (state[f"blk.1.attn_q.head_{h}.lora_{x}.weight"] for x in "ab")
+        found = whole.graph.values["layer1/q"].reshape(4, 8, 32)[h]
+        np.testing.assert_allclose(found, q[h] + b @ a, atol=1e-6)
+    np.testing.assert_allclose(logits(whole), learned, atol=1e-4)
+    generated = [one.generate([[5, 9, 2]], 6)[0].tokens for one in (model, whole)]
+    assert generated[0] == generated[1]
+    leaves = list(adapted.variables["layer1/q"].values())
+    feeds |= {"protocol/targets": IDS[None]}
+    report = gw.gradient_check(model.graph, trainer._loss, feeds, wrt=leaves, max_per_param=8)
+    assert report.passed, report
+
+
 def test_settings_that_are_none_leave_the_model_as_it_was(tmp_path: Path) -> None:
     model = from_gguf(file(tmp_path))
     names, trained = [n.name for n in model.graph.nodes], [t.name for t in model.graph.trainable]

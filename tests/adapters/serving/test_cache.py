@@ -122,6 +122,19 @@ def test_forgotten_values_are_read_again() -> None:
     assert (len(cache), shelf.reads) == (0, ["a", "a"])
 
 
+def test_what_is_stale_is_not_pinned_although_its_key_is() -> None:
+    cache = Shelf().cache(3)
+    thread = threading.Thread(target=use, args=(cache, "b", "c"))
+    with cache.holding(["a"]):
+        cache.forget("a")
+        cache.pin("a")
+        thread.start()  # there is one place now, and two when the block ends
+        while thread.is_alive() and not cache._waiting:
+            pass
+    thread.join()
+    assert list(cache) == ["a", "b", "c"]
+
+
 def test_a_read_that_fails_leaves_the_cache_as_it_was() -> None:
     bad = {"x"}
 

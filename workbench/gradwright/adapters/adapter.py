@@ -70,7 +70,10 @@ class Adapter(Named):
     ) -> Sequence[Place]:
         """Return the places that are meant; raises GraphError for those it cannot stand at."""
         able = [s for s in sites if s.kind in self.kinds or s.kind == "tied"]
-        found = chosen(able or sites, where, layers=layers, exclude=exclude)
+        try:
+            found = chosen(able or sites, where, layers=layers, exclude=exclude)
+        except GraphError:
+            found = chosen(sites, where, layers=layers, exclude=exclude)  # and says so below
         for place in found:
             if place.kind == "tied":
                 raise GraphError(
@@ -80,7 +83,7 @@ class Adapter(Named):
                 )
             if place.kind not in self.kinds:
                 raise GraphError(
-                    f"{type(self).__name__} cannot stand at {place.name!r}, a {place.kind} weight",
+                    f"{type(self).__name__} cannot stand at {place.name!r}, of kind {place.kind}",
                     need=", ".join(sorted(self.kinds)),
                 )
         return found

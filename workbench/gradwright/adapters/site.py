@@ -53,6 +53,13 @@ class Use:
         return found
 
     @property
+    def sizes(self) -> Tensor:
+        """How many rows each expert has, where the op multiplies rows by theirs."""
+        found = self.node.inputs[2]
+        assert found is not None
+        return found
+
+    @property
     def last(self) -> Node:
         """The node that its result comes from."""
         return self.node if self.output is None else self.output.node
@@ -108,8 +115,9 @@ class Site(Place):
     """A weight with all its uses.
 
     ``shape`` is [out, in, *kernel], the order of weights in files of adapters, whatever the order
-    of the stored axes; of an embedding [dim, rows]. Kinds are ``linear``, ``embedding`` and
-    ``conv``; ``tied`` of a table that is a product's weight, too; others as their ops are called.
+    of the stored axes; of an embedding [dim, rows]. Kinds are ``linear``, ``embedding``, ``conv``,
+    ``experts`` and ``recurrent``, which are ``count`` weights [count, out, in], and ``tied`` of a
+    table that is a product's weight, too; others are as their ops say.
 
     >>> import gradwright as gw
     >>> from gradwright.adapters import sites
@@ -129,6 +137,8 @@ class Site(Place):
     """What the weight is packed as, such as ``q4_k``."""
     groups: int = 1
     """Of a convolution."""
+    count: int = 0
+    """How many weights it is, of experts or of directions through time; 0 is one."""
 
     @property
     def n_out(self) -> int:
@@ -148,7 +158,7 @@ class Site(Place):
     @property
     def size(self) -> int:
         """How many numbers the weight has."""
-        return math.prod(self.shape)
+        return math.prod(self.shape) * (self.count or 1)
 
     @property
     def is_stored(self) -> bool:
@@ -164,6 +174,8 @@ class Site(Place):
         use = self.uses[0]
         if self.kind == "embedding" and self.packed:
             return unpacked(values.stored(self.weight.node), self.packed).T
+        if self.packed and self.count:
+            return unpacked(values.stored(self.weight.node), self.packed)
         if isinstance(use.node.op, PackedMatmul):
             parts = [t for t in use.node.inputs[1:] if t is not None]
             packed = Session(graph, values=values).run(parts)
@@ -185,6 +197,7 @@ class _Found:
     axes: tuple[int, ...]
     packed: str
     groups: int
+    count: int
     dtype: np.dtype[Any]
     kinds: dict[str, None] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
@@ -229,6 +242,7 @@ def sites(
             dtype=held.dtype,
             packed=held.packed,
             groups=held.groups,
+            count=held.count,
         )
         for name, (weight, _), held in zip(_names(found), found, found.values(), strict=True)
     ]
@@ -242,27 +256,27 @@ def _seen(
     layout = site.layout.split(",")
     if read is None or read.node not in stored or not {"out", "in"} <= {*layout}:
         return None
-    if {*layout} & {"dir", "expert"} or (not site.packed and len(layout) != read.rank):
+    if not site.packed and len(layout) != read.rank:
         return None
     weight, view = _unviewed(read)
-    rest = [i for i, axis in enumerate(layout) if axis not in ("out", "in")]
-    order = (layout.index("out"), layout.index("in"), *rest)
+    several = [i for i, axis in enumerate(layout) if axis in ("dir", "expert")]
+    rest = [i for i, axis in enumerate(layout) if axis not in ("out", "in") and i not in several]
+    order = (*several, layout.index("out"), layout.index("in"), *rest)
     y = node.outputs[0]
     x = None if site.x is None else node.inputs[site.x]
-    sizes: tuple[Any, ...]
+    sizes: tuple[Any, ...] = tuple(read.shape[i] for i in order)
     if site.packed and x is not None:
         n_in = weight.shape[0] if site.kind == "embedding" else x.shape[-1]
-        sizes = (y.shape[-1], n_in)
-    else:
-        sizes = tuple(read.shape[i] for i in order)
-    shape = tuple(d for d in sizes if isinstance(d, int))
-    if len(shape) != len(sizes):
+        sizes = (*(read.shape[i] for i in several), y.shape[-1], n_in)
+    known = tuple(d for d in sizes if isinstance(d, int))
+    if len(known) != len(sizes):
         return None
+    count, shape = (known[0] if several else 0), known[len(several) :]
     output, bias = (None, None) if x is None else _output(node, site, stored)
     output = None if output is None else outer.get(output, output)
     groups = getattr(node.op, "groups", 1) if x is not None else 1
     dtype = y.dtype if is_floating(y.dtype) else np.dtype(np.float32)
-    made = _Found(shape, tuple(view[i] for i in order), site.packed, groups, dtype)
+    made = _Found(shape, tuple(view[i] for i in order), site.packed, groups, count, dtype)
     return weight, made, Use(node, site.input, output, order, x, bias)
 
 

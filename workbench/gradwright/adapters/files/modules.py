@@ -80,6 +80,11 @@ class Part:
             array = array.T
         if self.is_whole or self.is_common(leaf, array):
             return array
+        if array.shape[:1] != (self.whole,):
+            raise ArchiveError(
+                f"{self.path[:80]}, {leaf}: {list(array.shape)}",
+                need=f"{self.whole} rows, as the model has it",
+            )
         found = array[self.start : self.stop]
         if self.heads is None:
             return found
@@ -93,7 +98,7 @@ class Part:
 
     def is_common(self, leaf: str, array: Array) -> bool:
         """Whether all rows of a module share a leaf; raises ArchiveError where nobody can say."""
-        if leaf in WHOLE or (leaf == "ia3_l" and len(array) == 1):
+        if leaf in WHOLE or (leaf == "ia3_l" and array.shape[:1] == (1,)):
             return True
         if leaf in OUT or leaf == "ia3_l":
             return False

@@ -15,7 +15,7 @@ from ...ops.core.choice import Maximum
 from ...ops.core.identity import StopGradient
 from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
-from ..adapter import Array, Leaf, Leaves, added
+from ..adapter import Adapter, Array, Leaf, Leaves, added
 from ..low_rank import LowRank
 from ..site import Site, Use
 from .lora import LoRA
@@ -41,6 +41,7 @@ class DoRA(LoRA):
     [3.0, 3.0]
     """
 
+    kinds: ClassVar[frozenset[str]] = Adapter.kinds
     reads_weights: ClassVar[bool] = True
     by_row = "product"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ...ops.core.choice import Where
 from ...ops.core.identity import StopGradient
 from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
-from ..adapter import Array, Leaf, Leaves
+from ..adapter import Adapter, Array, Leaf, Leaves
 from ..low_rank import LowRank
 from ..site import Site, Use
 from .lora import LoRA
@@ -46,6 +47,8 @@ class DyLoRA(LoRA):
     >>> [t.shape for t in adapted.parameters]
     [(4, 6), (4, 4)]
     """
+
+    kinds: ClassVar[frozenset[str]] = Adapter.kinds
 
     block: int = 1
     frozen: bool = True

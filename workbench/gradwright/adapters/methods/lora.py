@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,8 +35,9 @@ class LoRA(Adapter):
     s = alpha/r, or alpha/√r with ``rslora``.
 
     Of an embedding y = E[ids] + s·Aᵀ[ids]·Bᵀ with A: f32[r, rows], B: f32[dim, r]; of a convolution
-    A is one of r channels out, like the layer's but of one group, and B one of 1×1 by groups.
-    Merging makes W + s·B·A of W.
+    A is one of r channels out, like the layer's but of one group, and B one of 1×1 by groups. Of n
+    experts A: f32[n·r, in] and B: f32[out, r·n], whose last axis counts experts fastest. Layers
+    that do more than multiply, such as recurrent ones, read W + s·B·A, which merging makes of W.
 
     Args:
         r: the rank.
@@ -64,7 +65,9 @@ class LoRA(Adapter):
     [('w/default/lora_A', (2, 3)), ('w/default/lora_B', (2, 2))]
     """
 
+    kinds: ClassVar[frozenset[str]] = Adapter.kinds | {"experts", "recurrent"}
     by_row = "sum"
+
     r: int = 8
     alpha: float = 8
     dropout: float = 0.0
@@ -131,14 +134,21 @@ class LoRA(Adapter):
                 need=f"a multiple of {place.groups}",
                 hint=f"rank_pattern={{{place.name!r}: {place.groups}}}",
             )
+        if (self.dropout or self.lora_bias) and not is_beside(place):
+            raise GraphError(
+                f"{place.uses[0].node.op.name} reads {place.name!r} and does more than multiply",
+                facts=[f"dropout={self.dropout}, lora_bias={self.lora_bias}"],
+                need="dropout=0 and no lora_bias, where the weight itself is changed",
+            )
         # an op that does more than multiply reads the sum of the weights, so A is of their groups
         n_in = place.n_in if is_beside(place) else place.shape[1]
         wide, thin = 1 / math.sqrt(n_in * math.prod(kernel)), 1 / math.sqrt(r // place.groups)
         a = normal(std=1 / r) if self.init == "gaussian" else uniform(low=-wide, high=wide)
         b = 0.0 if self.init else uniform(low=-thin, high=thin)
+        n = place.count or 1
         leaves = {
-            "lora_A": Leaf((r, n_in, *kernel), a),
-            "lora_B": Leaf((place.n_out, r // place.groups, *(1 for _ in kernel)), b),
+            "lora_A": Leaf((n * r, n_in, *kernel), a),
+            "lora_B": Leaf((place.n_out, n * r // place.groups, *(1 for _ in kernel)), b),
         }
         if self.lora_bias:
             leaves["lora_B.bias"] = Leaf((place.n_out,), b)
@@ -177,9 +187,10 @@ class LoRA(Adapter):
     ) -> tuple[Mapping[str, Array], Array | None]:
         if not initial.is_read(self.init):
             return {}, None
-        if place.groups > 1:
+        if place.groups > 1 or place.count:
+            n = place.count or place.groups
             raise GraphError(
-                f"{place.name!r} is {place.groups} weights: none has such first values",
+                f"{place.name!r} is {n} weights, which have no such values",
                 facts=[f"init={self.init!r}"],
                 hint="init=True",
             )
@@ -222,12 +233,19 @@ class LoRA(Adapter):
         if place.kind == "conv":
             wide, thin = _convolutions(use, place.groups)
             y = thin(_scaled(wide(x, p["lora_A"]), s), p["lora_B"])
+        elif place.kind == "experts":
+            a, b = self._several(place, p)
+            y = nn.grouped_matmul(
+                _scaled(nn.grouped_matmul(x, a.mT, use.sizes), s), b.mT, use.sizes
+            )
         else:
             y = _scaled(x @ p["lora_A"].mT, s) @ p["lora_B"].mT
         bias = p.get("lora_B.bias")
         if bias is None:
             return y
-        last = place.kind == "linear" or use.node.op.attributes()["data_format"].endswith("C")
+        last = place.kind in ("linear", "experts") or use.node.op.attributes()[
+            "data_format"
+        ].endswith("C")
         ones = (1,) * len(place.kernel)
         y = y + _scaled(bias if last else bias.reshape(-1, *ones), s)
         return y
@@ -249,9 +267,19 @@ class LoRA(Adapter):
                 f"the adapter of {place.name!r} sees all {place.groups} groups of its convolution",
                 need="groups=1, to be one weight with it",
             )
+        if place.count:
+            a, b = self._several(place, p)
+            return _scaled(b @ a, self.scale(place))
         a, b, r = p["lora_A"], p["lora_B"], self.rank(place)
         product = b.reshape(-1, r) @ a.reshape(r, -1)
         return _scaled(product.reshape(*place.shape), self.scale(place))
+
+    def _several(self, place: Site, p: Leaves) -> tuple[Tensor, Tensor]:
+        """Return A of each weight, f32[n, r, in], and B, f32[n, out, r]."""
+        n, r = place.count, self.rank(place)
+        a = p["lora_A"].reshape(n, r, place.n_in)
+        b = p["lora_B"].reshape(place.n_out, r, n)
+        return a, b.transpose(2, 0, 1)
 
     def merge(
         self, place: Site, w: Array, bias: Array | None, p: Mapping[str, Array]

@@ -317,7 +317,8 @@ class Cache(Generic[ValueT]):
 
     def _check(self, wanted: Mapping[Hashable, int]) -> None:
         """Refuse what there will never be room for."""
-        pinned = [e for e in self._all() if e.key in self._pinned and e.key not in wanted]
+        kept = self._pinned - wanted.keys()
+        pinned = [e for e in self._entries.values() if e.key in kept]  # stale ones will go
         nbytes = sum(wanted.values()) + sum(e.nbytes for e in pinned)
         if self._within(len(wanted) + len(pinned), nbytes):
             return

@@ -103,7 +103,7 @@ class GroupedMatmul(Op):
         )
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
-        return (WeightSite(1, "expert,in,out", "grouped_matmul"),)
+        return (WeightSite(1, "expert,in,out", "experts", x=0),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

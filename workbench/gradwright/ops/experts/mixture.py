@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, Op, Sample, attr
+from ...op import ErrorSample, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ, kind, shapes_differ
 from ..core.activation import Gelu, Relu, Sigmoid, Silu
 from ..core.index import Gather
@@ -173,6 +173,9 @@ class MixtureOfExperts(Op):
 
         return routed(x, gate, network, k=self.k, renormalize=self.renormalize)
 
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        return tuple(WeightSite(i, "expert,in,out", "experts") for i in (2, 3, 4))
+
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         shapes = (3, 2), (2, 3), (3, 2, 2), (3, 2, 2), (3, 2, 2), (3, 2), (3, 2)
@@ -255,6 +258,10 @@ class MoeSharedExperts(Op):
         if shared_gate is not None:
             shared = shared * Sigmoid()(x @ shared_gate)
         return routed + shared, balance
+
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        experts = (WeightSite(i, "expert,in,out", "experts") for i in (2, 3, 6))
+        return (*experts, *(WeightSite(i, "in,out", "linear") for i in (4, 5, 7)))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -45,7 +45,7 @@ class GgmlGroupedMatmul(PackedMatmul):
         return self.of_a_group().depends(min(i, 1))
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
-        return (WeightSite(1, "expert,out,in", "grouped_matmul", packed=self.format),)
+        return (WeightSite(1, "expert,out,in", "experts", x=0, packed=self.format),)
 
     def of_a_group(self) -> GgmlMatmul:
         """Return the product of the rows of one group."""

@@ -237,7 +237,7 @@ class RecurrentLayer(Op, abstract=True):
         raise NotImplementedError
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
-        return WeightSite(1, "dir,out,in", self.name), WeightSite(2, "dir,out,in", self.name)
+        return tuple(WeightSite(i, "dir,out,in", "recurrent") for i in (1, 2))
 
     # -- tests ------------------------------------------------------------------------------------
 
