@@ -113,7 +113,14 @@ def test_norms_are_sampled_while_training(monkeypatch):
     messages = sent(panel, monkeypatch)
     trainer.fit([made.examples(BATCH)] * 12, progress=False)
     part._deltas_work.join(30)
+    part._deltas_pace.flush()
+    shown: list[int] = []
+    for content, _ in messages:
+        if content["kind"] == "adapters.deltas":
+            assert content["start"] <= len(shown)
+            shown[content["start"] :] = content["steps"]
     known = store(panel)
+    assert shown == known["steps"].tolist(), "what came in parts is the whole"
     assert known["steps"][0] == 0 and known["steps"][-1] == 12 and len(known["steps"]) > 2
     assert (known["norms"][0] == 0).all() and (known["norms"][-1] > 0).all()
     norm, values = panel.measure_deltas()["default", "layer0/q"]
@@ -121,12 +128,6 @@ def test_norms_are_sampled_while_training(monkeypatch):
     assert known["norms"][-1, k] == pytest.approx(norm, rel=1e-5)
     np.testing.assert_allclose(known["spectra"][k, :2], values, rtol=1e-5)
     assert np.isnan(known["spectra"][k, 2:]).all() and np.isnan(known["ranks"]).all()
-    shown: list[int] = []
-    for content, _ in messages:
-        if content["kind"] == "adapters.deltas":
-            assert content["start"] <= len(shown)
-            shown[content["start"] :] = content["steps"]
-    assert shown and shown == sorted(set(shown))
 
 
 def test_ranks_of_adalora_fall_and_are_told():

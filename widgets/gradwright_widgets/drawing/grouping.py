@@ -297,20 +297,20 @@ class _Writer:
             if node.scope in scopes and node.kind == "array":
                 path = self._around(out.of(node))
                 around[node.scope] = _shared(around.get(node.scope, path), path)
+        at: dict[int, tuple[int, str]] = {}
         cards: dict[tuple[int, str], list[int]] = {}
-        for i in left:
+        for i in reversed(left):  # a constant stands where what reads it does
             group = (around.get(nodes[i].scope) or [-1])[-1]
             module = nodes[i].scope.partition("/")[0] if group < 0 else ""
-            cards.setdefault((group, module), []).append(i)
+            readers = {at[k] for k in self.flow.readers[i] if k in at}
+            at[i] = readers.pop() if not nodes[i].scope and len(readers) == 1 else (group, module)
+            cards.setdefault(at[i], []).insert(0, i)
         if sum(group < 0 for group, _ in cards) > FEW_UNREAD:
             cards = {(-1, ""): left}
         for (group, module), inside in sorted(cards.items()):
-            at = "unread" if group < 0 else f"{out.names[group]}/unread"
-            about = f"{len(inside)} nodes"
-            title, note = "read by nothing", about
-            if module:
-                at, title, note = module, module, f"{about}, {title}"
-            number = self._append(CARD, at, title, note, group)
+            title, note = module or "read by nothing", f"{len(inside)} nodes"
+            note = f"{note}, read by nothing" if module else note
+            number = self._append(CARD, module or "unread", title, note, group)
             out.like.append(number)
             out.group.update((self.ids[i], number) for i in inside)
 

@@ -40,7 +40,8 @@ class DeltaHistory:
         self._norms: list[Array] = []
         self._ranks: list[Array] = []
         self._spectra = np.empty((0, LARGEST))
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while a message is sent: those of two threads must leave in their order."""
         self._layout = self._sent = self._sent_layout = 0
         self._next = 0.0
 
@@ -58,7 +59,7 @@ class DeltaHistory:
             norms[k], values = spectrum(adapter, place, p)
             spectra[k, : len(values)] = values
             ranks[k] = np.nan if rank is None else rank
-        with self._lock:
+        with self.lock:
             if self.steps and taken.step < self.steps[-1]:  # a training that has begun anew
                 self.steps, self._norms, self._ranks = [], [], []
                 self._layout += 1
@@ -84,7 +85,7 @@ class DeltaHistory:
 
     def now(self) -> dict[Key, tuple[float, Array]]:
         """Return norm and largest singular values of each place, as measured last."""
-        with self._lock:
+        with self.lock:
             if not self.steps:
                 return {}
             rows = zip(self.keys, self._norms[-1], self._spectra, strict=True)
@@ -92,7 +93,7 @@ class DeltaHistory:
 
     def message(self, *, everything: bool) -> Message:
         """Return the samples that the page does not have; the last may have been measured again."""
-        with self._lock:
+        with self.lock:
             sent = self._sent if self._sent_layout == self._layout and not everything else 0
             start = max(0, min(sent, len(self.steps)) - 1)
             self._sent, self._sent_layout = len(self.steps), self._layout

@@ -270,7 +270,8 @@ class AdaptersPanel(Panel):
         return [self._history.message(everything=True)]
 
     def _send_deltas(self) -> None:
-        self.widget.send(*self._history.message(everything=False))
+        with self._history.lock:
+            self.widget.send(*self._history.message(everything=False))
 
     # -- what the page asks for ------------------------------------------------------------------
 
@@ -278,7 +279,8 @@ class AdaptersPanel(Panel):
     def _on_deltas_sync(self, _: Any) -> None:
         self._looked_at = True
         self._measure_soon()
-        self.widget.send(*self._history.message(everything=True))
+        with self._history.lock:
+            self.widget.send(*self._history.message(everything=True))
 
     @handles("switch")
     def _on_switch(self, content: dict[str, Any]) -> None:
