@@ -68,7 +68,7 @@ onnx-wild: .venv/.test
 oracle-adapters: .venv/.oracle
 	$(BIN)/python -m tests.adapters.stored
 
-# Twenty minutes on one core; what is done is kept in build/, and not done again.
+# Ten minutes of one core; what is done is kept in build/, and not done again.
 learn-adapters: .venv/.fast
 	$(BIN)/python -m tests.learning.adapters
 # Fetches 80 MB by pip and compiles for minutes, once. Without AMX, whose products end the process

@@ -16,6 +16,7 @@ from tests.models.theirs import made_of, torch_of
 Array = np.ndarray[Any, Any]
 IDS = np.arange(12).reshape(2, 6) % 11
 CAUSAL = {"task_type": "CAUSAL_LM"}
+QV = {"target_modules": ["q_proj", "v_proj"], **CAUSAL}
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
@@ -31,6 +32,18 @@ def base(folder: Path, name: str = "Llama", **more: Any) -> Any:
         theirs.save_pretrained(folder)
     theirs.name_or_path = theirs.config._name_or_path = ""
     return theirs
+
+
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fixture: a folder with the model that adapters are for."""
+    folder = tmp_path_factory.mktemp("base") / "tiny"
+    base(folder, attention_bias=True)
+    return folder
+
+
+def at(folder: Path) -> Any:
+    """Return the model of that folder."""
+    return base(folder, attention_bias=True)
 
 
 def ours(folder: Path) -> Any:

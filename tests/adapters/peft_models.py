@@ -14,7 +14,7 @@ from gradwright.models import Decoder, DecoderConfig, load_state_dict
 from tests.models.theirs import made_of, torch_of
 
 Array = np.ndarray[Any, Any]
-LLAMA = {
+LLAMA: dict[str, Any] = {
     **{"vocab_size": 37, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2},
     **{"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": False},
     **{"use_cache": False},

@@ -57,7 +57,7 @@ def ours(name: str) -> str:
     return f"{place}.weight/lora_{leaf.removesuffix('.default')}"
 
 
-@pytest.mark.parametrize("more", [{}, {"delta_t": 2, "beta1": 0.5}, {"tfinal": 0}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"delta_t": 2, "beta1": 0.5, "tfinal": 0}], ids=str)
 def test_each_step_as_peft(more: dict[str, Any]) -> None:
     model, g, loss, adapted = pair(**more)
     optimizer = torch.optim.AdamW([p for _, p in lora(model)], lr=0.05)

@@ -74,7 +74,7 @@ def test_what_a_pattern_means(pattern: Any, name: str, meant: bool) -> None:
         ({"where": lambda place: place.n_in == 5}, [1, 2]),
         ({"where": re.compile("er1")}, [1]),
     ],
-    ids=str,
+    ids=["name", "names", "linear", "all", "layers", "exclude", "predicate", "compiled"],
 )
 def test_which_places_are_meant(more: Any, found: list[int]) -> None:
     g, _ = mlp()

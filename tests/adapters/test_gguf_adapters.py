@@ -86,6 +86,24 @@ def test_files_of_both_kinds_go_from_model_to_model(architecture, more, tmp_path
         assert distance(ours_says(model), before) < 1e-6
 
 
+def test_a_prefix_is_turned_as_keys_are(tmp_path):
+    """Keys of a file lie by halves; those of a llama of GGUF have their pairs side by side."""
+    config = DecoderConfig(vocabulary=20, width=16, layers=2, heads=4, kv_heads=2)
+    by_halves = Decoder(config, seed=3)
+    save_gguf(by_halves, tmp_path / "m.gguf", architecture="llama")
+    other = from_gguf(tmp_path / "m.gguf")
+    before = ours_says(other)
+    adapted = adapters.add(by_halves, adapters.Prefix(tokens=3))
+    drawn(adapted)
+    want = ours_says(by_halves)
+    adapters.save(adapted, tmp_path / "a")
+    back = adapters.load(other, tmp_path / "a")
+    assert distance(ours_says(other), want) < 1e-6 < 0.01 < distance(before, want)
+    adapters.save(back, tmp_path / "again")
+    files = (gw.open(tmp_path / name).arrays[""]["prompt_embeddings"] for name in ("a", "again"))
+    assert np.array_equal(*files)
+
+
 def test_a_file_tells_what_it_is(tmp_path):
     model = Decoder(DecoderConfig(vocabulary=20, width=16, layers=1, heads=4), name="tiny")
     adapted = adapters.add(model, adapters.LoRA(r=2, alpha=6), "q|v|embed", name="mine")

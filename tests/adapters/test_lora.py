@@ -112,6 +112,25 @@ def test_five_steps_as_peft(case: str) -> None:
         assert record.metrics["loss"] == pytest.approx(wanted.item(), rel=1e-5)
 
 
+def test_b_is_trained_faster_as_by_the_optimizer_of_peft() -> None:
+    from peft.optimizers import create_loraplus_optimizer
+
+    model, g, _, loss, adapted, feeds = pair("linear")
+    optimizer = create_loraplus_optimizer(
+        model, torch.optim.AdamW, lr=0.01, loraplus_lr_ratio=8.0, weight_decay=0.0
+    )
+    rates = gw.adapters.lora_plus(adapted, 8.0)
+    trainer = gw.Trainer(g, loss, gw.optim.AdamW(0.01, weight_decay=0.0), lr_multipliers=rates)
+    for _ in range(5):
+        optimizer.zero_grad()
+        _, wanted = theirs_loss(model, feeds)
+        wanted.backward()
+        optimizer.step()
+        record = trainer.step(feeds)
+        assert record is not None
+        assert record.metrics["loss"] == pytest.approx(wanted.item(), rel=1e-5)
+
+
 @pytest.mark.parametrize("case", ["linear", "embedding", "convolution"])
 @pytest.mark.filterwarnings("ignore:LoRA adapter added to ConvNd")
 def test_merge_as_peft(case: str) -> None:

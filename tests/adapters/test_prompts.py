@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.adapters import Adapted, LoRA, Prefix, Prompt, PTuning, add
+from gradwright.adapters import AdaLoRA, Adapted, LoRA, Prefix, Prompt, PTuning, add
 from gradwright.errors import GradwrightError, GraphError
 from gradwright.models import Decoder, DecoderConfig
 from tests.adapters import peft_models as other
@@ -112,20 +113,32 @@ def test_generations_have_it_and_know_when_it_is_off(pair: Any) -> None:
     wanted = []
     for prompt in prompts:
         tokens = list(prompt)
-        for _ in range(6):
+        for _ in range(4):
             logits = model.graph.output({"ids": [tokens]}, "logits")["logits"]
             tokens.append(int(logits[0, -1].argmax()))
         wanted.append(tokens[len(prompt) :])
-    found = model.generate(prompts, 6)
+    found = model.generate(prompts, 4)
     assert [row.tokens for row in found] == wanted
     assert [row.prompt for row in found] == prompts
-    chunked = model.generate(prompts, 6, prefill_chunk=2)
+    chunked = model.generate(prompts, 4, prefill_chunk=2)
     assert [row.tokens for row in chunked] == wanted
-    without = [row.tokens for row in plain.generate(prompts, 6)]
+    without = [row.tokens for row in plain.generate(prompts, 4)]
     assert without != wanted
     with adapted.disabled():
-        assert [row.tokens for row in model.generate(prompts, 6)] == without
-    assert [row.tokens for row in model.generate(prompts, 6)] == wanted
+        assert [row.tokens for row in model.generate(prompts, 4)] == without
+    assert [row.tokens for row in model.generate(prompts, 4)] == wanted
+
+
+def test_generations_that_nobody_holds_go() -> None:
+    model = Decoder(DecoderConfig(vocabulary=37, width=16, layers=1, heads=2))
+    adapted = add(model, LoRA(r=2), "q")
+    kept = model.generation()
+    for _ in range(3):
+        model.generation()
+    gc.collect()
+    assert [one.graph for one in adapted.followers] == [kept.graph]
+    adapted.disable()
+    assert not gw.adapters.of(kept.graph)["default"].is_enabled
 
 
 def test_disabled_and_removed_it_is_the_base_to_the_bit() -> None:
@@ -173,6 +186,45 @@ def test_with_lora_in_either_order() -> None:
         found.append(model.graph.output(FEEDS, "loss")["loss"])
     assert found[0] == pytest.approx(found[2], rel=1e-6) and found[1] == pytest.approx(found[3])
     assert found[0] != found[1]
+
+
+def test_beside_others_that_are_on_and_off() -> None:
+    """In any order of adding and switching each model is what it is with that adapter alone."""
+    config = DecoderConfig(vocabulary=37, width=16, layers=2, heads=2)
+    methods = {
+        "lora": (LoRA(r=2, init=False), "q|o"),
+        "ada": (AdaLoRA(init_r=3, target_r=1, total_step=5), "o"),
+        "prefix": (Prefix(tokens=2), None),
+        "prompt": (Prompt(tokens=3), None),
+    }
+    wanted = {}
+    for name, (method, where) in methods.items():
+        model = Decoder(config)
+        add(model, method, where, name=name)
+        wanted[name] = model.graph.output(FEEDS, "logits")["logits"]
+        n_trained = gw.adapters.of(model)[name].trainable
+        wanted[f"{name} trained"] = str(n_trained)
+    for order in (list(methods), list(methods)[::-1]):
+        model = Decoder(config)
+        base = model.graph.output(FEEDS, "logits")["logits"]
+        every = {}
+        for name in order:
+            method, where = methods[name]
+            every[name] = add(model, method, where, name=name)
+            if name != "prompt":
+                every[name].disable()
+        model.graph.output(FEEDS, "logits")
+        every["prompt"].disable()
+        for name, adapted in every.items():
+            adapted.enable()
+            found = model.graph.output(FEEDS, "logits")["logits"]
+            np.testing.assert_allclose(found, wanted[name], rtol=1e-5, atol=1e-6)
+            assert str(adapted.trainable) == wanted[f"{name} trained"]
+            adapted.disable()
+        np.testing.assert_array_equal(model.graph.output(FEEDS, "logits")["logits"], base)
+        for adapted in every.values():
+            adapted.remove()
+        assert len(model.graph.nodes) == len(Decoder(config).graph.nodes)
 
 
 def test_first_values_of_prompts() -> None:

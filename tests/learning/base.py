@@ -79,7 +79,7 @@ LARGE = Base(
 SMALL = Base(
     DecoderConfig(vocabulary=texts.VOCABULARY, width=64, layers=2, heads=4, inner=160, context=96),
     length=48,
-    steps=500,
+    steps=350,
     warmup=20,
     rows=16,
     judged=96,

@@ -6,6 +6,7 @@ neither is left out. Parts to test with are those that nothing is trained on.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import pydoc_data.topics
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ LICENCES = Path("/usr/share/common-licenses")
 """Of Debian; another domain to shift to."""
 
 
+@functools.cache
 def reference() -> tuple[Array, Array]:
     """Return tokens of Python's language reference, and the last tenth of them apart."""
     topics = pydoc_data.topics.topics
@@ -31,11 +33,13 @@ def reference() -> tuple[Array, Array]:
     return tokens[:cut], tokens[cut:]
 
 
+@functools.cache
 def source() -> tuple[Array, Array]:
     """Return tokens of modules of Python, and those of other modules."""
     return _modules(SOURCE), _modules(HELD_OUT)
 
 
+@functools.cache
 def licences() -> tuple[Array, Array]:
     """Return tokens of licences, and the last fifth of each apart."""
     texts = [encoded(p.read_text("utf-8", "replace")) for p in sorted(LICENCES.iterdir())]

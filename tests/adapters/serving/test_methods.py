@@ -103,3 +103,19 @@ def test_other_methods_are_refused_by_name() -> None:
     served.add("biased", tried(LoRA(r=2, lora_bias=True), 0)[:2])
     with pytest.raises(GraphError, match="B has a bias, in which rows do not differ"):
         served.output({"x": X}, "y", rows="biased")
+
+
+@pytest.mark.parametrize(
+    "method", [LoRA(r=3), DoRA(r=2), IA3(), LoHa(r=2), VeRA(r=4)], ids=lambda m: type(m).__name__
+)
+def test_any_adapter_alone_is_swapped_without_a_new_plan(method: Any) -> None:
+    tries = [tried(method, seed) for seed in range(3)]
+    g = network()
+    adapted = gw.adapters.add(g, method, "w|v")
+    with gw.Session(g, kernels="off") as session:
+        plans, revision = set(), g.revision
+        for _, state, wanted in tries * 2:
+            adapted.load_state(state)
+            np.testing.assert_allclose(session.run("y", {"x": X}), wanted, rtol=1e-6, atol=1e-6)
+            plans |= {id(plan) for plan in session.plan_cache.values()}
+        assert (len(plans), g.revision) == (1, revision)

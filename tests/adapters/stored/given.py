@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-LLAMA = {
+LLAMA: dict[str, Any] = {
     **{"vocab_size": 37, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2},
     **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64},
     **{"tie_word_embeddings": False, "use_cache": False},

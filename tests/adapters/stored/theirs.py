@@ -143,6 +143,7 @@ def _of_the_paper(
     grown = math.sqrt(given.RANK / rank)
     y = base(x) + given.ALPHA / given.RANK * (x @ (grown * a_used).T @ (grown * b_used).T)
     y.backward(dy)
+    assert a.grad is not None and b.grad is not None
     return y, a.grad, b.grad
 
 

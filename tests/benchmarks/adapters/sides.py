@@ -22,7 +22,7 @@ from tests.adapters import peft_models
 from tests.adapters.methods import CAUSAL, ROWS, Row, peft
 
 Array = np.ndarray[Any, Any]
-LLAMA = {
+LLAMA: dict[str, Any] = {
     **{"vocab_size": 1000, "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4},
     **{"num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 256},
     **{"tie_word_embeddings": False, "use_cache": False, "attn_implementation": "eager"},
@@ -33,10 +33,10 @@ WIDE = DecoderConfig(vocabulary=1000, width=1024, layers=8, heads=16, inner=2816
 RATE = 1e-4
 METHODS = (
     *("LoRA", "LoRA, all linear", "DoRA", "AdaLoRA", "LoHa", "LoKr", "IA3", "VeRA"),
-    *("prefix", "prompt"),
+    *("prefix", "prompt", "P-tuning"),
 )
 """Rows of the table of tests that are timed."""
-SIZES = {"VeRA": 256, "AdaLoRA": 12, "prompt": 20, "prefix": 20}
+SIZES = {"VeRA": 256, "AdaLoRA": 12, "prompt": 20, "prefix": 20, "P-tuning": 20}
 """Method -> rank or number of virtual tokens, where it is not 8."""
 VIRTUAL = {
     "prefix": Row(
@@ -44,6 +44,13 @@ VIRTUAL = {
     ),
     "prompt": Row(
         lambda n: peft().PromptTuningConfig(num_virtual_tokens=n, **CAUSAL), adapters.Prompt, None
+    ),
+    "P-tuning": Row(
+        lambda n: peft().PromptEncoderConfig(
+            num_virtual_tokens=n, encoder_hidden_size=256, **CAUSAL
+        ),
+        lambda n: adapters.PTuning(n, hidden=256),
+        None,
     ),
 }
 """Methods that put vectors before a row."""
@@ -106,7 +113,7 @@ def our_side(name: str, values: dict[str, Array] | None = None) -> Side:
     model = Decoder(CONFIG) if values is None else peft_models.decoder_of(weights(), CONFIG)
     adapted = adapters.add(model, row.ours(SIZES.get(name, 8)), row.where)
     if values is not None:
-        if name in VIRTUAL:  # one variable, of another name there
+        if name in VIRTUAL:  # the same variables by other names there
             values = dict(zip(adapted.state(), values.values(), strict=True))
         adapted.load_state(values)
     return trained_side(model)

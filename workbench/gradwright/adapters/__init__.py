@@ -18,6 +18,7 @@ from .initial.chosen import EVA, LoftQ
 from .kept import restored as _restored  # noqa: F401 - archives ask for it
 from .merging import Drift, Merged, merge, merged, unmerge
 from .methods import METHODS
+from .rates import lora_plus
 from .serving import Served, serve
 from .site import Place, Site, Use, sites
 from .targeting import chosen, fits
@@ -44,6 +45,7 @@ __all__ = [
     "combine",
     "fits",
     "load",
+    "lora_plus",
     "merge",
     "merged",
     "of",

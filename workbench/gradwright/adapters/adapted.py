@@ -73,7 +73,11 @@ class Adapted(Built):
     def trainable(self) -> Trained:
         """What is trained, place by place, as a table and as data."""
         named = {**self.variables, **({"all places": self.shared} if self.shared else {})}
-        return trained(self.graph, named, self.places)
+        known = adapters_of(self.graph)
+        others = [one for one in known.named.values() if not one.is_enabled and one is not self]
+        off = {t for one in others for leaves in one.variables.values() for t in leaves.values()}
+        off |= {t for one in others for t in one.shared.values()}
+        return trained(self.graph, named, self.places, off, known.nodes())
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -139,14 +139,8 @@ class Adapter(Named):
         """
         return added(w, self.delta(place, p))
 
-    def changed_ops(self, places: Sequence[Any]) -> Mapping[Node, tuple[Op, Op]]:
-        """Return nodes that are another op where it is active, with both ops."""
-        return {}
-
-    def restored_ops(
-        self, places: Sequence[Any], nodes: Sequence[Node], *, active: bool
-    ) -> Mapping[Node, tuple[Op, Op]]:
-        """Return what ``changed_ops`` did, of nodes that are as they were when they were saved."""
+    def rebound(self, places: Sequence[Any], *, on: bool) -> Mapping[Node, Op]:
+        """Return nodes that become another op where it is switched on, or off."""
         return {}
 
     def check(self, places: Sequence[Any]) -> None:

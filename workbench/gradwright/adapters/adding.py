@@ -93,11 +93,12 @@ def add(
     if (before := known.named.get(name)) is not None and _is_again(before):
         before.remove()
     _check_name(known, name)
-    every = sites(graph, but=known.variables(), outer=known.outer, apart=known.references)
+    every = sites(graph, but=known.variables(), outer=known.outer, apart=known.nodes())
     places = adapter.places(every, where, layers, exclude)
-    thawed = _thawed(
-        graph, [*adapter.thaws(places, every)], [keep] if isinstance(keep, str) else keep
-    )
+    own = known.variables()
+    variables = [t for t in graph.variables if is_floating(t.dtype) and t not in own]
+    patterns = [keep] if isinstance(keep, str) else keep
+    thawed = _thawed(variables, [*adapter.thaws(places, every)], patterns)
     adapter, places, found = adapter.surveyed(places, data)
     values, bases = dict(found), dict[str, Array]()
     if adapter.reads_weights:
@@ -126,7 +127,7 @@ def _follow(model: Any, made: Adapted) -> None:
                 one.weight = 1.0
             if not made.is_enabled:
                 one.disable()
-            made.followers.append(one)
+            made.followed_by(one)
         return lambda: made.adapter.before(made, graph) if made.is_enabled else None
 
     model.follow(edit)
@@ -151,9 +152,8 @@ def _check_name(known: Adapters, name: str) -> None:
         raise GraphError(f"{name!r} is no name of an adapter", need="text without '/' and ':'")
 
 
-def _thawed(graph: Graph, found: list[Tensor], keep: Iterable[str]) -> list[Tensor]:
+def _thawed(variables: list[Tensor], found: list[Tensor], keep: Iterable[str]) -> list[Tensor]:
     """Return the variables of the model that are trained; refuse what is none."""
-    variables = [t for t in graph.variables if is_floating(t.dtype)]
     for pattern in keep:
         fitting = [t for t in variables if fits(pattern, t.name)]
         if not fitting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +15,6 @@ import numpy as np
 from ..graph import Edit, Graph, Node, Tensor, coerce
 from ..graph.cells import current_cell
 from ..init import Initializer
-from ..op import Op
 from ..ops.core.movement import cast_to
 from ..spec import TensorSpec, at_least_float32, is_floating
 from .adapter import Adapter, Leaf, Leaves, added
@@ -69,11 +69,24 @@ class Built:
         """Whether it came with an archive, which has none of these two."""
         self.model: Any = graph
         """What it was added to: a model, or its graph."""
-        self.changed_ops: dict[Node, tuple[Op, Op]] = {}
-        """Nodes that are another op where it is active: what they are without, and with it."""
-        self.followers: list[Adapted] = []
-        """The same adapter in graphs that generate."""
+        self.is_on = False
+        """Whether the graph is wired so that it counts."""
+        self._following: list[weakref.ref[Adapted]] = []
         self.unfollow: Callable[[], None] | None = None
+
+    @property
+    def followers(self) -> list[Adapted]:
+        """The same adapter in graphs that generate, as long as somebody holds these."""
+        return [one for ref in self._following if (one := ref()) is not None]
+
+    def followed_by(self, one: Adapted) -> None:
+        """Have the same adapter of another graph switched and weighed with this one."""
+        self._following = [*(weakref.ref(other) for other in self.followers), weakref.ref(one)]
+
+    @property
+    def nodes_apart(self) -> list[Node]:
+        """Its nodes that stand behind no layer."""
+        return self._apart
 
     def put(self, values: Mapping[str, Mapping[str, Array]], bases: Mapping[str, Array]) -> None:
         """Put it into its graph, with first values, and weights that these have replaced."""
@@ -163,7 +176,6 @@ class Built:
                     place = self._link(edit, known, place, i)
                 places.append(place)
         self.places = tuple(places)
-        self.changed_ops = dict(self.adapter.changed_ops(self.places))
         known.connect(edit)
         edit.checks.append(functools.partial(self.adapter.check, self.places))
         n = len(graph._nodes)
@@ -220,7 +232,6 @@ class Built:
             known.active.add(self.name)
         moved: dict[Node, Node] = {}
         gone, self.penalty, self._apart, self._common = self._apart, None, [], {}
-        self.changed_ops = {}
         for key, chain in list(known.chains.items()):
             own = [link.nodes for link in chain.links if link.adapter == self.name]
             gone += [n for nodes in own for n in nodes]
@@ -229,8 +240,11 @@ class Built:
                 del known.chains[key]
                 if chain.handle is not None:
                     moved[chain.base.node] = chain.handle.node
-        for node in reversed(gone):
-            if not any(t.uses for t in node.outputs):  # constants are shared
+        for node in sorted([*gone, *known.left], key=lambda node: -node.serial):
+            known.left.pop(node, None)
+            if any(t.uses for t in node.outputs):
+                known.left[node] = None
+            elif self.graph.get(node.name) is node.outputs[0]:
                 edit.remove(node.outputs[0])
         for inner, outer in moved.items():
             edit.unwrap(outer.outputs[0], inner.outputs[0])

@@ -9,6 +9,7 @@ having what stands behind it read what stands before it: its nodes stay, and cos
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,19 @@ class Chain:
     """The output; None where it is a weight."""
     reader: Use
     links: list[Link] = field(default_factory=list)
+
+    @property
+    def ends(self) -> set[Node]:
+        """What it begins and ends with."""
+        return {
+            self.base.node,
+            self.reader.node,
+            *([] if self.handle is None else [self.handle.node]),
+        }
+
+    def nodes(self) -> set[Node]:
+        """Return what it begins with, and all that its links have made."""
+        return {self.base.node, *(node for link in self.links for node in link.nodes)}
 
     @property
     def last(self) -> Tensor:
@@ -77,6 +91,8 @@ class Adapters:
         """By output, or by the op and input that read a weight."""
         self.references: set[Node] = set()
         """What `Adapted.reference` has made."""
+        self.left: dict[Node, None] = {}
+        """Constants of adapters that are gone, which others read, too."""
         self.frozen: dict[Tensor, None] = {}
         """What was trained before there were any."""
 
@@ -92,15 +108,21 @@ class Adapters:
     @contextlib.contextmanager
     def edit(self, graph: Graph) -> Iterator[Edit]:
         """Edit graph and chains, both or none."""
-        named, active, frozen = dict(self.named), set(self.active), dict(self.frozen)
+        before = {k: copy.copy(v) for k, v in vars(self).items() if k != "chains"}
         held = {key: (c, [replace(link) for link in c.links]) for key, c in self.chains.items()}
         try:
             with graph.edit() as edit:
                 yield edit
         except BaseException:
-            self.named, self.active, self.frozen = named, active, frozen
+            vars(self).update(before)
             self.chains = {key: replace(c, links=links) for key, (c, links) in held.items()}
             raise
+
+    def nodes(self) -> set[Node]:
+        """Return all nodes of adapters and references, in which no adapter stands."""
+        links = [link.nodes for chain in self.chains.values() for link in chain.links]
+        apart = [one.nodes_apart for one in self.named.values()]
+        return self.references.union(*links, *apart)
 
     def variables(self) -> set[Tensor]:
         """Return all variables of adapters."""
@@ -135,9 +157,9 @@ class Adapters:
         for chain in self.chains.values():
             chain.connect(edit, self.active)
         for name, one in self.named.items():
-            for node, (off, on) in one.changed_ops.items():
-                op = on if name in self.active else off
-                if node.op is not op:
+            if one.is_on != (on := name in self.active):
+                one.is_on = on
+                for node, op in one.adapter.rebound(one.places, on=on).items():
                     edit.change(node, op)
 
 

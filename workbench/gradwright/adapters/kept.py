@@ -70,7 +70,6 @@ def _adapter(one: Adapted, known: Adapters) -> dict[str, Any]:
         "penalty": _name(one.penalty),
         "apart": [n.name for n in one._apart if _is_there(n)],
         "common": {k: t.name for k, t in one._common.items()},
-        "ops": [n.name for n in one.changed_ops],
         **{kind: list(getattr(one, kind)) for kind in OF_VALUES},
     }
 
@@ -113,9 +112,8 @@ def _restored(graph: Graph, data: Any) -> Adapters:
         one.is_loaded = True
         known.named[one.name] = one
         if row["active"] is True:
+            one.is_on = True
             known.active.add(one.name)
-        ops = [graph.node(n) for n in row["ops"]]
-        one.changed_ops = dict(adapter.restored_ops(one.places, ops, active=row["active"] is True))
     for row in data["chains"]:
         handle = None if row["handle"] is None else graph[row["handle"]]
         reader = _decoded(graph, row["reader"], kinds)

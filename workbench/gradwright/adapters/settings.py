@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Protocol
 
 from ..errors import GraphError
 from ..init import Initializer, uniform
+from .site import Place
+from .targeting import of_pattern
 
 
 def as_kaiming(shape: tuple[int, ...]) -> Initializer:
@@ -23,6 +27,42 @@ def check_rank(r: int) -> None:
     """Raise GraphError for what is no rank."""
     if not isinstance(r, int) or isinstance(r, bool) or r < 1:
         raise GraphError(f"a rank of {r!r} makes no sense", need="1, 2, ...")
+
+
+class Patterned(Protocol):
+    """A method whose ranks and alphas may be others at some places."""
+
+    @property
+    def r(self) -> int:
+        """The rank of all other places."""
+
+    @property
+    def alpha(self) -> float:
+        """Their alpha."""
+
+    @property
+    def rank_pattern(self) -> Mapping[str, int]:
+        """Ranks by pattern."""
+
+    @property
+    def alpha_pattern(self) -> Mapping[str, float]:
+        """Alphas by pattern."""
+
+
+def check_ranks(method: Patterned) -> None:
+    """Raise GraphError for ranks that are none."""
+    for r in (method.r, *method.rank_pattern.values()):
+        check_rank(r)
+
+
+def rank_at(method: Patterned, place: Place) -> int:
+    """Return the rank at a place."""
+    return of_pattern(method.rank_pattern, place.name, method.r)
+
+
+def scale_at(method: Patterned, place: Place) -> float:
+    """Return alpha/r at a place."""
+    return of_pattern(method.alpha_pattern, place.name, method.alpha) / rank_at(method, place)
 
 
 def check_share(name: str, p: float) -> None:

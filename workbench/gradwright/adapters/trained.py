@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..graph import Graph, Tensor
+from ..graph import Graph, Node, Tensor
 from ..spec import is_floating
 from ..words.tables import Table, Tabular, size
 from .site import Place, Site, sites
@@ -75,12 +75,20 @@ class Trained(Tabular):
 
 
 def trained(
-    graph: Graph, named: Mapping[str, Mapping[str, Tensor]], places: Sequence[Place]
+    graph: Graph,
+    named: Mapping[str, Mapping[str, Tensor]],
+    places: Sequence[Place],
+    but: Collection[Tensor] = (),
+    apart: Collection[Node] = (),
 ) -> Trained:
-    """Return what is trained of a graph: variables of adapters by place, and what else is."""
+    """Return what is trained of a graph: variables of adapters by place, and what else is.
+
+    ``but`` count as none, such as those of other adapters that are switched off; ``apart`` are the
+    nodes of adapters, in which there are no weights of the model.
+    """
     weights = {p.name: p.size for p in places if isinstance(p, Site)}
     own = {t for leaves in named.values() for t in leaves.values()}
-    rest = {t.name: {"": t} for t in graph.trainable if t not in own}
+    rest = {t.name: {"": t} for t in graph.trainable if t not in {*own, *but}}
     rows = []
     for place, leaves in {**named, **rest}.items():
         held = {leaf: t for leaf, t in leaves.items() if t.trainable}
@@ -89,15 +97,15 @@ def trained(
             n = sum(map(_size, held.values()))
             nbytes = sum(_size(t) * t.dtype.itemsize for t in held.values())
             rows.append(TrainedRow(place, shapes, n, nbytes, weights.get(place, 0)))
-    return Trained(tuple(rows), _count(graph))
+    return Trained(tuple(rows), _count(graph, but, apart))
 
 
 def _size(t: Tensor) -> int:
     return math.prod(map(int, t.shape))
 
 
-def _count(graph: Graph) -> int:
+def _count(graph: Graph, but: Collection[Tensor], apart: Collection[Node]) -> int:
     """Return how many numbers a model has: packed weights by what they unpack to."""
-    floats = {t for t in graph.variables if is_floating(t.dtype)}
-    rest = [s.size for s in sites(graph) if s.weight not in floats]
+    floats = {t for t in graph.variables if is_floating(t.dtype)} - {*but}
+    rest = [s.size for s in sites(graph, but=but, apart=apart) if s.weight not in floats]
     return sum(map(_size, floats)) + sum(rest)

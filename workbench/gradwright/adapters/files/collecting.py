@@ -31,10 +31,11 @@ from .targets import means, naming, of_modules, targeted
 Array = np.ndarray[Any, Any]
 Leaves = dict[str, Array]
 _BEGINNING = ("init", "projection", "hidden")
+"""Fields of how what a file holds was made; it says so, and what is loaded is as it is."""
+LOFTQ_BITS = {"nf4": 4, "int8": 8}
 EVA_OPTIONS = (
     *("rho", "tau", "use_label_mask", "label_mask_value", "whiten", "adjust_scaling_factors"),
 )
-"""Fields of how what a file holds was made; it says so, and what is loaded is as it is."""
 Scale = tuple[int, float]
 """Rank and alpha of a module."""
 
@@ -106,7 +107,7 @@ class Collected:
         if joined is not None and len(scales) == 1:
             self.arrays[path] = joined
             self._scale(path, first.weight)
-        elif isinstance(self.adapted.adapter, LoRA) and type(self.adapted.adapter) is LoRA:
+        elif type(self.adapted.adapter) is LoRA:  # and none of those that scale otherwise
             self._stack(path, held, own)
         else:
             names = ", ".join(repr(part.weight) for part in held)
@@ -123,16 +124,19 @@ class Collected:
         ranks = [len(leaves["lora_A"]) if leaves else 0 for leaves in own]
         total, at = sum(ranks), 0
         a = np.concatenate([leaves["lora_A"] for leaves in own if leaves])
-        b = np.zeros((held[0].whole, total), a.dtype)
+        b, bias = np.zeros((held[0].whole, total), a.dtype), np.zeros(held[0].whole, a.dtype)
         for part, leaves, r in zip(held, own, ranks, strict=True):
             if leaves:
                 ratio = a.dtype.type(self._scale_of(part.weight) / scale)
                 b[part.start : part.stop, at : at + r] = leaves["lora_B"] * ratio
+                bias[part.start : part.stop] = leaves.get("lora_B.bias", a.dtype.type(0)) * ratio
             at += r
-        self.arrays[path] = {"lora_A": a, "lora_B": b}
         adapter = self.adapted.adapter
-        root = isinstance(adapter, LoRA) and adapter.rslora
-        self.scales[path] = total, scale * (math.sqrt(total) if root else total)
+        assert isinstance(adapter, LoRA)
+        self.arrays[path] = {"lora_A": a, "lora_B": b}
+        if adapter.lora_bias:
+            self.arrays[path]["lora_B.bias"] = bias
+        self.scales[path] = total, scale * (math.sqrt(total) if adapter.rslora else total)
 
     def _scale(self, path: str, weight: str) -> None:
         """Take note of the rank and alpha of a module."""
@@ -245,6 +249,9 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
         settings["modules_to_save"] = naming([*collected.saved_modules], collected.found)
     if "token_dim" in row.kept and isinstance(model, Decoder):
         settings |= _sizes(model, row, settings)
+    if not origin and "fan_in_fan_out" in row.kept:  # as Conv1D of GPT-2 has its weights
+        turned = [part.turned for path in paths for part in collected.found[path]]
+        settings["fan_in_fan_out"] = bool(turned) and all(turned)
     if not origin and isinstance(model, Decoder):
         settings["task_type"] = "CAUSAL_LM"
     settings["inference_mode"] = True
@@ -295,8 +302,13 @@ def _word(row: Options, key: str, ours: str, value: Any) -> dict[str, Any]:
     elif ours == "encoder":
         value = value.upper()
     elif isinstance(value, LoftQ):
-        bits = 4 if value.kind == "nf4" else 8
-        told = {"loftq_bits": bits, "loftq_iter": value.iterations}
+        if value.kind not in LOFTQ_BITS:
+            raise GraphError(
+                f"peft has no LoftQ of {value.kind}",
+                need=", ".join(LOFTQ_BITS),
+                hint="Checkpoints, or gw.save(model.graph, path), keep any",
+            )
+        told = {"loftq_bits": LOFTQ_BITS[value.kind], "loftq_iter": value.iterations}
         return {key: "loftq", "loftq_config": told}
     elif value == "loftq":
         return {key: value, "loftq_config": {"loftq_bits": 4, "loftq_iter": 1}}

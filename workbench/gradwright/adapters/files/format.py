@@ -19,6 +19,7 @@ from .networks import ROW, check_config, fields_of
 from .options import Options, options_of, unread
 from .reading import CONFIG, PICKLE, WEIGHTS, by_module, check_dtypes, read_folder, settings_in
 from .saved import SavedAdapter
+from .values import check
 
 OTHERS = OTHER_WEIGHTS, OTHER_PICKLE
 """Files of the library adapters."""
@@ -100,6 +101,7 @@ def _findings(settings: Mapping[str, Any], row: Options | None, kind: str) -> It
         text = f"{key[:60]} = {str(value)[:60]} is not computed here"
         yield Finding(text, CONFIG, grave=True)
     try:
+        check(settings, "")
         if row is ROW:
             check_config(settings)
             fields_of(settings)

@@ -71,12 +71,9 @@ def fields_of(config: Mapping[str, Any]) -> dict[str, Any]:
     if not told:
         keys = ", ".join(f"{key} = {config.get(key)}" for key in PLACEMENTS["houlsby"])
         raise ArchiveError(f"no placement has {keys}", where=CONFIG, need=", ".join(PLACEMENTS))
-    for key in ("reduction_factor", "scaling"):
-        if type(config.get(key, 1)) not in (int, float):
-            text = f"{key} is {str(config[key])[:40]!r}"
-            raise ArchiveError(text, where=CONFIG, need="a number for all layers")
     found = {ours: config[key] for key, ours in ROW.fields.items() if key in config}
-    found["init"] = INITS.get(found.get("init", "bert"), found.get("init"))
+    init = found.get("init", "bert")
+    found["init"] = INITS.get(init, init) if isinstance(init, str) else init
     return {"placement": told.pop(), **found}
 
 

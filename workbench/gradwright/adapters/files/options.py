@@ -147,8 +147,7 @@ TABLE = (
         "LoHa",
         "LOHA",
         {**_LYCORIS, "use_effective_conv2d": "effective_conv2d"},
-        {**WHERE, "init_weights": True},
-        RANKS,
+        {**WHERE, **RANKS, "init_weights": True},
     ),
     Options(
         "LoKr",
@@ -158,8 +157,8 @@ TABLE = (
             **{"decompose_both": "decompose_both", "decompose_factor": "decompose_factor"},
             **{"rank_dropout_scale": "rank_dropout_scale", "init_weights": "init"},
         },
-        WHERE,
-        {**RANKS, "use_effective_conv2d": False},
+        {**WHERE, **RANKS},
+        {"use_effective_conv2d": False},
     ),
     Options(
         "IA3",

@@ -25,6 +25,7 @@ from .modules import Part, Parts, parts_of, turned_keys, whole_path
 from .reading import CONFIG
 from .saved import SavedAdapter
 from .targets import means, of_modules, targeted
+from .values import check
 
 Array = np.ndarray[Any, Any]
 UP = "adapter_up.weight"
@@ -58,6 +59,7 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
     and that have other shapes. Without ``strict``, shapes alone count.
     """
     graph: Graph = getattr(model, "graph", model)
+    check(saved.told, str(saved.path))
     if saved.names == "adapters":
         return _branches(model, graph, saved, family, strict)
     paths = [path for path in saved.arrays if path]
@@ -106,7 +108,8 @@ def placed(model: Any, saved: SavedAdapter, *, family: str = "", strict: bool = 
 def _branches(model: Any, graph: Graph, saved: SavedAdapter, family: str, strict: bool) -> Placed:
     """Return where the networks of a folder belong: in residual branches."""
     at = dict(branches_of(model, family))
-    method, out = saved.method_with(strict=strict), saved.settings["config"].get("leave_out") or []
+    method, told = saved.method_with(strict=strict), saved.told.get("leave_out") or []
+    out = told if isinstance(told, list) else [told]
     every = _sites(graph)
     places = [p for p in method.places(every, None) if layer(p.name) not in out]
     state = {f"{at.get(path, path)}/{leaf}": array for path, leaf, array in saved}
@@ -277,8 +280,8 @@ def masked(settings: Mapping[str, Any], path: str) -> int | None:
     """Return how many ranks of AdaLoRA are left in a module; None where all are."""
     for name, mask in (settings.get("rank_pattern") or {}).items():
         if re.sub(r"\.lora_E(\.\w+)?$", "", str(name)) == path:
-            if not isinstance(mask, list) or not all(type(on) is bool for on in mask):
-                text = f"rank_pattern of {path[:80]!r} is {str(mask)[:40]}"
+            if not isinstance(mask, list):
+                text = f"rank_pattern of {path[:80]!r} is {mask}"
                 raise ArchiveError(text, where=CONFIG, need="true or false of each rank")
             return sum(mask)
     return None

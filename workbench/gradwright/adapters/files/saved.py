@@ -17,6 +17,7 @@ from ..methods import METHODS
 from . import keys
 from .networks import ROW, fields_of
 from .options import BIASES, Options, options_of, unread
+from .values import check
 
 Array = np.ndarray[Any, Any]
 Leaves = Mapping[str, Array]
@@ -64,6 +65,12 @@ class SavedAdapter:
         return row
 
     @property
+    def told(self) -> Mapping[str, Any]:
+        """The options of the method."""
+        found: Mapping[str, Any] = self.settings
+        return found["config"] if self.names == "adapters" else found
+
+    @property
     def method(self) -> Adapter:
         """The method, without patterns of ranks, for these need a model's names.
 
@@ -73,9 +80,8 @@ class SavedAdapter:
 
     def method_with(self, *, strict: bool = True, **more: Any) -> Adapter:
         """Return the method with further fields; without ``strict``, whatever is not read here."""
-        row, settings = self.options, self.settings
-        if row is ROW:
-            settings = settings["config"]
+        row, settings = self.options, self.told
+        check(settings, str(self.path))
         if strict and (other := unread(row, settings)):
             raise ArchiveError(
                 "it has options that are not computed here",

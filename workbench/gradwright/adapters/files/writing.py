@@ -43,7 +43,7 @@ def save(
 ) -> None:
     """Write an adapter as a folder that peft loads, or as a GGUF file if ``path`` ends so.
 
-    ``adapter_config.json`` and ``adapter_model.safetensors``, both whole or not at all. What the
+    ``adapter_config.json`` and ``adapter_model.safetensors``, each whole or not at all. What the
     folder said that an adapter was loaded from is kept where it means nothing here.
 
     Args:

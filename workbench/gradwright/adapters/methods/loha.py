@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ... import linalg
@@ -12,7 +12,7 @@ from ...graph import Tensor
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves
 from ..dropping import kept, kept_rows
-from ..settings import as_kaiming, check_rank, check_share
+from ..settings import as_kaiming, check_ranks, check_share, rank_at, scale_at
 from ..site import Site, Use
 
 
@@ -34,6 +34,8 @@ class LoHa(Adapter):
         rank_dropout: probability with which a row of ΔW is zero for a step; the rest is scaled up.
         module_dropout: probability with which ΔW is left out for a step.
         effective_conv2d: whether kernels are decomposed.
+        rank_pattern: ranks of some places by pattern.
+        alpha_pattern: alphas likewise.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -49,18 +51,20 @@ class LoHa(Adapter):
     rank_dropout: float = 0.0
     module_dropout: float = 0.0
     effective_conv2d: bool = False
+    rank_pattern: Mapping[str, int] = field(default_factory=dict)
+    alpha_pattern: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_rank(self.r)
+        check_ranks(self)
         check_share("rank_dropout", self.rank_dropout)
         check_share("module_dropout", self.module_dropout)
 
     def variables(self, place: Site) -> Mapping[str, Leaf]:
-        n_out, n_in, *kernel = place.shape
+        (n_out, n_in, *kernel), r = place.shape, rank_at(self, place)
         if self._is_decomposed(place):
-            shapes = {"a": (self.r, n_out), "b": (self.r, n_in), "t": (self.r, self.r, *kernel)}
+            shapes = {"a": (r, n_out), "b": (r, n_in), "t": (r, r, *kernel)}
         else:
-            shapes = {"a": (n_out, self.r), "b": (self.r, n_in * math.prod(kernel))}
+            shapes = {"a": (n_out, r), "b": (r, n_in * math.prod(kernel))}
         return {
             f"hada_t{i}" if part == "t" else f"hada_w{i}_{part}": Leaf(
                 shape, 0.0 if (i, part) == (2, "b") else as_kaiming(shape)
@@ -94,7 +98,7 @@ class LoHa(Adapter):
             ]
         else:
             halves = [p[f"hada_w{i}_a"] @ p[f"hada_w{i}_b"] for i in (1, 2)]
-        whole: Tensor = halves[0] * (halves[1] * (self.alpha / self.r))
+        whole: Tensor = halves[0] * (halves[1] * scale_at(self, place))
         return whole.reshape(*place.shape)
 
     def _dropped(self, delta: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ... import linalg
@@ -13,7 +13,7 @@ from ...graph import Tensor
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves
 from ..dropping import kept, kept_rows
-from ..settings import as_kaiming, check_rank, check_share
+from ..settings import as_kaiming, check_ranks, check_share, rank_at, scale_at
 from ..site import Site, Use
 
 INITS = (True, False, "lycoris")
@@ -39,6 +39,8 @@ class LoKr(Adapter):
         decompose_both: whether w1 may be decomposed, too.
         decompose_factor: one factor of out and of in where it divides them; −1: near the root.
         init: ``True``: w1 (or w1_a) is zero; ``"lycoris"``: w2 (or w2_b) is; ``False``: none is.
+        rank_pattern: ranks of some places by pattern.
+        alpha_pattern: alphas likewise.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -57,27 +59,29 @@ class LoKr(Adapter):
     decompose_both: bool = False
     decompose_factor: int = -1
     init: bool | str = True
+    rank_pattern: Mapping[str, int] = field(default_factory=dict)
+    alpha_pattern: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_rank(self.r)
+        check_ranks(self)
         check_share("rank_dropout", self.rank_dropout)
         check_share("module_dropout", self.module_dropout)
         if self.init not in INITS:
             raise GraphError(f"init={self.init!r} is not known", need=", ".join(map(repr, INITS)))
 
     def variables(self, place: Site) -> Mapping[str, Leaf]:
-        n_out, n_in, *kernel = place.shape
+        (n_out, n_in, *kernel), r = place.shape, rank_at(self, place)
         (rows, k), (columns, n) = (factors(d, self.decompose_factor) for d in (n_out, n_in))
         shapes: dict[str, tuple[int, ...]] = {}
-        if self.decompose_both and self.r < max(rows, columns) / 2:
-            shapes |= {"lokr_w1_a": (rows, self.r), "lokr_w1_b": (self.r, columns)}
+        if self.decompose_both and r < max(rows, columns) / 2:
+            shapes |= {"lokr_w1_a": (rows, r), "lokr_w1_b": (r, columns)}
         else:
             shapes["lokr_w1"] = rows, columns
-        if self.r >= max(k, n) / 2:
+        if r >= max(k, n) / 2:
             shapes["lokr_w2"] = k, n, *kernel
         else:
-            shapes["lokr_w2_a"] = k, self.r
-            shapes["lokr_w2_b"] = self.r, n * math.prod(kernel)
+            shapes["lokr_w2_a"] = k, r
+            shapes["lokr_w2_b"] = r, n * math.prod(kernel)
         zero = {True: ("lokr_w1", "lokr_w1_a"), "lycoris": ("lokr_w2", "lokr_w2_b")}
         return {
             name: Leaf(shape, 0.0 if name in zero.get(self.init, ()) else as_kaiming(shape))
@@ -86,7 +90,7 @@ class LoKr(Adapter):
 
     def shift(self, place: Site, use: Use, x: Tensor, p: Leaves) -> Tensor:
         if place.kind == "linear" and not self.rank_dropout:
-            y = self._product(x, p)
+            y = self._product(place, x, p)
         else:
             delta = self.delta(place, p)
             if self.rank_dropout:
@@ -96,18 +100,18 @@ class LoKr(Adapter):
         return y * kept(y, self.module_dropout) if self.module_dropout else y
 
     def delta(self, place: Site, p: Leaves) -> Tensor:
-        (w1, w2), scale = _wholes(p), self.alpha / self.r
+        (w1, w2), scale = _wholes(p), scale_at(self, place)
         n_out, n_in, *_ = place.shape
         k, n = n_out // int(w1.shape[0]), n_in // int(w1.shape[1])
         w2 = w2.reshape(k, n, -1) * scale
         whole = linalg.einsum("lm,knt->lkmnt", w1, w2)
         return whole.reshape(*place.shape)
 
-    def _product(self, x: Tensor, p: Leaves) -> Tensor:
+    def _product(self, place: Site, x: Tensor, p: Leaves) -> Tensor:
         """Return x·ΔWᵀ without ΔW: (w1 ⊗ w2)·vec is w1·X·w2ᵀ, X the rows of x, [m, n]."""
         w1, w2 = _wholes(p)
         (rows, columns), (k, n) = w1.shape, w2.shape
-        each = x.reshape(*x.shape[:-1], columns, n) @ (w2 * (self.alpha / self.r)).mT
+        each = x.reshape(*x.shape[:-1], columns, n) @ (w2 * scale_at(self, place)).mT
         return (w1 @ each).reshape(*x.shape[:-1], rows * k)
 
 

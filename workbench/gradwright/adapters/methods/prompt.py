@@ -108,7 +108,7 @@ class Prompt(Adapter):
                 f"rows of {table.name!r} have a fixed length: {rows.spec}",
                 need="a size that a run tells, such as g.placeholder('ids', ('B', 'T'))",
             )
-        if any(one.changed_ops for one in adapters_of(rows.graph).named.values()):
+        if any(isinstance(o.adapter, Prompt) for o in adapters_of(rows.graph).named.values()):
             raise GraphError("the graph has a prompt already", hint="adapted.remove() first")
         ends = _ends(sites, rows, self.until)
         specs = _after(rows, ends)
@@ -160,22 +160,17 @@ class Prompt(Adapter):
         joined: Tensor = Concat(axis=-2)(BroadcastTo(shape=shape)(first), y)
         return joined
 
-    def changed_ops(self, places: Sequence[Place]) -> Mapping[Node, tuple[Op, Op]]:
+    def rebound(self, places: Sequence[Place], *, on: bool) -> Mapping[Node, Op]:
         ends = [place for place in places if isinstance(place, _End)]
-        before = set(ancestors([ends[0].table]))
-        cut = [place.uses[0].node.outputs[0] for place in ends]
-        nodes = [n for n in ancestors(cut) if n not in before]
-        return self.restored_ops(places, nodes, active=False)
-
-    def restored_ops(
-        self, places: Sequence[Place], nodes: Sequence[Node], *, active: bool
-    ) -> Mapping[Node, tuple[Op, Op]]:
-        rows = next(place.table for place in places if isinstance(place, _End))
+        rows = ends[0].table
         [symbol] = rows.shape[-2].symbols  # type: ignore[union-attr]
-        more = -self.tokens if active else self.tokens
-        other: Any = {symbol: Dim.symbol(symbol) + more}
-        pairs = {n: (n.op, n.op.bind(other)) for n in nodes if symbol in n.op.symbols()}
-        return {n: ops[::-1] if active else ops for n, ops in pairs.items()}
+        other: Any = {symbol: Dim.symbol(symbol) + (self.tokens if on else -self.tokens)}
+        before = set(ancestors([rows]))
+        on_the_way = set(ancestors([place.uses[0].node.outputs[0] for place in ends])) - before
+        for chain in adapters_of(rows.graph).chains.values():
+            if not on_the_way.isdisjoint(chain.ends):
+                on_the_way.update(chain.nodes())  # those of adapters that are off, too
+        return {n: n.op.bind(other) for n in on_the_way if symbol in n.op.symbols()}
 
     def check(self, places: Sequence[Place]) -> None:
         for place in places:
@@ -283,6 +278,8 @@ def _ends(sites: Sequence[Site], rows: Tensor, until: str | None) -> list[Tensor
 def _after(rows: Tensor, ends: Sequence[Tensor]) -> dict[Tensor, TensorSpec]:
     """Return the specs of what reads the rows, but not on the way to the ends."""
     between = {n for n in ancestors(ends) if n not in {t.node for t in ends}}
+    known = adapters_of(rows.graph)
+    between.update(*(chain.nodes() for chain in known.chains.values()))
     behind = descendants([rows.node]) or ()
     kept = [n for n in behind if n not in between and not n.derived]
     return {t: t.spec for n in kept for t in n.outputs}

@@ -6,8 +6,10 @@ where d is a power of two: |q| is 2²² to 2²³ for the largest. For products w
 row of x is a record for each group of P parts that vectors read at once, and behind all of them
 another one for each
 
-    q: i8[1 or 3, 32·P], as vectors find it; of: i32[8·P], −offset·Σq of four, if codes have one
-    d: f32[P]; sums: f32[P, 32/per], d·Σq, if there are minima; Σx alone where x stays as it is
+    q: i8[1 or 3, 32·P], as vectors find it; of: i32[8·P], −128·Σq of four, for signed codes
+    d: f32[P]; sums: f32[P, 32/per], d·Σq for minima, −offset·d·Σq for codes that are too large
+
+If it stays as it is, there are Σx of each 32/per for minima alone.
 
 Panels compute tiles of T rows of x; of bytes a tile is a record for each part
 
@@ -113,8 +115,8 @@ def row_bytes(form: Layout, m: Machine, k: int, *, as_bytes: bool) -> int:
 
 def _held(form: Layout, m: Machine, n_digits: int) -> tuple[int, int]:
     """Return the bytes of a part in each of its records."""
-    sums = 0 if form.minimum is None else PART // form.per
-    return PART * (n_digits + bool(offset(form, m))), 4 * (1 + sums)
+    sums = 0 if form.signed else PART // form.per
+    return PART * (n_digits + (form.signed and m.has_dots)), 4 * (1 + sums)
 
 
 def records(form: Layout, m: Machine, n_digits: int, y: Num, parts: Num, first: Num) -> list[Num]:
@@ -153,38 +155,34 @@ def _group(
     form: Layout, m: Machine, n: int, n_digits: int, x: Num, y: Num, parts: Num, first: Num
 ) -> None:
     """Make a group of parts ready for vectors of n lanes."""
-    taken, places, units = offset(form, m), order(form, n), PART // form.per
-    is_joint = form.size == PART and (not form.signed or n == 4)  # two vectors make one sum
+    places, units = order(form, n), PART // form.per
     q, scales = records(form, m, n_digits, y, parts, first)
     count = len(places) // 2
     for number in range(count):
         part = (rounded if n_digits == 1 else fixed)(near(near(x, first << 7), 128 * number))
         store(part.d, scales, 4 * number)
-        if form.minimum is not None:
-            for unit, sum_ in enumerate(part.sums(form)):
-                store(sum_, scales, 4 * (count + units * number + unit))
         own = places[2 * number :][:2]
-        bytes_ = []
+        if not form.signed:
+            for unit, sum_ in enumerate(part.sums(form)):
+                taken = sum_ if form.minimum is not None else sum_ * -float(form.offset)
+                store(taken, scales, 4 * (count + units * number + unit))
+        elif m.has_dots:
+            of_halves = [-_weighed(m, codes, offset(form, m)) for codes in part.bytes]
+            if n == 4:  # two vectors make one sum
+                of_halves = [of_halves[0] + of_halves[1]]
+            for sums_of, place in zip(of_halves, own, strict=False):
+                store(sums_of, q, PART * count + 16 * place)
         for digit in range(n_digits)[::-1]:
-            bytes_.append(part.bytes)
             for codes, place in zip(part.bytes, own, strict=True):
                 store(codes, q, PART * count * digit + 16 * place)
             part = part.above
-        if taken:
-            of_halves = [_weighed(m, side[::-1], -taken) for side in zip(*bytes_, strict=True)]
-            if is_joint:
-                of_halves = [of_halves[0] + of_halves[1]]
-            for sums_of, place in zip(of_halves, own, strict=False):
-                store(sums_of, q, PART * count * n_digits + 16 * place)
 
 
-def _weighed(m: Machine, digits_of: Sequence[Num], by: int) -> Num:
-    """Return the sums of each four of 16 numbers, whose first digits come first, times a number."""
-    code = digits_of[0].code
-    found = code.const("<4 x i32>", 0)
-    for codes in digits_of:
-        found = dot(m, found << 8, code.const(codes.type, 1), codes, signed=False)
-    return found * by
+def _weighed(m: Machine, codes: Num, by: int) -> Num:
+    """Return the sums of each four of 16 bytes, times a number."""
+    code = codes.code
+    unsigned = code.const(codes.type, by)
+    return dot(m, code.const("<4 x i32>", 0), unsigned, codes, signed=False)
 
 
 def record(form: Layout, tile: int) -> int:

@@ -100,6 +100,16 @@ def total(x: Num) -> Num:
         return code.call(of, f"llvm.vector.reduce.fadd.{suffix(x.type)}", code.const(of, -0.0), x)
 
 
+def widened(x: Num, n: int) -> Num:
+    """Return a vector of n lanes with the same sum."""
+    count, _ = lanes(x.type)
+    while count > n:
+        count //= 2
+        x = pick(x, range(count)) + pick(x, range(count, 2 * count))
+    zeros = x.code.const(x.type, 0.0)
+    return x if count == n else pick(x, [min(lane, count) for lane in range(n)], zeros)
+
+
 def is_set(x: Num, n: int, *, as_mask: bool) -> Num:
     """Return which of n bits are set, those of integers one behind the other.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..text import Code, Num
+from ..text import Code, Num, lanes
 from .activations import records
 from .codes import Group, read_bytes, read_floats
-from .lanes import fetch, floats, load, near, pick, store, total
-from .layouts import PART, Layout, blocks_of, digits, is_signed, offset
+from .lanes import fetch, floats, load, near, pick, store, total, widened
+from .layouts import PART, Layout, blocks_of, digits, is_signed
 from .machine import Machine, dot, entries, module
 
 PRODUCT = (
@@ -127,21 +127,20 @@ def _of_bytes(
             d = pick(d, [unit * form.per // PART for unit in range(units)])
         scale = group.scales * d
         *sums_of, least = totals
-        for number, (vectors, lanes) in enumerate(group.parts):
+        for number, (vectors, of_lanes) in enumerate(group.parts):
             found = code.const(f"<{n} x i32>", 0)
-            taken = found
-            if offset(form, m):
-                taken = load(found.type, q, size * n_digits + vectors[0][1])
+            if form.signed and m.has_dots:
+                found = load(found.type, q, size + vectors[0][1])
             for digit in range(n_digits):
-                found = found << 8 if digit < n_digits - 1 else (found << 8) + taken
+                found = found << 8 if digit else found
                 for codes, place in vectors:
                     y = load(codes.type, q, size * digit + place)
                     found = dot(m, found, codes, y, signed=is_signed(form, m))
             i = number % len(sums_of)
-            sums_of[i] = floats(found).madd(pick(scale, lanes), sums_of[i])
-        if group.minima is not None:
+            sums_of[i] = floats(found).madd(pick(scale, of_lanes), sums_of[i])
+        if not form.signed:  # codes that are too large have a minimum, too
             sums = load(f"<{units} x float>", scales, 4 * n_parts)
-            least = group.minima.madd(sums, least)
+            least = (group.minima or group.scales).madd(sums, least)
         return [*sums_of, least]
 
     n = m.lanes
@@ -150,19 +149,20 @@ def _of_bytes(
     whole = blocks.op("sdiv", count) * count
     with code.loop(zero, whole, step=count, carried=starts) as loop:
         loop.turned = turn(n, loop.index, loop.carried)
-    ys = _each(loop.carried, form, len(ready))
+    ys = _each(loop.carried, len(ready))
     if count > 1:
         starts = _starts(code, 4, 1, 1) * len(ready)
         with code.loop(whole, blocks, carried=starts) as rest:
             rest.turned = turn(4, rest.index, rest.carried)
-        ys = [a + b for a, b in zip(ys, _each(rest.carried, form, len(ready)), strict=True)]
-    return ys
+        more = _each(rest.carried, len(ready))
+        ys = [y + widened(x, n) for y, x in zip(ys, more, strict=True)]
+    return [total(y) for y in ys]
 
 
-def _each(totals: Sequence[Num], form: Layout, n: int) -> list[Num]:
-    """Return the sums of each of n rows."""
+def _each(totals: Sequence[Num], n: int) -> list[Num]:
+    """Return what is to be added up for each of n rows, as a vector."""
     each = len(totals) // n
-    return [_added(totals[i * each :][:each], form) for i in range(n)]
+    return [_added(totals[i * each :][:each]) for i in range(n)]
 
 
 def _starts(code: Code, n: int, count: int, units: int) -> list[Num]:
@@ -171,13 +171,13 @@ def _starts(code: Code, n: int, count: int, units: int) -> list[Num]:
     return [*totals, code.const(f"<{units} x float>", 0.0)]
 
 
-def _added(totals: Sequence[Num], form: Layout) -> Num:
+def _added(totals: Sequence[Num]) -> Num:
+    """Return a vector with the sum of all, of which the last one are those of minima."""
     *vectors, least = totals
     y = vectors[0]
     for other in vectors[1:]:
         y = y + other
-    found = total(y)
-    return found + total(least) if form.minimum is not None else found
+    return y + widened(least, lanes(y.type)[0])
 
 
 def _of_floats(form: Layout, m: Machine, w: Num, x: Num, ready: Num, blocks: Num) -> Num:
@@ -208,7 +208,7 @@ def _of_floats(form: Layout, m: Machine, w: Num, x: Num, ready: Num, blocks: Num
         loop.turned = turn(count, loop.index, loop.carried)
     with code.loop(whole, blocks, carried=loop.carried) as rest:
         rest.turned = turn(1, rest.index, rest.carried)
-    return _added(rest.carried, form)
+    return total(_added(rest.carried))
 
 
 def _units(group: Group, y: Num) -> list[Num]:
