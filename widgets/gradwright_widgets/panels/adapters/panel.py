@@ -168,8 +168,8 @@ class AdaptersPanel(Panel):
         if found.drift is not None:
             d = found.drift
             told = {
-                "output": d.output, "relative": d.relative, "largest": d.largest, "same": d.same,
-                "packed": len(found.requantized),
+                "output": d.output, "relative": d.relative, "largest": d.largest,
+                "same": d.same if output.rank else None, "packed": len(found.requantized),
             }  # fmt: skip
             self.adapter_drift = {**self.adapter_drift, name: told}
         self.desk.refresh()
