@@ -165,8 +165,7 @@ class AdaptersPanel(Panel):
         found = merge(adapted, requantize=not keep, feeds=feeds, output=output)
         if not keep:
             unmerge(adapted)
-        if found.drift is not None:
-            d = found.drift
+        if output is not None and (d := found.drift) is not None:
             told = {
                 "output": d.output, "relative": d.relative, "largest": d.largest,
                 "same": d.same if output.rank else None, "packed": len(found.requantized),
