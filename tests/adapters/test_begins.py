@@ -32,8 +32,9 @@ def logits(model: Decoder) -> Any:
     return model.graph.output({"ids": ROWS}, model.logits)["logits"]
 
 
-@pytest.mark.parametrize("init", STARTS)
-@pytest.mark.parametrize("method", [LoRA, DoRA])
+@pytest.mark.parametrize(
+    ("method", "init"), [*((LoRA, init) for init in STARTS), (DoRA, "pissa"), (DoRA, "orthogonal")]
+)
 def test_the_first_output_is_that_of_the_base(init: str, method: Any) -> None:
     model = decoder()
     exact = logits(model)
@@ -153,7 +154,7 @@ def test_what_labels_leave_out_does_not_count() -> None:
     data = [{"x": rows.astype("f4"), "labels": told}]
     for use, leading in ((True, 1), (False, 0)):
         start = LoRA(r=1, init=EVA(rho=1.0, use_label_mask=use))
-        adapted = gw.adapters.add(g, start, where="w", data=data)
+        adapted = gw.adapters.add(g, start, where="w", data=data[0])
         assert np.abs(adapted.state()["w/lora_A"]).argmax() == leading
         adapted.remove()
 

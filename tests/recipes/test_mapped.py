@@ -108,6 +108,7 @@ def test_nothing_of_the_base_changes_and_the_first_step_is_that_of_the_base(tmp_
     assert first.tokens_per_second > 0
     steps = [trainer.step(IDS, targets=[3, 1, 4, 1, 5]) for _ in range(20)]
     assert steps[-1].loss < first.loss
+    assert len(trainer.trainer.session.plans) == 1  # forward, backward and update
     assert path.read_bytes() == before
     assert all(np.array_equal(base.graph.values[n], w) for n, w in weights.items())
 

@@ -1,6 +1,6 @@
 """One training step of each method on a small Llama: peft's, and ours from the same numbers.
 
-The Llama of ``peft-and-alignment``'s table: vocabulary 1000, width 256, SwiGLU of 1024, 4 layers,
+A small Llama: vocabulary 1000, width 256, SwiGLU of 1024, 4 layers,
 8 heads, attention "eager", untied; 8 rows of 128 random tokens, labels the tokens; AdamW at 1e-4.
 """
 

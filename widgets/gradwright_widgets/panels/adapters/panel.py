@@ -165,11 +165,10 @@ class AdaptersPanel(Panel):
         found = merge(adapted, requantize=not keep, feeds=feeds, output=output)
         if not keep:
             unmerge(adapted)
-        if found.drift is not None:
-            d = found.drift
+        if output is not None and (d := found.drift) is not None:
             told = {
-                "output": d.output, "relative": d.relative, "largest": d.largest, "same": d.same,
-                "packed": len(found.requantized),
+                "output": d.output, "relative": d.relative, "largest": d.largest,
+                "same": d.same if output.rank else None, "packed": len(found.requantized),
             }  # fmt: skip
             self.adapter_drift = {**self.adapter_drift, name: told}
         self.desk.refresh()

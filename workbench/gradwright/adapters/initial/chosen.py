@@ -66,9 +66,9 @@ class EVA:
     A = the leading principal components of the inputs, B = 0; the sum of all ranks goes to the
     directions that explain the largest shares of their layers' variance.
 
-    ``data=`` of ``gw.adapters.add`` are batches of feeds, which are gone through until directions
-    have converged. Where a batch has ``labels``, one for each position, those that are
-    ``label_mask_value`` are left out. Layers with embeddings and convolutions begin as LoRA does.
+    ``data=`` of ``gw.adapters.add`` are batches of feeds, or one of them, which are gone through
+    until directions have converged. Where a batch has ``labels``, one for each position, those that
+    are ``label_mask_value`` are left out. Embeddings and convolutions begin as LoRA does.
 
     Args:
         rho: at most how many times its rank a layer gets.

@@ -182,7 +182,8 @@ def explained(
     first: dict[Tensor | None, str] = {}
     source = {name: first.setdefault(x, name) for name, x in inputs.items()}
     found = Explained(ranks, source, rho=how.rho, tau=how.tau)
-    held, session = list(batches), Session(places[0].weight.graph)
+    held = [batches] if isinstance(batches, Mapping) else list(batches)
+    session = Session(places[0].weight.graph)
     for feeds in (feeds for _ in range(how.passes) for feeds in held):
         if found.is_done:
             break

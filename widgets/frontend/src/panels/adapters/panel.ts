@@ -39,7 +39,8 @@ interface Drift {
   output: string;
   relative: number;
   largest: number;
-  same: number;
+  /** Share of rows whose largest number stands where it did; null of an output without rows. */
+  same: number | null;
   packed: number;
 }
 
@@ -205,5 +206,5 @@ const number = (text: string, style = ""): HTMLElement => cell(text, `gw-cell-nu
 
 function driftText({ output, relative, largest, same, packed }: Drift, merged: boolean): string {
   const again = packed ? `, ${counted(packed, "weight")} packed again` : "";
-  return `${merged ? "The merge has moved" : "A merge moves"} ${output} by ${compact(100 * relative, 3)} %, at most ${compact(largest, 3)}; ${compact(100 * same, 3)} % of its rows have the same largest number${again}.`;
+  return `${merged ? "The merge has moved" : "A merge moves"} ${output} by ${compact(100 * relative, 3)} %, at most ${compact(largest, 3)}${same === null ? "" : `; ${compact(100 * same, 3)} % of its rows have the same largest number`}${again}.`;
 }
