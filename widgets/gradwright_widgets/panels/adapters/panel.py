@@ -165,7 +165,7 @@ class AdaptersPanel(Panel):
         found = merge(adapted, requantize=not keep, feeds=feeds, output=output)
         if not keep:
             unmerge(adapted)
-        if found.drift is not None:
+        if found.drift is not None and output is not None:
             d = found.drift
             told = {
                 "output": d.output, "relative": d.relative, "largest": d.largest,
