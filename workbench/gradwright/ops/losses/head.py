@@ -137,7 +137,7 @@ class HeadLogProbs(_OfHead):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         made = HeadLogProbsGrad(**self.attributes())(*filled(gs[:4], ys[:4]), *xs)
-        return made[0], made[1], ZERO, *made[2:]
+        return made[0], made[1], ZERO, *(made[2:] or [ZERO] * len(xs[3:]))  # bias=None
 
     def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
         return multiplied(outs[0], ins[1].shape[0] * ins[1].shape[1])
@@ -149,7 +149,7 @@ class HeadLogProbs(_OfHead):
         yield Sample((h, w, ids))
         yield Sample((h, w, ids, b), {"temperature": 0.7, "softcap": 1.5})
         yield Sample((h[0], w, np.array([-1, 0, 3]), b), {"ignore_index": -1})
-        yield Sample((h[:, :0], w, ids[:, :0]))
+        yield Sample((h[:, :0], w, ids[:, :0], None))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -227,7 +227,7 @@ class HeadLogProbsGrad(_OfHead):
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         u, v, *t = filled(gs, ys)
         made = HeadLogProbsGradGrad(**self.attributes())(u, v, *xs, *t)
-        return *made[:6], ZERO, *made[6:]
+        return *made[:6], ZERO, *(made[6:] or [ZERO] * len(xs[7:]))
 
     def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
         return multiplied(ins[0], 3 * ins[5].shape[0] * ins[5].shape[1])
