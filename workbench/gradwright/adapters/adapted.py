@@ -183,10 +183,10 @@ class Adapted(Built):
         for one in (self, *self.followers):
             if one._weight is None:
                 with one._edit() as edit:
-                    one._unbuild(edit)
+                    stood = one._unbuild(edit)
                     with one.graph._at_top(), one.graph.scope(one.name):
                         one._weight = one.graph.variable("weight", (), init=1.0, trainable=False)
-                    one._build(edit)
+                    one._build(edit, stood)
             one.graph.values[one._weight.name] = value
 
     def compact(self) -> None:
@@ -197,11 +197,11 @@ class Adapted(Built):
         made = self.adapter.compacted(self)
         if made is not None:
             with self._edit() as edit:
-                self._unbuild(edit)
+                stood = self._unbuild(edit)
                 self._undeclare(edit)
                 self.adapter, values = made
                 self._declare(values)
-                self._build(edit)
+                self._build(edit, stood)
 
     # -- merging ---------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class Adapted(Built):
     def unmerge(self) -> None:
         """Give the weights back, and switch it on."""
         self._check_known(self.originals)
-        self.graph.values.commit(self.originals)
+        self._give_back(self.originals)
         self.originals = {}
         self.enable()
 
@@ -239,15 +239,18 @@ class Adapted(Built):
     def remove(self, *, merged: bool = False) -> None:
         """Take it out of the graph, which is then what it was; weights are trained as before.
 
-        ``merged=True`` leaves in the weights what has been merged into them.
+        ``merged=True`` leaves in the weights what has been merged into them. Raises GraphError
+        where weights would have to be given back that another adapter has changed since.
         """
         known = adapters_of(self.graph)
         if known.named.get(self.name) is not self:
             raise GraphError(f"{self.name!r} is no adapter of the graph any more")
         if not merged:
             self._check_known(self.replaced)
+            self._check_last(self.replaced)
         if self.is_merged and not merged:
             self.unmerge()
+            self._check_last(self.replaced)
         with self._edit() as edit:
             self._unbuild(edit)
             self._undeclare(edit)
@@ -256,7 +259,8 @@ class Adapted(Built):
             if self._weight is not None:
                 edit.remove(self._weight)
         if not merged:
-            self.graph.values.commit(self.replaced)
+            self._give_back(self.replaced)
+            known.swapped = [(one, n) for one, n in known.swapped if one is not self]
         kept = {t for other in known.named.values() for t in other.thawed}
         for t in self.thawed:
             if t not in kept:

@@ -9,7 +9,7 @@ from ..errors import GraphError
 if TYPE_CHECKING:
     from .adapted import Adapted
 
-FASTER = ("lora_B", "lora_embedding_B")
+FASTER = ("lora_B", "lora_embedding_B", "lora_b")
 
 
 def lora_plus(adapted: Adapted, ratio: float = 16.0) -> dict[str, float]:
