@@ -132,6 +132,17 @@ def test_what_a_later_one_has_changed_is_not_undone(init: Any) -> None:
     np.testing.assert_array_equal(held["layer0/q"], before)
 
 
+def test_what_is_removed_changes_no_other_of_its_name() -> None:
+    model = Decoder(CONFIG)
+    gone = adapters.add(model, adapters.LoRA(r=2), "q")
+    gone.remove()
+    adapted = adapters.add(model, adapters.LoRA(r=2), "v")
+    for act in (gone.disable, gone.enable, gone.compact, lambda: adapters.merge(gone)):
+        with pytest.raises(GraphError, match="is no adapter of the graph any more"):
+            act()
+    assert adapted.is_enabled
+
+
 def test_drift_of_one_that_is_off_is_told_against_it_beside() -> None:
     model = Decoder(CONFIG)
     adapted = filled(model, adapters.LoRA(r=2), "q")
@@ -142,6 +153,8 @@ def test_drift_of_one_that_is_off_is_told_against_it_beside() -> None:
         adapters.combine([adapted])
     with pytest.raises(GraphError, match="is merged into the weights"):
         adapters.to_lora(adapted, 2)
+    with pytest.raises(GraphError, match="is merged into the weights"):
+        adapters.merged(adapted)
 
 
 def test_what_cannot_be_merged_is_refused_and_nothing_has_changed() -> None:

@@ -99,8 +99,7 @@ def merge(
     [[1.0]]
     """
     graph = adapted.graph
-    if adapted.is_merged:
-        raise GraphError(f"{adapted.name!r} is merged already", hint="gw.adapters.unmerge(adapted)")
+    adapted._check_apart()
     _check_alone(adapted)
     requantized = {p.name: p.packed for p in adapted.places if isinstance(p, Site) and p.packed}
     if requantized and not requantize:
@@ -169,6 +168,7 @@ def merged(adapted: Adapted) -> Any:
             f"the adapter stands in a {type(model).__name__}, not in a decoder",
             hint="gw.adapters.merge(adapted)",
         )
+    adapted._check_apart()
     _check_alone(adapted)
     values = {name: floats_of(model, name) for name, _ in model.config.weights()}
     for place in adapted.places:
