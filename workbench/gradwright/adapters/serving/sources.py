@@ -128,6 +128,10 @@ def named(given: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(given, Mapping):
         yield from given.items()
         return
+    if not isinstance(given, str | os.PathLike):
+        raise GraphError(
+            f"a {type(given).__name__} is no folder of adapters", need="a path, or them by name"
+        )
     folder = Path(given)
     held = sorted(path.parent for path in folder.glob(f"*/{CONFIG}"))
     held += sorted(folder.glob("*.gguf"))
