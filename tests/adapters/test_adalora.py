@@ -179,3 +179,11 @@ def test_settings_that_make_no_sense() -> None:
     ):
         with pytest.raises(GraphError):
             AdaLoRA(**wrong)
+
+
+def test_what_is_trained_is_a_share_as_peft_counts_it() -> None:
+    """Importances are variables, too, but numbers of neither the model nor the adapter."""
+    model, _, _, adapted = pair()
+    n, n_all = model.get_nb_trainable_parameters()
+    ranknum = sum(p.numel() for name, p in model.named_parameters() if "ranknum" in name)
+    assert (adapted.trainable.n_trained, adapted.trainable.n_all) == (n, n_all - ranknum)

@@ -226,6 +226,37 @@ def test_beside_others_that_are_on_and_off() -> None:
         assert len(model.graph.nodes) == len(Decoder(config).graph.nodes)
 
 
+@pytest.mark.parametrize("more", [{}, {"embedding_scale": 4.0}, {"window": 5}], ids=str)
+def test_a_prompt_of_tokens_is_these_tokens(more: dict[str, Any]) -> None:
+    """Rows as the model reads them, scaled; a prefix of their keys and values is as good."""
+    model = Decoder(DecoderConfig(vocabulary=37, width=16, layers=2, heads=2, **more))
+    g, first = model.graph, np.array([[4, 7, 9]])
+    whole = g.output({"ids": np.concatenate([np.repeat(first, 2, 0), IDS], 1)}, "logits")["logits"]
+    generated = model.generate([[4, 7, 9, 3, 1]], 6)[0].tokens
+    adapted = add(model, Prompt(tokens=3))
+    rows = g.values["embed"][first[0]] * more.get("embedding_scale", 1.0)
+    adapted.load_state({"embed/prompt_embeddings": rows})
+    found = g.output({"ids": IDS}, "logits")["logits"]
+    np.testing.assert_allclose(found, whole[:, 3:], rtol=1e-4, atol=1e-5)
+    assert model.generate([[3, 1]], 6)[0].tokens == generated
+
+
+def test_a_prefix_is_seen_as_far_as_layers_reach() -> None:
+    model = Decoder(DecoderConfig(vocabulary=37, width=16, layers=1, heads=2, window=4))
+    adapted = add(model, Prefix(tokens=3))
+    found = []
+    for shift in (0.0, 1.0):
+        adapted.load_state({k: v + shift for k, v in adapted.state().items()})
+        found.append(model.graph.output({"ids": IDS}, "logits")["logits"])
+    moved = abs(found[0] - found[1]).max((0, 2))
+    assert (moved[:3] > 1e-5).all() and (moved[3:] == 0).all()
+    tokens = [3, 1, 4]
+    for _ in range(4):
+        logits = model.graph.output({"ids": [tokens]}, "logits")["logits"]
+        tokens.append(int(logits[0, -1].argmax()))
+    assert model.generate([[3, 1, 4]], 4)[0].tokens == tokens[3:]
+
+
 def test_first_values_of_prompts() -> None:
     config = DecoderConfig(vocabulary=37, width=16, layers=1, heads=2)
     model = Decoder(config)

@@ -60,12 +60,15 @@ def heads(node: Node) -> tuple[int, int]:
     return math.prod(whole[:-2]), whole[-1]
 
 
-def longer(node: Node, keys: Tensor, values: Tensor) -> Tensor:
-    """Return an attention that sees more keys, [heads, P, E], before its own; all queries do."""
+def longer(node: Node, keys: Tensor, values: Tensor, reach: int | None) -> Tensor:
+    """Return an attention that sees more keys, [heads, P, E], before its own, as far as it reaches.
+
+    ``reach`` is how many positions it looks back, its own counted; None is all.
+    """
     query, key, value, *rest = node.inputs
     assert query is not None and key is not None and value is not None
     n = int(keys.shape[1])
-    mask = _seen(node.op, query, key, rest[0] if rest else None, n)
+    mask = _seen(node.op, query, key, rest[0] if rest else None, n, reach)
     made: Tensor = node.op.replace(is_causal=False)(
         query, _before(key, keys), _before(value, values), *([] if mask is None else [mask])
     )
@@ -82,7 +85,9 @@ def _before(t: Tensor, more: Tensor) -> Tensor:
     return joined
 
 
-def _seen(op: Op, query: Tensor, key: Tensor, mask: Tensor | None, n: int) -> Tensor | None:
+def _seen(
+    op: Op, query: Tensor, key: Tensor, mask: Tensor | None, n: int, reach: int | None
+) -> Tensor | None:
     """Return the mask of keys of which n stand before the others; None where all are seen."""
     causal: Tensor | None = None
     if op.attributes()["is_causal"]:
@@ -91,9 +96,13 @@ def _seen(op: Op, query: Tensor, key: Tensor, mask: Tensor | None, n: int) -> Te
     if mask is None:
         return causal
     if mask.shape[-1] != 1:
-        is_bool = kind(mask.dtype) == "b"
-        fill = Full(shape=(*mask.shape[:-1], n), fill_value=is_bool, dtype=mask.dtype)
-        mask = Concat(axis=-1)(fill(), mask)
+        shape, is_bool = (*mask.shape[:-1], n), kind(mask.dtype) == "b"
+        if reach is None or not is_bool:
+            first = Full(shape=shape, fill_value=is_bool, dtype=mask.dtype)()
+        else:  # the k-th of them stands n − k positions before the first of the text
+            at = Arange(start=query.shape[-2])()[:, None]
+            first = BroadcastTo(shape=shape)(Arange(start=n)() - n > at - reach)
+        mask = Concat(axis=-1)(first, mask)
     if causal is None:
         return mask
     if is_floating(mask.dtype):

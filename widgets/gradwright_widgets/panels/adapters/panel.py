@@ -158,7 +158,8 @@ class AdaptersPanel(Panel):
         found = merge(adapted, requantize=not keep, feeds=feeds, output=output)
         if not keep:
             unmerge(adapted)
-        if output is not None and (d := found.drift) is not None:
+        if found.drift is not None and output is not None:
+            d = found.drift
             told = {
                 "output": d.output, "relative": d.relative, "largest": d.largest,
                 "same": d.same if output.rank else None, "packed": len(found.requantized),

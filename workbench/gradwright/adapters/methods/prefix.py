@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import GraphError
 from ...graph import Graph, Tensor
 from ...init import normal, uniform
+from ...models.decoder.attention import WINDOWS
 from ...ops.core.activation import Tanh
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves, computed
@@ -35,7 +36,7 @@ class Prefix(Adapter):
 
     All lie in one variable, prompt_embeddings: f32[P, 2·layers·heads·E], keys of a layer before its
     values. They are not turned to positions; those of the text count from P on, and so do learned
-    ones. Every query sees the prefix, whatever window its layer has. With ``projection`` they are
+    ones. Layers of a decoder that look back so far see no more of it. With ``projection`` they are
     tanh(embedding·W₀ᵀ + b₀)·W₂ᵀ + b₂, with embedding: f32[P, heads·E], W₀: f32[hidden, heads·E].
 
     A prefix cannot be merged, and counts whole or not at all.
@@ -143,7 +144,8 @@ class Prefix(Adapter):
     def apply(self, place: Place, use: Use, x: Any, y: Tensor, p: Leaves) -> Tensor:
         if place.kind == "positions":
             return y + self.tokens
-        return longer(use.node, p[f"keys {place.name}"], p[f"values {place.name}"])
+        reach = y.graph.notes.get(WINDOWS, {}).get(place.name)
+        return longer(use.node, p[f"keys {place.name}"], p[f"values {place.name}"], reach)
 
     def merge(
         self, place: Any, w: Array, bias: Array | None, p: Mapping[str, Array]

@@ -10,11 +10,12 @@ import numpy as np
 
 from ... import nn
 from ...errors import GraphError, ShapeError
-from ...graph import Graph, Node, Tensor, ancestors, descendants
+from ...graph import Constant, Graph, Node, Tensor, ancestors, descendants
 from ...init import normal
 from ...op import Op
 from ...ops.core.choice import Maximum, Minimum
 from ...ops.core.choice import Where as Select
+from ...ops.core.elementwise import Mul
 from ...ops.core.joining import Concat
 from ...ops.core.movement import cast_to
 from ...ops.core.reshape import BroadcastTo
@@ -47,12 +48,12 @@ class _End(Place):
 class Prompt(Adapter):
     """Vectors before those of the tokens, of which no output is given (Lester et al. 2021).
 
-    h = [prompt_embeddings; table[ids]],   y = head(network(h))[P:],   prompt_embeddings: f32[P, D]
+    h = [prompt_embeddings; s·table[ids]],  y = head(network(h))[P:],  prompt_embeddings: f32[P, D]
 
-    The model reads P positions more than there are tokens: ops that state how many there are state
-    P more, up to the last products, which are cut. So logits and labels are those of the tokens;
-    that of the first one, which the prompt alone would predict, counts in no loss. A prompt cannot
-    be merged, and counts whole or not at all.
+    s is the number that some models multiply rows by. The model reads P positions more than
+    there are tokens: ops that state how many there are state P more, up to the last products, which
+    are cut. So logits and labels are those of the tokens; that of the first one, which the prompt
+    alone would predict, counts in no loss. A prompt cannot be merged, and counts whole or not.
 
     Args:
         tokens: P.
@@ -221,6 +222,8 @@ class _Rows(Adapter):
         n = place.n_in
         first = cast_to(y.dtype, self.prompt.vectors(place, p))
         known = use.again(Minimum()(x, n - 1))
+        scaled = _scaled(use.node.outputs[0])
+        known = known if scaled is None else known * scaled[1]
         more = nn.embedding(Maximum()(x - n, 0), first)
         found: Tensor = Select()((x >= n)[..., None], more, known)
         return found
@@ -248,7 +251,22 @@ def table_of(sites: Sequence[Site], where: Where, layers: Any, exclude: Where) -
             need="an embedding of tokens",
             hint=f"where={found[0].name!r}" if len(found) > 1 else "",
         )
-    return found[0]
+    [use] = found[0].uses
+    scaled = _scaled(use.node.outputs[0])
+    if scaled is None or use.output is not use.node.outputs[0]:
+        return found[0]
+    return replace(found[0], uses=(replace(use, output=scaled[0]),))
+
+
+def _scaled(rows: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return rows times a number, and that, where the model reads them so alone."""
+    if len(rows.uses) != 1 or not isinstance(rows.uses[0].op, Mul):
+        return None
+    node = rows.uses[0]
+    factor = next((t for t in node.inputs if t is not None and t is not rows), None)
+    if factor is None or factor.rank or not isinstance(factor.op, Constant):
+        return None
+    return node.outputs[0], factor
 
 
 def _is_fed(x: Tensor | None) -> bool:

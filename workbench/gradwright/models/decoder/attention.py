@@ -17,6 +17,8 @@ from .rope import turning
 
 HIDDEN = -1e38
 """What is added to scores of keys that are not seen; −∞ would make NaN of rows of it."""
+WINDOWS = "windows"
+"""What a graph knows of attentions that do not see all that stands before: how far they reach."""
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """From the number of a layer, queries, keys and values, all ``[B, heads, T, E]``, to averages;
 queries and keys are turned to their places on the way."""
@@ -60,8 +62,11 @@ class Within:
         b, n, t, e = q.shape
         if config.attention_cap is not None:
             cap = config.attention_cap
-            return nn.grouped_query_attention(
-                q, k, v, seen, scale=scale, softcap=cap, is_causal=causal
+            return self._noted(
+                layer,
+                nn.grouped_query_attention(
+                    q, k, v, seen, scale=scale, softcap=cap, is_causal=causal
+                ),
             )
         if n != config.shared:
             q = q.reshape(b, config.shared, n // config.shared, t, e)
@@ -73,7 +78,14 @@ class Within:
             scale=scale,
             unseen="zeros" if causal else "average",  # there is none: each sees itself
         )
-        return y.reshape(b, n, t, e)
+        return self._noted(layer, y).reshape(b, n, t, e)
+
+    def _noted(self, layer: int, y: Tensor) -> Tensor:
+        """Note how far an attention reaches, for what is put before its keys later."""
+        reach = self._config.reach(layer)
+        if reach is not None:
+            y.graph.notes.setdefault(WINDOWS, {})[y.name] = reach
+        return y
 
 
 class Cached:
