@@ -169,3 +169,12 @@ def test_an_adapter_of_another_architecture_is_refused(architecture, tmp_path):
     assert not adapters.of(model)
     (place,) = adapters.load(model, path, strict=False).places
     assert place.name == "layer0/q"
+
+
+def test_an_adapter_of_scale_0_is_none_in_a_file_too(tmp_path):
+    model, other = (Decoder(DecoderConfig(9, width=8, layers=1, heads=2)) for _ in range(2))
+    drawn(adapters.add(model, adapters.LoRA(r=2, alpha=0), "q"))
+    adapters.save(adapters.of(model)["default"], tmp_path / "lora.gguf")
+    base, ids = ours_says(other, np.arange(6)[None]), np.arange(6)[None]
+    adapters.load(other, tmp_path / "lora.gguf")
+    assert np.array_equal(ours_says(other, ids), base)

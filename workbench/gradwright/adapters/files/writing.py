@@ -45,7 +45,7 @@ def save(
 
     ``adapter_config.json`` and ``adapter_model.safetensors``, both or none of them; of bottlenecks
     as the library adapters has them. What the folder said that an adapter was loaded from is kept
-    where it means nothing here.
+    where it means nothing here. ``adapted.weight`` is of the graph, and in no file.
 
     Args:
         adapted: what ``gw.adapters.add`` returned; or what ``gw.open`` did, which is written as it
@@ -157,7 +157,7 @@ def _save_gguf(
         raise GraphError("GGUF files of adapters have no biases", need="bias='none'")
     if plain:
         settings = as_plain(collected, settings)
-    alpha = float(settings["lora_alpha"])
+    alpha = float(settings["lora_alpha"] or settings["r"])  # 0 would be read as a scale of 1
     root = bool(settings.get("use_rslora"))
     arrays: dict[str, dict[str, Array]] = {}
     for module, leaves in collected.arrays.items():
