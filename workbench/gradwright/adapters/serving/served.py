@@ -293,17 +293,17 @@ class Served:
             place, _, leaf = key.rpartition("/")
             leaves.setdefault(place, {})[leaf] = array
         shared = leaves.pop("", {})
-        if foreign := sorted(leaves.keys() - self._places.keys()):
-            raise GraphError(
-                f"{name!r} changes {', '.join(map(repr, foreign[:4]))}, where there is no slot",
-                facts=[f"slots are at {', '.join(map(repr, list(self._places)[:6]))} ..."],
-                hint="gw.adapters.serve(..., where=...) with these places, too",
-            )
         if not method.by_row:
             raise GraphError(
                 f"{name!r} is {type(method).__name__}, and rows cannot differ in that",
                 need="a product of thin matrices beside a weight, such as LoRA",
                 hint="gw.adapters.to_lora, or gw.adapters.load and one adapter at a time",
+            )
+        if foreign := sorted(leaves.keys() - self._places.keys()):
+            raise GraphError(
+                f"{name!r} changes {', '.join(map(repr, foreign[:4]))}, where there is no slot",
+                facts=[f"slots are at {', '.join(map(repr, list(self._places)[:6]))} ..."],
+                hint="gw.adapters.serve(..., where=...) with these places, too",
             )
         return {
             place: self._part(name, method, self._places[place], {**held, **shared})
