@@ -188,6 +188,8 @@ def test_what_is_saved_goes_on_as_if_nothing_had_been(tmp_path: Path, heads: int
         made[0].step(IDS)
     made[0].save(tmp_path / "at_3.gguf")
     made[1].load(tmp_path / "at_3.gguf")
+    with pytest.raises(ArchiveError, match="of the type 'training', no model"):
+        gw.open(tmp_path / "at_3.gguf")
     for _ in range(2):
         a, b = (one.step(IDS) for one in made)
         assert (a.step, a.loss, a.grad_norm) == (b.step, b.loss, b.grad_norm)

@@ -301,8 +301,7 @@ class MappedTrainer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what is trained, its moments and the step count as a GGUF file."""
-        architecture = "llama" if self.adapted is None else "adapter"
-        keys = {"general.type": architecture, "training.step": self.trainer.steps_done}
+        keys = {"general.type": "training", "training.step": self.trainer.steps_done}
         write(path, keys, self.state(moments=True))
 
     def load(self, path: str | os.PathLike[str]) -> None:
