@@ -23,8 +23,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters stress-adapters machines matrix binder docs lite tour dist clean
-.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild oracle-llama machines matrix binder docs lite tour dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters stress-adapters machines matrix binder docs lite tour oracle-llama dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb

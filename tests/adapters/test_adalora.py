@@ -170,6 +170,23 @@ def test_a_convolution() -> None:
     np.testing.assert_allclose(g.output(feeds, y)[y.name], found, rtol=1e-4, atol=1e-4)
 
 
+def test_compacted_on_the_way_the_budget_stays() -> None:
+    g = gw.Graph()
+    h = g.placeholder("x", ("B", 6))
+    for i in range(2):
+        h = gw.tanh(h @ g.variable(f"w{i}", (6, 6), init=gw.init.normal(seed=i)))
+    loss = (h - g.placeholder("t", ("B", 6))).square().mean()
+    method = AdaLoRA(**SETTINGS)
+    adapted, feeds = add(g, method, "w0|w1"), {"x": X, "t": X[::-1].copy()}
+    for steps in (6, 6):
+        trainer = gw.Trainer(g, loss, gw.optim.Adam(0.05))
+        for _ in range(steps):
+            trainer.step(feeds)
+        adapted.compact()
+        assert int(g.values[adapted.shared["step"].name]) in (6, 12)
+    assert sum(method.ranks(adapted).values()) == 2 * method.target_r
+
+
 def test_settings_that_make_no_sense() -> None:
     for wrong in (
         {"total_step": 0},
@@ -179,3 +196,11 @@ def test_settings_that_make_no_sense() -> None:
     ):
         with pytest.raises(GraphError):
             AdaLoRA(**wrong)
+
+
+def test_what_is_trained_is_a_share_as_peft_counts_it() -> None:
+    """Importances are variables, too, but numbers of neither the model nor the adapter."""
+    model, _, _, adapted = pair()
+    n, n_all = model.get_nb_trainable_parameters()
+    ranknum = sum(p.numel() for name, p in model.named_parameters() if "ranknum" in name)
+    assert (adapted.trainable.n_trained, adapted.trainable.n_all) == (n, n_all - ranknum)

@@ -191,6 +191,31 @@ def test_several_add_up_in_any_order_of_switches() -> None:
         second.remove()
 
 
+def test_one_is_removed_under_another_that_is_off() -> None:
+    g, y = mlp()
+    nodes = [repr(n) for n in g.nodes]
+    first, second = (add(g, LoRA(r=1, init=False), None, name=name) for name in "ab")
+    first.disable()
+    only = run(g, y)
+    first.enable()
+    second.disable()
+    first.remove()
+    second.enable()
+    np.testing.assert_allclose(run(g, y), only, rtol=1e-6)
+    second.remove()
+    assert [repr(n) for n in g.nodes] == nodes
+
+
+def test_a_weight_of_1_leaves_the_order_in_which_they_stand() -> None:
+    g, y = mlp()
+    first = add(g, LoRA(r=1, init=False), "layer0", name="a")
+    second = add(g, gw.adapters.IA3(), "layer0", name="b")
+    drawn(second)
+    both = run(g, y)
+    first.weight = 1.0
+    np.testing.assert_allclose(run(g, y), both, rtol=1e-5, atol=1e-6)
+
+
 def test_the_reference_is_the_base_through_all_layers() -> None:
     g, y = mlp()
     base = run(g, y)

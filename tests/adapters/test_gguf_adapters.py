@@ -157,3 +157,24 @@ def test_what_such_files_cannot_hold_is_refused(tmp_path):
         save_gguf(model, tmp_path / "m.gguf")
         adapters.load(model, tmp_path / "m.gguf")
     assert not (tmp_path / "a.gguf").exists()
+
+
+@pytest.mark.parametrize("architecture", ["bert", "gemma2", "qwen3"])
+def test_an_adapter_of_another_architecture_is_refused(architecture, tmp_path):
+    path, model = tmp_path / "lora.gguf", Decoder(DecoderConfig(9, width=8, layers=1, heads=2))
+    tensors = {"blk.0.attn_q.weight.lora_a": A, "blk.0.attn_q.weight.lora_b": np.ones((8, 2), "f4")}
+    write(path, LORA | {"general.architecture": architecture}, tensors)
+    with pytest.raises(ArchiveError, match=f"for a model of {architecture}, and this is one of"):
+        adapters.load(model, path)
+    assert not adapters.of(model)
+    (place,) = adapters.load(model, path, strict=False).places
+    assert place.name == "layer0/q"
+
+
+def test_an_adapter_of_scale_0_is_none_in_a_file_too(tmp_path):
+    model, other = (Decoder(DecoderConfig(9, width=8, layers=1, heads=2)) for _ in range(2))
+    drawn(adapters.add(model, adapters.LoRA(r=2, alpha=0), "q"))
+    adapters.save(adapters.of(model)["default"], tmp_path / "lora.gguf")
+    base, ids = ours_says(other, np.arange(6)[None]), np.arange(6)[None]
+    adapters.load(other, tmp_path / "lora.gguf")
+    assert np.array_equal(ours_says(other, ids), base)

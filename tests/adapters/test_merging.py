@@ -111,6 +111,52 @@ def test_a_packed_base_is_merged_by_consent_or_into_floats(format: str) -> None:
     np.testing.assert_array_equal(logits(model), beside)
 
 
+@pytest.mark.parametrize("init", [False, "pissa"])
+def test_what_a_later_one_has_changed_is_not_undone(init: Any) -> None:
+    model = Decoder(CONFIG)
+    held, before = model.graph.values, model.graph.values["layer0/q"].copy()
+    one, two = (filled(model, adapters.LoRA(r=2, init=init), "q", name=n) for n in "ab")
+    both = logits(model)
+    for adapted in (one, two):
+        adapters.merge(adapted)
+    whole = held["layer0/q"].copy()
+    for refused in (lambda: adapters.unmerge(one), one.remove):
+        with pytest.raises(GraphError, match="would undo 'b', too"):
+            refused()
+        np.testing.assert_array_equal(held["layer0/q"], whole)
+    adapters.unmerge(two)
+    adapters.unmerge(one)
+    np.testing.assert_allclose(logits(model), both, rtol=1e-4, atol=1e-4)
+    two.remove()
+    one.remove()
+    np.testing.assert_array_equal(held["layer0/q"], before)
+
+
+def test_what_is_removed_changes_no_other_of_its_name() -> None:
+    model = Decoder(CONFIG)
+    gone = adapters.add(model, adapters.LoRA(r=2), "q")
+    gone.remove()
+    adapted = adapters.add(model, adapters.LoRA(r=2), "v")
+    for act in (gone.disable, gone.enable, gone.compact, lambda: adapters.merge(gone)):
+        with pytest.raises(GraphError, match="is no adapter of the graph any more"):
+            act()
+    assert adapted.is_enabled
+
+
+def test_drift_of_one_that_is_off_is_told_against_it_beside() -> None:
+    model = Decoder(CONFIG)
+    adapted = filled(model, adapters.LoRA(r=2), "q")
+    adapted.disable()
+    drift = adapters.merge(adapted, feeds=FEEDS).drift
+    assert drift is not None and drift.relative < 1e-5
+    with pytest.raises(GraphError, match="is merged into the weights"):
+        adapters.combine([adapted])
+    with pytest.raises(GraphError, match="is merged into the weights"):
+        adapters.to_lora(adapted, 2)
+    with pytest.raises(GraphError, match="is merged into the weights"):
+        adapters.merged(adapted)
+
+
 def test_what_cannot_be_merged_is_refused_and_nothing_has_changed() -> None:
     model = Decoder(CONFIG)
     before = {v.name: model.graph.values[v.name].tobytes() for v in model.graph.variables}

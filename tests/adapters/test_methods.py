@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -352,3 +353,34 @@ def test_dora_sees_dropped_inputs_in_base_and_adapter() -> None:
     ratio = m / np.linalg.norm(w.T + b @ a, axis=1)
     wanted = x @ w + (ratio - 1) * (d @ w) + ratio * (d @ a.T @ b.T)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: adapters.LoRA(alpha=float("nan")), "alpha=nan"),
+        (lambda: adapters.LoRA(alpha_pattern={"q": "4"}), "alpha='4'"),
+        (lambda: adapters.LoHa(r=2.0), "r=2.0"),
+        (lambda: adapters.VeRA(d_initial=float("inf")), "d_initial=inf"),
+        (lambda: adapters.AdaLoRA(init_r=True, total_step=5), "init_r=True"),
+        (lambda: adapters.Prompt(tokens=2.5), "tokens=2.5"),
+        (lambda: adapters.PTuning(layers=0, encoder="lstm"), "layers=0"),
+        (lambda: adapters.DyLoRA(r=4, block=0), "block=0"),
+        (lambda: adapters.HeadLoRA(heads=0), "heads=0"),
+    ],
+)
+def test_settings_that_are_no_numbers(make: Any, said: str) -> None:
+    with pytest.raises(GraphError, match=re.escape(f"{said} makes no sense")):
+        make()
+
+
+def test_blocks_that_count_are_no_more_than_a_place_has() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", (None, 6))
+    y = x @ g.variable("w", (6, 4))
+    method = adapters.DyLoRA(r=4, alpha=4, active=3, rank_pattern={"w": 2}, init=False)
+    adapted = adapters.add(g, method, "w")
+    a, b = (adapted.state()[f"w/lora_{part}"] for part in "AB")
+    rows = np.eye(6, dtype=np.float32)
+    found = g.output({"x": rows}, y)[y.name] - rows @ g.values["w"]
+    np.testing.assert_allclose(found, 4 / 2 * (b @ a).T, rtol=1e-5, atol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,18 +25,18 @@ SHORT = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home of their own, in which they keep what they make."""
     return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(autouse=True)
-def at_home(home, monkeypatch) -> None:
+def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
 
 
-def test_five_methods_side_by_side(home, capsys) -> None:
+def test_five_methods_side_by_side(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its cells assert what its text claims."""
     run("adapters", SHORT)
     assert "peft" in capsys.readouterr().out

@@ -178,8 +178,9 @@ def test_state_and_gradients_are_reset_by_two_calls(tmp_path: Path) -> None:
     assert all(np.array_equal(a, other.state()[n]) for n, a in trainer.state().items())
 
 
-def test_what_is_saved_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    path = file(tmp_path)
+@pytest.mark.parametrize("heads", [1, 4])
+def test_what_is_saved_goes_on_as_if_nothing_had_been(tmp_path: Path, heads: int) -> None:
+    path = file(tmp_path, heads=heads, kv_heads=None)
     made = [
         gw.MappedTrainer(path, r=2, t_seq=5, init_scale=0.1, deterministic=True) for _ in range(2)
     ]
@@ -187,6 +188,8 @@ def test_what_is_saved_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
         made[0].step(IDS)
     made[0].save(tmp_path / "at_3.gguf")
     made[1].load(tmp_path / "at_3.gguf")
+    with pytest.raises(ArchiveError, match="of the type 'training', no model"):
+        gw.open(tmp_path / "at_3.gguf")
     for _ in range(2):
         a, b = (one.step(IDS) for one in made)
         assert (a.step, a.loss, a.grad_norm) == (b.step, b.loss, b.grad_norm)
@@ -282,6 +285,10 @@ def test_adamw_without_correction_is_that_of_a_row_of_seven_numbers() -> None:
         (lambda t: t.step([1, 2, 3, 4, 64]), FeedError, "ids are no tokens"),
         (lambda t: t.step(IDS, targets=-1), FeedError, "targets are no tokens"),
         (lambda t: t.step(IDS + 0.5), FeedError, "ints from 0 to 63"),
+        (lambda t: t.step([[1], [2, 3]]), FeedError, "ids are no row of tokens"),
+        (lambda t: t.fit([]), FeedError, "there are no rows"),
+        (lambda t: t.load_state(t.state(), step=-1), GraphError, "step=-1 counts no steps"),
+        (lambda t: gw.MappedTrainer(t.model.source, t_seq="5"), TrainingError, "t_seq='5'"),
         (lambda t: gw.MappedTrainer(t.model.source, t_seq=0), TrainingError, "t_seq=0"),
         (lambda t: gw.MappedTrainer(t.model.source, t_seq=33), TrainingError, "1 to 32"),
         (lambda t: gw.MappedTrainer(t.model.source, t_seq=5, untied=False), GraphError, "untied"),

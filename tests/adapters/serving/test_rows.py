@@ -262,6 +262,8 @@ def small(**settings: Any) -> Any:
         ([["a", "b"], None], r"row 0 asks for 2 adapters at once: a, b\n.*1 or fewer"),
         ([{"a": float("nan")}, None], "row 0 asks for nan of 'a'"),
         ([3, None], "row 0 asks for 3"),
+        ([{1: 0.5, "a": 1.0}, None], "row 0 asks for {1: 0.5"),
+        (5, "rows=5 has no adapters"),
     ],
 )
 def test_rows_that_make_no_sense(rows: Any, match: str) -> None:
@@ -289,7 +291,12 @@ def test_adapters_of_another_model_or_place() -> None:
     served = small()
     served.add("place", (LoRA(r=1), {"v/lora_A": np.ones((1, 6)), "v/lora_B": np.ones((4, 1))}))
     served.add("size", (LoRA(r=1), {"w/lora_A": np.ones((1, 7)), "w/lora_B": np.ones((4, 1))}))
+    a, b = np.ones((2, 6)), np.ones((4, 1))
+    served.add("rank", (LoRA(r=1), {"w/lora_A": a, "w/lora_B": b}))
+    served.add("half", (LoRA(r=1), {"w/lora_A": a[:1]}))
     for name, error, match in (
+        ("rank", ShapeError, r"'rank' is of another model.*\n.*lora_A is \[2, 6\]"),
+        ("half", GraphError, "'half' has no lora_B at 'w'"),
         ("place", GraphError, "'place' changes 'v', where there is no slot"),
         ("size", ShapeError, "'size' is of another model: 'w' is"),
     ):
@@ -297,6 +304,10 @@ def test_adapters_of_another_model_or_place() -> None:
             served.output({"x": np.ones((1, 6))}, "y", rows=[name])
     with pytest.raises(GraphError, match="'a' is served already"):
         served.add("a", (LoRA(r=1), {}))
+    with pytest.raises(GraphError, match="5 is no name of an adapter"):
+        served.add(5, (LoRA(r=1), {}))
+    with pytest.raises(GraphError, match="a list is no folder of adapters"):
+        serve(one(), [served])
     with pytest.raises(GraphError, match="a list is no adapter"):
         served.add("d", [])
     with pytest.raises(FileNotFoundError, match="there is no nowhere"):

@@ -153,6 +153,19 @@ def test_a_damaged_folder_is_refused_and_the_others_are_served(
     assert list(served.slots) == list(served.memory) == ["good"]
 
 
+def test_folders_of_what_rows_cannot_have_say_what_they_are(hundred: Any, tmp_path: Path) -> None:
+    folder, wanted = hundred
+    gw.adapters.save(gw.adapters.add(base(), gw.adapters.Bottleneck()), tmp_path / "narrow")
+    (tmp_path / "empty").mkdir()
+    served = serve(base(), {"narrow": tmp_path / "narrow", "a00": folder / "a00"})
+    with pytest.raises(GraphError, match="'narrow' is Bottleneck, and rows cannot differ in that"):
+        served.output(IDS, "logits", rows="narrow")
+    with pytest.raises(GraphError, match="empty is no adapter"):
+        served.add("empty", tmp_path / "empty")
+    (found,) = served.output(IDS, "logits", rows="a00")["logits"]
+    np.testing.assert_allclose(found, wanted["a00"], rtol=1e-5, atol=1e-5)
+
+
 def test_folders_and_files_of_llama_cpp(hundred: Any, tmp_path: Path) -> None:
     folder, wanted = hundred
     for name in ("a03", "a04"):

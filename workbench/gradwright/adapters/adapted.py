@@ -7,7 +7,6 @@ holds, and is from then on what the adapter makes of the base's output, which is
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..errors import GraphError, ShapeError
 from ..graph import Tensor, clone, coerce
 from .built import Built
 from .chain import adapters_of
+from .settings import check_number
 from .trained import Trained, trained
 
 Array = np.ndarray[Any, Any]
@@ -143,6 +143,7 @@ class Adapted(Built):
         return self.name in adapters_of(self.graph).active
 
     def _switch(self, on: bool) -> None:
+        self._check_there()
         if on:
             self._check_apart()
         for one in (self, *self.followers):
@@ -174,8 +175,7 @@ class Adapted(Built):
 
     @weight.setter
     def weight(self, value: float) -> None:
-        if not math.isfinite(value):
-            raise GraphError(f"a weight of {value!r} makes no sense", need="a finite number")
+        check_number("weight", value)
         self._check_apart()
         if not self.adapter.is_weighable:
             name = type(self.adapter).__name__
@@ -183,10 +183,10 @@ class Adapted(Built):
         for one in (self, *self.followers):
             if one._weight is None:
                 with one._edit() as edit:
-                    one._unbuild(edit)
+                    stood = one._unbuild(edit)
                     with one.graph._at_top(), one.graph.scope(one.name):
                         one._weight = one.graph.variable("weight", (), init=1.0, trainable=False)
-                    one._build(edit)
+                    one._build(edit, stood)
             one.graph.values[one._weight.name] = value
 
     def compact(self) -> None:
@@ -194,14 +194,15 @@ class Adapted(Built):
 
         Optimizers begin anew with what is left.
         """
+        self._check_there()
         made = self.adapter.compacted(self)
         if made is not None:
             with self._edit() as edit:
-                self._unbuild(edit)
+                stood = self._unbuild(edit)
                 self._undeclare(edit)
                 self.adapter, values = made
                 self._declare(values)
-                self._build(edit)
+                self._build(edit, stood)
 
     # -- merging ---------------------------------------------------------------------------------
 
@@ -218,7 +219,7 @@ class Adapted(Built):
     def unmerge(self) -> None:
         """Give the weights back, and switch it on."""
         self._check_known(self.originals)
-        self.graph.values.commit(self.originals)
+        self._give_back(self.originals)
         self.originals = {}
         self.enable()
 
@@ -230,7 +231,12 @@ class Adapted(Built):
                 hint="the model itself, and gw.adapters.load",
             )
 
+    def _check_there(self) -> None:
+        if adapters_of(self.graph).named.get(self.name) is not self:
+            raise GraphError(f"{self.name!r} is no adapter of the graph any more")
+
     def _check_apart(self) -> None:
+        self._check_there()
         if self.is_merged:
             raise GraphError(
                 f"{self.name!r} is merged into the weights", hint="gw.adapters.unmerge(adapted)"
@@ -239,15 +245,17 @@ class Adapted(Built):
     def remove(self, *, merged: bool = False) -> None:
         """Take it out of the graph, which is then what it was; weights are trained as before.
 
-        ``merged=True`` leaves in the weights what has been merged into them.
+        ``merged=True`` leaves in the weights what has been merged into them. Raises GraphError
+        where weights would have to be given back that another adapter has changed since.
         """
+        self._check_there()
         known = adapters_of(self.graph)
-        if known.named.get(self.name) is not self:
-            raise GraphError(f"{self.name!r} is no adapter of the graph any more")
         if not merged:
             self._check_known(self.replaced)
+            self._check_last(self.replaced)
         if self.is_merged and not merged:
             self.unmerge()
+            self._check_last(self.replaced)
         with self._edit() as edit:
             self._unbuild(edit)
             self._undeclare(edit)
@@ -256,7 +264,8 @@ class Adapted(Built):
             if self._weight is not None:
                 edit.remove(self._weight)
         if not merged:
-            self.graph.values.commit(self.replaced)
+            self._give_back(self.replaced)
+            known.swapped = [(one, n) for one, n in known.swapped if one is not self]
         kept = {t for other in known.named.values() for t in other.thawed}
         for t in self.thawed:
             if t not in kept:

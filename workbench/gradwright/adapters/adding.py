@@ -148,7 +148,8 @@ def _check_name(known: Adapters, name: str) -> None:
             facts=[repr(known.named[name])],
             hint=f"name='another', or gw.adapters.of(graph)[{name!r}].remove() first",
         )
-    if not name or "/" in name or ":" in name or not name.isprintable():
+    fits_in_names = isinstance(name, str) and name.isprintable() and not {*"/:"} & {*name}
+    if not name or not fits_in_names:
         raise GraphError(f"{name!r} is no name of an adapter", need="text without '/' and ':'")
 
 

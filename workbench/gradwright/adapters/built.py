@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..errors import GraphError
 from ..graph import Edit, Graph, Node, Tensor, coerce
 from ..graph.cells import current_cell
 from ..init import Initializer
@@ -108,7 +109,31 @@ class Built:
         held = self.graph.values
         own = {name: held[name].copy() for name in values}
         held.commit({n: _as_held(own[n], a, n) for n, a in values.items()})
+        adapters_of(self.graph).swapped += [(self, n) for n in values]
         return own
+
+    def _check_last(self, values: Mapping[str, Array]) -> None:
+        """Refuse to give values back where another adapter has put others there since."""
+        known = adapters_of(self.graph)
+        last = {n: one for one, n in known.swapped}
+        for n in values:
+            if (other := last.get(n, self)) is not self:
+                is_there = known.named.get(other.name) is other
+                raise GraphError(
+                    f"what {n!r} was before {self.name!r} came would undo {other.name!r}, too",
+                    facts=[f"{other.name!r} has changed it since"],
+                    hint=f"unmerge or remove {other.name!r} first" if is_there else "",
+                )
+
+    def _give_back(self, values: Mapping[str, Array]) -> None:
+        """Put back what ``_swapped`` returned; raises GraphError, as ``_check_last`` does."""
+        self._check_last(values)
+        self.graph.values.commit(values)
+        swapped = adapters_of(self.graph).swapped
+        for n in values:
+            swapped.reverse()
+            swapped.remove((self, n))  # the last one
+            swapped.reverse()
 
     @contextlib.contextmanager
     def _edit(self) -> Iterator[Edit]:
@@ -162,8 +187,11 @@ class Built:
             self._passing |= {t}
         return t
 
-    def _build(self, edit: Edit) -> None:
-        """Put it behind the layers of its places, after the adapters that are there."""
+    def _build(self, edit: Edit, stood: Mapping[Any, int] | None = None) -> None:
+        """Put it behind the layers of its places, after the adapters that are there.
+
+        ``stood`` says where in its chains it stood before, if it did.
+        """
         known, graph = adapters_of(self.graph), self.graph
         n = len(graph._nodes)
         with graph._at_top(), graph.scope(self.name):
@@ -173,7 +201,7 @@ class Built:
         for place in self.places:
             with graph._at_top(), graph.scope(place.name):
                 for i in range(len(place.uses)):
-                    place = self._link(edit, known, place, i)
+                    place = self._link(edit, known, place, i, stood or {})
                 places.append(place)
         self.places = tuple(places)
         known.connect(edit)
@@ -183,7 +211,9 @@ class Built:
             self.penalty = self.adapter.penalty(self)
         self._apart = [*apart, *list(graph._nodes.values())[n:]]
 
-    def _link(self, edit: Edit, known: Adapters, place: Place, i: int) -> Place:
+    def _link(
+        self, edit: Edit, known: Adapters, place: Place, i: int, stood: Mapping[Any, int]
+    ) -> Place:
         """Add a link to the chain of one use of a place; returns the place as it is then."""
         use, graph = place.uses[i], self.graph
         handle = use.output
@@ -197,11 +227,12 @@ class Built:
                 use = replace(use, node=base.node) if use.node is handle.node else use
                 place = replace(place, uses=(*place.uses[:i], use, *place.uses[i + 1 :]))
             chain = known.chains[key] = Chain(base, handle, use)
-        before, n = chain.last, len(graph._nodes)
+        at = stood.get(key, len(chain.links))
+        before, n = chain.before(at, known.active), len(graph._nodes)
         with graph.scope(self.name):
             after = self._made(place, use, before)
         nodes = list(graph._nodes.values())[n:]
-        chain.links.append(Link(self.name, before, after, nodes))
+        chain.links.insert(at, Link(self.name, before, after, nodes))
         return place
 
     def _made(self, place: Place, use: Use, before: Tensor) -> Tensor:
@@ -222,8 +253,11 @@ class Built:
             return added(before, adapter.shift(place, use, x, p) * weight)
         return added(before, (adapter.apply(place, use, x, before, p) - before) * weight)
 
-    def _unbuild(self, edit: Edit) -> None:
-        """Take its nodes out, and what wraps an output that nothing stands behind any more."""
+    def _unbuild(self, edit: Edit) -> dict[Any, int]:
+        """Take its nodes out, and what wraps an output that nothing stands behind any more.
+
+        Returns where in its chains it stood.
+        """
         known = adapters_of(self.graph)
         was = self.name in known.active
         known.active.discard(self.name)
@@ -231,11 +265,14 @@ class Built:
         if was:
             known.active.add(self.name)
         moved: dict[Node, Node] = {}
+        stood: dict[Any, int] = {}
         gone, self.penalty, self._apart, self._common = self._apart, None, [], {}
         for key, chain in list(known.chains.items()):
-            own = [link.nodes for link in chain.links if link.adapter == self.name]
-            gone += [n for nodes in own for n in nodes]
-            chain.links = [link for link in chain.links if link.adapter != self.name]
+            for i, link in enumerate(chain.links):
+                if link.adapter == self.name:
+                    stood[key] = i
+                    gone += link.nodes
+                    chain.leave_out(edit, link)
             if not chain.links:
                 del known.chains[key]
                 if chain.handle is not None:
@@ -252,6 +289,7 @@ class Built:
             replace(p, uses=tuple(replace(u, node=moved.get(u.node, u.node)) for u in p.uses))
             for p in self.places
         )
+        return stood
 
 
 def _seeded(init: Initializer, seed: int) -> Initializer:

@@ -19,6 +19,7 @@ from .site import Use
 
 if TYPE_CHECKING:
     from .adapted import Adapted
+    from .built import Built
 
 
 @dataclass
@@ -63,22 +64,36 @@ class Chain:
         assert read is not None
         return read
 
+    def before(self, i: int, active: Collection[str]) -> Tensor:
+        """Return what a link of that number reads, or would read."""
+        made = [link.after for link in self.links[:i] if link.adapter in active]
+        return made[-1] if made else self.base
+
     def connect(self, edit: Edit, active: Collection[str]) -> None:
         """Have each active link read the one before it, and the handle the last."""
         at = self.base
         for link in self.links:
             if link.adapter in active:
-                if link.before is not at:
-                    edit.replace_use(link.before, at, of=[n for n in link.nodes if _reads(n, link)])
-                    link.before = at
+                _read(edit, link, at)
                 at = link.after
         if self.last is not at:
             node = self.reader.node if self.handle is None else self.handle.node
             edit.replace_use(self.last, at, of=[node])
 
+    def leave_out(self, edit: Edit, gone: Link) -> None:
+        """Take out a link that is not active; what is not active either may have read it."""
+        self.links = [link for link in self.links if link is not gone]
+        for link in self.links:
+            if link.before is gone.after:
+                _read(edit, link, gone.before)
 
-def _reads(node: Node, link: Link) -> bool:
-    return any(t is link.before for t in node.inputs)
+
+def _read(edit: Edit, link: Link, at: Tensor) -> None:
+    """Have a link read ``at``."""
+    if link.before is not at:
+        own = [n for n in link.nodes if any(t is link.before for t in n.inputs)]
+        edit.replace_use(link.before, at, of=own)
+        link.before = at
 
 
 class Adapters:
@@ -93,6 +108,8 @@ class Adapters:
         """What `Adapted.reference` has made."""
         self.left: dict[Node, None] = {}
         """Constants of adapters that are gone, which others read, too."""
+        self.swapped: list[tuple[Built, str]] = []
+        """Whose values have taken the place of a variable's own, the last one last."""
         self.frozen: dict[Tensor, None] = {}
         """What was trained before there were any."""
 

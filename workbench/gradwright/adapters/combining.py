@@ -19,6 +19,7 @@ from .methods.adalora import AdaLoRA
 from .methods.dora import DoRA
 from .methods.dylora import DyLoRA
 from .methods.lora import LoRA
+from .settings import check_count
 from .site import Place, Site
 
 if TYPE_CHECKING:
@@ -164,6 +165,10 @@ def combine(
     given = list(adapted)
     if not given or any(one.graph is not given[0].graph for one in given):
         raise GraphError("combined are adapters of one model", need="one, or several")
+    for one in given:
+        one._check_apart()
+    if rank is not None:
+        check_count("rank", rank)
     scales = np.array([1.0] * len(given) if weights is None else list(weights), np.float64)
     if len(scales) != len(given) or not np.isfinite(scales).all():
         raise GraphError(f"{len(given)} adapters have {len(scales)} weights", need="one each")
@@ -213,8 +218,10 @@ def to_lora(adapted: Adapted, rank: int | float, *, name: str = "lora") -> Adapt
     >>> lora.adapter.r, adapted.is_enabled
     (2, False)
     """
-    if not (isinstance(rank, int) and rank >= 1) and not 0 < rank < 1:
+    is_share = isinstance(rank, float) and 0 < rank < 1
+    if not is_share and not (isinstance(rank, int) and rank >= 1):
         raise GraphError(f"rank={rank!r} makes no sense", need="1, 2, ..., or a share below 1")
+    adapted._check_apart()
     factors: dict[str, Factors] = {}
     biases: dict[str, Array] = {}
     for place in adapted.places:

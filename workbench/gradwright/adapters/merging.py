@@ -99,8 +99,7 @@ def merge(
     [[1.0]]
     """
     graph = adapted.graph
-    if adapted.is_merged:
-        raise GraphError(f"{adapted.name!r} is merged already", hint="gw.adapters.unmerge(adapted)")
+    adapted._check_apart()
     _check_alone(adapted)
     requantized = {p.name: p.packed for p in adapted.places if isinstance(p, Site) and p.packed}
     if requantized and not requantize:
@@ -115,7 +114,7 @@ def merge(
     for place in adapted.places:
         new |= _merged_at(adapted, place)
     wanted = None if feeds is None else _output(adapted, output)
-    before = None if wanted is None else _run(graph, wanted, feeds)
+    before = None if wanted is None else _run_with(adapted, wanted, feeds)
     adapted.merge_into(new)
     drift = None
     if wanted is not None and before is not None:
@@ -129,7 +128,7 @@ def merge(
 def unmerge(adapted: Adapted) -> None:
     """Give the weights back as they were before ``merge``, and switch the adapter on again.
 
-    Raises GraphError where it is not merged.
+    Raises GraphError where it is not merged, or another adapter has changed the weights since.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -169,6 +168,7 @@ def merged(adapted: Adapted) -> Any:
             f"the adapter stands in a {type(model).__name__}, not in a decoder",
             hint="gw.adapters.merge(adapted)",
         )
+    adapted._check_apart()
     _check_alone(adapted)
     values = {name: floats_of(model, name) for name, _ in model.config.weights()}
     for place in adapted.places:
@@ -260,6 +260,17 @@ def _run(graph: Graph, output: Tensor, feeds: Mapping[Any, Any] | None) -> Array
     with Session(graph, kernels="off") as session:
         found: Array = session.run(output, feeds)
     return found.astype(np.float64)
+
+
+def _run_with(adapted: Adapted, output: Tensor, feeds: Mapping[Any, Any] | None) -> Array:
+    """Return an output as it is with the adapter beside, which may be switched off."""
+    is_on = adapted.is_enabled
+    adapted.enable()
+    try:
+        return _run(adapted.graph, output, feeds)
+    finally:
+        if not is_on:
+            adapted.disable()
 
 
 def _drift(name: str, before: Array, after: Array) -> Drift:

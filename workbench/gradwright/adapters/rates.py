@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import GraphError
+from .settings import check_number
 
 if TYPE_CHECKING:
     from .adapted import Adapted
 
-FASTER = ("lora_B", "lora_embedding_B")
+FASTER = ("lora_B", "lora_embedding_B", "lora_b")
 
 
 def lora_plus(adapted: Adapted, ratio: float = 16.0) -> dict[str, float]:
@@ -27,7 +28,8 @@ def lora_plus(adapted: Adapted, ratio: float = 16.0) -> dict[str, float]:
     {'w/default/lora_B': 8.0}
     >>> trainer = gw.Trainer(g, y.mean(), lr_multipliers=gw.adapters.lora_plus(adapted))
     """
-    if not ratio > 0:
+    check_number("ratio", ratio)
+    if ratio <= 0:
         raise GraphError(f"a ratio of {ratio!r} makes no sense", need="a number above 0")
     found = {
         t.name: ratio

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -23,10 +24,16 @@ def as_kaiming(shape: tuple[int, ...]) -> Initializer:
     return found
 
 
-def check_rank(r: int) -> None:
-    """Raise GraphError for what is no rank."""
-    if not isinstance(r, int) or isinstance(r, bool) or r < 1:
-        raise GraphError(f"a rank of {r!r} makes no sense", need="1, 2, ...")
+def check_count(name: str, n: int) -> None:
+    """Raise GraphError for what is no number of things."""
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise GraphError(f"{name}={n!r} makes no sense", need="1, 2, ...")
+
+
+def check_number(name: str, x: float) -> None:
+    """Raise GraphError for what is no finite number."""
+    if not isinstance(x, numbers.Real) or not math.isfinite(x):
+        raise GraphError(f"{name}={x!r} makes no sense", need="a finite number")
 
 
 class Patterned(Protocol):
@@ -50,9 +57,11 @@ class Patterned(Protocol):
 
 
 def check_ranks(method: Patterned) -> None:
-    """Raise GraphError for ranks that are none."""
+    """Raise GraphError for ranks and alphas that are none."""
     for r in (method.r, *method.rank_pattern.values()):
-        check_rank(r)
+        check_count("r", r)
+    for alpha in (method.alpha, *method.alpha_pattern.values()):
+        check_number("alpha", alpha)
 
 
 def rank_at(method: Patterned, place: Place) -> int:
@@ -67,5 +76,5 @@ def scale_at(method: Patterned, place: Place) -> float:
 
 def check_share(name: str, p: float) -> None:
     """Raise GraphError for what is no probability below 1."""
-    if not 0 <= p < 1:
+    if not isinstance(p, numbers.Real) or not 0 <= p < 1:
         raise GraphError(f"{name}={p!r} makes no sense", need=f"0 <= {name} < 1")

@@ -97,7 +97,8 @@ def trained(
             n = sum(map(_size, held.values()))
             nbytes = sum(_size(t) * t.dtype.itemsize for t in held.values())
             rows.append(TrainedRow(place, shapes, n, nbytes, weights.get(place, 0)))
-    return Trained(tuple(rows), _count(graph, but, apart))
+    kept = {t for t in own if not t.trainable}  # such as the importances of AdaLoRA
+    return Trained(tuple(rows), _count(graph, {*but, *kept}, apart))
 
 
 def _size(t: Tensor) -> int:

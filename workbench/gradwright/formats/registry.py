@@ -58,11 +58,7 @@ FORMATS = {
     "gw": Home("gradwright.formats.archive.format", _ZIP),
     "gguf-adapter": Home("gradwright.adapters.files.gguf_format", b"GGUF", says=GGUF_ADAPTER),
     "gguf": Home("gradwright.models.gguf.format", b"GGUF"),
-    "adapter": Home(
-        "gradwright.adapters.files.format",
-        None,
-        ("adapter_config.json", (".safetensors", ".bin")),
-    ),
+    "adapter": Home("gradwright.adapters.files.format", None, ("adapter_config.json",)),
     "huggingface": Home(
         "gradwright.models.huggingface.format",
         None,

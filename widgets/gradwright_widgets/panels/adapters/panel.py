@@ -116,14 +116,7 @@ class AdaptersPanel(Panel):
         """Have an adapter count so much; between two steps if training runs."""
         if not math.isfinite(weight):
             raise GraphError(f"a weight of {weight} makes no sense", need="a finite number")
-        adapter_called(self.desk, name)
-
-        def command() -> None:
-            adapted = adapter_called(self.desk, name)
-            self.widget.guarded(lambda: setattr(adapted, "weight", weight))
-            self.desk.refresh()
-
-        self.desk.commands.submit(command)
+        _weigh(self.desk, name, weight)
 
     def merge_adapter(self, name: str) -> Any:
         """Write an adapter into the weights, and return what `gw.adapters.merge` tells.
@@ -201,7 +194,7 @@ class AdaptersPanel(Panel):
         found = adapters_of(self.desk.graph)
         model = self._base or next((a.model for a in found.values()), self.desk.graph)
         check_idle(self.desk, name or Path(path).name)
-        free = called = name or Path(path).stem.replace(":", "_") or "adapter"
+        free = called = name or Path(path).name.removesuffix(".gguf").replace(":", "_") or "adapter"
         n = 1
         while free in found and not name:
             n += 1
@@ -348,9 +341,14 @@ class AdaptersPanel(Panel):
 
 
 def _weigh(desk: GraphDesk, name: str, weight: float) -> None:
-    adapted = adapter_called(desk, name)
-    desk.commands.submit(lambda: setattr(adapted, "weight", weight))
-    desk.refresh()
+    """Give an adapter a weight; the one that has its name when the command's turn comes."""
+    adapter_called(desk, name)
+
+    def command() -> None:
+        desk.widget.guarded(lambda: setattr(adapter_called(desk, name), "weight", weight))
+        desk.refresh()
+
+    desk.commands.submit(command)
 
 
 class AdapterPanel(Host):

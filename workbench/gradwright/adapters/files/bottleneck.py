@@ -19,12 +19,11 @@ from ...formats.safetensors import format as single
 from ...formats.source import at, naming
 from ...models.decoder import Decoder
 from ...models.huggingface.writing import kind_of_model
-from ...spec import dtype as as_dtype
 from ..adapted import Adapted
 from ..methods.bottleneck import ATTENTION, MLP, Bottleneck
 from ..targeting import layer
 from .networks import check_config, written_config
-from .reading import CONFIG, check_dtypes, settings_in, write_files
+from .reading import CONFIG, check_dtypes, rounded, settings_in, write_files
 from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
@@ -134,5 +133,4 @@ def write_bottleneck(
         there = {layer(place) for place in adapted.variables}
         told["config"]["leave_out"] = [i for i in range(model.config.layers) if i not in there]
     settings = {**told, **origin, "config": told["config"], "name": adapted.name.replace(".", "_")}
-    held = {key: a if dtype is None else a.astype(as_dtype(dtype)) for key, a in arrays.items()}
-    write_files(folder, settings, held, WEIGHTS)
+    write_files(folder, settings, rounded(arrays, dtype), WEIGHTS)

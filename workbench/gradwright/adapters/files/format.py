@@ -27,14 +27,17 @@ USE = "gw.adapters.load(model, path)"
 
 
 def recognise(source: Source) -> bool | None:
-    """Tell a folder by ``adapter_config.json`` with a kind of peft, and arrays beside it."""
-    names = source.names()
-    if CONFIG not in names or not {WEIGHTS, PICKLE, *OTHERS} & set(names):
+    """Tell a folder by ``adapter_config.json`` with a kind of peft, or that is damaged.
+
+    Without arrays of an adapter it may be the folder of a model, which is none.
+    """
+    names = set(source.names())
+    if CONFIG not in names or ("config.json" in names and not {WEIGHTS, PICKLE, *OTHERS} & names):
         return False
     try:
         settings = settings_in(source)
     except ArchiveError:
-        return None
+        return True
     return "peft_type" in settings or isinstance(settings.get("config"), dict)
 
 
@@ -71,7 +74,11 @@ def inspect(source: Source) -> ModelInfo:
     modules: dict[str, None] = {}
     try:
         if not specs:
-            raise ArchiveError("its arrays are a pickle, and opening one runs what it names")
+            raise ArchiveError(
+                "its arrays are a pickle, and opening one runs what it names"
+                if {PICKLE, OTHER_PICKLE} & {*source.names()}
+                else "it has no arrays"
+            )
         paths = (by_module if is_of_peft else by_branch)(specs).values()
         check_dtypes(specs)
         modules = dict.fromkeys(path for path, _ in paths if path)

@@ -27,7 +27,6 @@ from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
 EMBEDDING = TOP["embed"]
-KINDS = ("f32", "f16", "bf16")
 _TENSOR = re.compile(r"((?:blk\.\d+\.)?([a-z_]+))\.weight\.lora_([ab])")
 RANKED = re.compile(r"((?:blk\.\d+\.)?[a-z_]+)\.weight\.lora_b")
 """Tensors that tell ranks."""

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import ArchiveError
+from ...errors import ArchiveError, GraphError
 from ...formats.opening import open as open_file
+from ...models.decoder import Decoder
+from ...models.gguf.architectures import architecture_of, keys_of
 from ...models.huggingface.writing import config_before
 from ..adapted import Adapted
 from ..adding import add
@@ -64,7 +66,7 @@ def load(
     """
     saved = source if isinstance(source, SavedAdapter) else _opened(source)
     if strict:
-        _check_base(model, saved)
+        _check_base(model, saved, family)
     found = placed(model, saved, family=family, strict=strict)
     names = {place.name for place in found.places}
     adapted = add(
@@ -97,11 +99,13 @@ def _opened(path: str | os.PathLike[str]) -> SavedAdapter:
     return found
 
 
-def _check_base(model: Any, saved: SavedAdapter) -> None:
+def _check_base(model: Any, saved: SavedAdapter, family: str) -> None:
     """Raise ArchiveError where model and file both say what they are, and it is not the same.
 
     A folder may be called as the model is, or lie below one that is, as in a cache of the hub.
     """
+    if saved.names == "gguf" and not family and isinstance(model, Decoder):
+        _check_architecture(model, saved)
     source: Path | None = getattr(model, "source", None)
     asked = _last(saved.base)
     if source is None or not asked or saved.names != "huggingface":
@@ -119,6 +123,22 @@ def _check_base(model: Any, saved: SavedAdapter) -> None:
             where=str(saved.path),
             hint="strict=False, if it is the same model by another name",
         )
+
+
+def _check_architecture(model: Decoder, saved: SavedAdapter) -> None:
+    """Raise ArchiveError for a model that no GGUF file of the adapter's architecture can hold."""
+    own = architecture_of(model.config)
+    if own == saved.architecture:
+        return
+    try:
+        keys_of(model.config, saved.architecture)
+    except (GraphError, ArchiveError) as error:
+        raise ArchiveError(
+            f"the adapter is for a model of {saved.architecture}, and this is one of {own}",
+            where=str(saved.path),
+            facts=[error.problem],
+            hint="strict=False, if its weights have these names all the same",
+        ) from error
 
 
 def _last(name: str) -> str:

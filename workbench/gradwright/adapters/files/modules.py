@@ -8,7 +8,7 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,7 +199,7 @@ def _own(graph: Any) -> Iterator[Part]:
     for site in sites(graph):
         path, _ = _split(site.name)
         yield Part(site.name, path, "weight", 0, site.n_out, site.n_out)
-        for name in unique(use.bias.name for use in site.uses if use.bias is not None):
+        for name in dict.fromkeys(use.bias.name for use in site.uses if use.bias is not None):
             yield Part(name, path, "bias", 0, site.n_out, site.n_out)
 
 
@@ -235,8 +235,3 @@ def turned_keys(model: Any, flat: Array, *, to_file: bool = False) -> Array:
     return np.concatenate(
         [part if i % 2 else order(part.T, heads).T for i, part in enumerate(parts)], axis=1
     )
-
-
-def unique(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names, each once, in their order."""
-    return tuple(dict.fromkeys(names))

@@ -6,13 +6,14 @@ Nothing is changed here: the graph is looked at alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...errors import ArchiveError
+from ...formats.report import some
 from ...graph import Graph
 from ..adapter import Adapter
 from ..chain import adapters_of
@@ -165,21 +166,14 @@ def differences(saved: SavedAdapter, lists: Mapping[str, Sequence[str]]) -> None
     raise ArchiveError(
         "the adapter does not fit the model, and nothing of it was taken over",
         where=str(saved.path),
-        facts=[f"{what}: {listed(names)}" for what, names in lists.items() if names],
+        facts=[
+            f"{what}: {some((name[:120] for name in names), MOST)}"
+            for what, names in lists.items()
+            if names
+        ],
         need=f"the model it is for: {saved.base}" if saved.base else "the model it is for",
         hint="strict=False takes what fits" if not lists["other shapes"] else "",
     )
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return some names, and how many more there are.
-
-    >>> listed("abcdefgh")
-    'a, b, c, d, e, f and 2 more'
-    """
-    held = list(names)
-    more = f" and {len(held) - MOST} more" if len(held) > MOST else ""
-    return ", ".join(name[:120] for name in held[:MOST]) + more
 
 
 def _at(saved: SavedAdapter, found: Parts) -> tuple[dict[str, tuple[Part, ...]], list[str]]:

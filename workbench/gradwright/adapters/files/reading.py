@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...errors import ArchiveError
+from ...errors import ArchiveError, GraphError
+from ...files.folder import filling
 from ...files.whole import write_text
 from ...formats.checked import MAX_JSON, parse_json
 from ...formats.pickles import conversion
+from ...formats.report import some
 from ...formats.safetensors import format as single
 from ...formats.safetensors.writing import save
 from ...formats.source import Source, at, exactly, naming
+from ...spec import dtype as as_dtype
 from ...spec import dtype_name
 from .keys import parsed
 from .saved import SavedAdapter
@@ -41,26 +45,17 @@ def by_module(specs: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         raise ArchiveError(
             f"{len(foreign)} of {len(found)} tensors are none of an adapter",
             where=WEIGHTS,
-            facts=[some(foreign)],
+            facts=[some((key[:120] for key in foreign), 4)],
             need="base_model.model.<path of a module>.<leaf>",
         )
     told = {key: where for key, where in found.items() if where is not None}
     if len(set(told.values())) < len(told):
-        twice = next(key for key in told if list(told.values()).count(told[key]) > 1)
+        held = Counter(told.values())
+        twice = next(key for key, where in told.items() if held[where] > 1)
         raise ArchiveError(f"{twice[:80]!r} is there in two spellings", where=WEIGHTS)
     if not told:
         raise ArchiveError("it has no tensors", where=WEIGHTS)
     return told
-
-
-def some(names: list[str], most: int = 4) -> str:
-    """Return the first of some names, and how many more there are.
-
-    >>> some(list("abcdef"))
-    'a, b, c, d and 2 more'
-    """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(name[:120] for name in names[:most]) + more
 
 
 def read_folder(path: Path) -> SavedAdapter:
@@ -84,11 +79,28 @@ def read_folder(path: Path) -> SavedAdapter:
 def write_files(
     folder: Path, settings: Mapping[str, Any], tensors: Mapping[str, Array], weights: str
 ) -> None:
-    """Write settings and arrays into a folder, which is made if it is not there."""
+    """Write settings and arrays into a folder, made if it is not there: both files or none."""
     text = json.dumps(dict(settings), indent=2, sort_keys=True, default=_json) + "\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    save(tensors, folder / weights, metadata={"format": "pt"})
-    write_text(folder / CONFIG, text)
+    with filling(folder) as new:
+        save(tensors, new / weights, metadata={"format": "pt"})
+        write_text(new / CONFIG, text)
+
+
+def rounded(tensors: Mapping[str, Array], dtype: str | None) -> dict[str, Array]:
+    """Return arrays in a dtype; raises GraphError for numbers beyond what it has.
+
+    >>> rounded({"a": np.ones(1, "f4")}, "float16")["a"].dtype
+    dtype('float16')
+    """
+    if dtype is None:
+        return dict(tensors)
+    found = {}
+    for name, array in tensors.items():
+        with np.errstate(over="ignore"):
+            found[name] = array.astype(as_dtype(dtype))
+        if np.isinf(found[name]).any() and not np.isinf(array).any():
+            raise GraphError(f"{name!r} has numbers beyond {dtype}", hint="dtype='bfloat16'")
+    return found
 
 
 def _json(value: Any) -> Any:

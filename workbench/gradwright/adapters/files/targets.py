@@ -31,11 +31,7 @@ def means(targets: Any, path: str) -> bool:
     (True, False)
     """
     if isinstance(targets, str):
-        try:
-            return re.fullmatch(targets, path) is not None
-        except re.error as error:
-            text = f"target_modules is no regular expression: {error}"
-            raise ArchiveError(text, facts=[targets[:80]]) from None
+        return _compiled(targets).fullmatch(path) is not None
     if not isinstance(targets, list):
         raise ArchiveError(f"target_modules is {str(targets)[:60]!r}", need="names, or a pattern")
     return any(path == name or path.endswith(f".{name}") for name in targets)
@@ -55,7 +51,7 @@ def _in_layer(settings: Mapping[str, Any], path: str) -> bool:
         return True
     patterns = settings.get("layers_pattern") or [r"[^.]*"]
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        found = re.match(rf"(?:^|.*?\.){pattern}\.(\d+)\.", path)
+        found = _compiled(rf"(?:^|.*?\.){pattern}\.(\d+)\.", pattern).match(path)
         if found:
             return int(found[1]) in ([layers] if isinstance(layers, int) else layers)
     return False
@@ -81,10 +77,15 @@ def of_modules(patterns: Mapping[str, Any], path: str, otherwise: Any = None) ->
     2
     """
     for pattern, value in patterns.items():
-        try:
-            if re.match(rf"(.*\.)?({pattern})$", path):
-                return value
-        except re.error as error:
-            text = f"{str(pattern)[:60]!r} is no regular expression: {error}"
-            raise ArchiveError(text) from None
+        if _compiled(rf"(.*\.)?({pattern})$", pattern).match(path):
+            return value
     return otherwise
+
+
+def _compiled(pattern: str, told: str = "") -> re.Pattern[str]:
+    """Return a regular expression; ``told`` is what a file has of it."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        text = f"{(told or pattern)[:60]!r} is no regular expression: {error}"
+        raise ArchiveError(text) from None

@@ -13,21 +13,21 @@ from ...errors import GraphError
 from ...formats.source import as_path
 from ...models.decoder import Decoder
 from ...models.gguf.architectures import architecture_of
-from ...spec import dtype as as_dtype
 from ..adapted import Adapted
 from ..methods.bottleneck import Bottleneck
 from . import keys
 from .bottleneck import write_bottleneck
 from .collecting import Collected, settings_for
-from .gguf import EMBEDDING, KINDS, write_gguf
+from .gguf import EMBEDDING, write_gguf
 from .keys import written
 from .loading import ORIGINS
 from .options import options_of
 from .plain import as_plain
-from .reading import WEIGHTS, write_files
+from .reading import WEIGHTS, rounded, write_files
 from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
+BASE = "base_model_name_or_path"
 DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
@@ -43,8 +43,9 @@ def save(
 ) -> None:
     """Write an adapter as a folder that peft loads, or as a GGUF file if ``path`` ends so.
 
-    ``adapter_config.json`` and ``adapter_model.safetensors``, each whole or not at all. What the
-    folder said that an adapter was loaded from is kept where it means nothing here.
+    ``adapter_config.json`` and ``adapter_model.safetensors``, both or none of them; of bottlenecks
+    as the library adapters has them. What the folder said that an adapter was loaded from is kept
+    where it means nothing here. ``adapted.weight`` is of the graph, and in no file.
 
     Args:
         adapted: what ``gw.adapters.add`` returned; or what ``gw.open`` did, which is written as it
@@ -60,7 +61,7 @@ def save(
             model's weights, as PiSSA and OLoRA do, so that it is for the model as it was.
 
     Raises:
-        GraphError: such files have no such method, or no module for a weight.
+        GraphError: such files have no such method, no module for a weight, or no such numbers.
         OSError: a file cannot be written.
 
     >>> import gradwright as gw, pathlib, tempfile
@@ -75,17 +76,25 @@ def save(
     if dtype is not None and dtype not in DTYPES:
         raise GraphError(f"no arrays of {dtype!r}", need=", ".join(DTYPES))
     if isinstance(adapted, SavedAdapter):
-        write_folder(target, adapted.settings, _of_folder(adapted), dtype)
+        if adapted.names != "huggingface" or target.suffix == ".gguf" or plain or family:
+            raise GraphError(
+                f"{adapted!r} is written as it is, which has to be a folder of peft",
+                hint="gw.adapters.save(gw.adapters.load(model, path), ...)",
+            )
+        settings = {**adapted.settings, **({} if base is None else {BASE: base or None})}
+        write_folder(target, settings, adapted.arrays, dtype)
         return
     model = adapted.model if model is None else model
     origin = ORIGINS.get(adapted, {})
     if isinstance(adapted.adapter, Bottleneck):
+        if plain or target.suffix == ".gguf":
+            raise _no_lora("plain=True and GGUF files are for LoRA", adapted)
         base = base if base is not None else origin.get("model_name") or _base(model)
         write_bottleneck(
             target, adapted, model, family=family, origin=origin, base=base, dtype=dtype
         )
         return
-    base = base if base is not None else origin.get("base_model_name_or_path") or _base(model)
+    base = base if base is not None else origin.get(BASE) or _base(model)
     if target.suffix == ".gguf":
         _save_gguf(adapted, model, target, family, base, dtype, plain)
         return
@@ -93,18 +102,8 @@ def save(
     settings = settings_for(collected, model, origin)
     if plain:
         settings = as_plain(collected, settings)
-    settings["base_model_name_or_path"] = base or None
+    settings[BASE] = base or None
     write_folder(target, settings, collected.arrays, dtype)
-
-
-def _of_folder(saved: SavedAdapter) -> Mapping[str, Mapping[str, Array]]:
-    """Return the arrays of a folder; raises GraphError for those of another file."""
-    if saved.names != "huggingface":
-        raise GraphError(
-            f"{saved.path.name} has the names of a GGUF file",
-            hint="gw.adapters.save(gw.adapters.load(model, path), folder)",
-        )
-    return saved.arrays
 
 
 def _base(model: Any) -> str:
@@ -126,8 +125,15 @@ def write_folder(
         is_adapted = bool(leaves.keys() - {*keys.TRAINED})
         for leaf, array in leaves.items():
             key = written(kind, path, leaf, is_adapted)
-            tensors[key] = array if dtype is None else array.astype(as_dtype(dtype))
-    write_files(folder, settings, tensors, WEIGHTS)
+            tensors[key] = array
+    write_files(folder, settings, rounded(tensors, dtype), WEIGHTS)
+
+
+def _no_lora(why: str, adapted: Adapted) -> GraphError:
+    return GraphError(
+        f"{why}, and this is {type(adapted.adapter).__name__}",
+        hint="gw.adapters.to_lora makes a LoRA of what has a delta",
+    )
 
 
 def _save_gguf(
@@ -146,15 +152,12 @@ def _save_gguf(
     collected = Collected(adapted, model, "gguf", architecture, {})
     settings = settings_for(collected, model, {})
     if settings["peft_type"] != "LORA" or settings.get("use_dora"):
-        raise GraphError(
-            f"GGUF files have LoRA alone, and this is {type(adapted.adapter).__name__}",
-            hint="gw.adapters.to_lora makes a LoRA of what has a delta",
-        )
+        raise _no_lora("GGUF files have LoRA alone", adapted)
     if adapted.thawed or settings.get("lora_bias"):
         raise GraphError("GGUF files of adapters have no biases", need="bias='none'")
     if plain:
         settings = as_plain(collected, settings)
-    alpha = float(settings["lora_alpha"])
+    alpha = float(settings["lora_alpha"] or settings["r"])  # 0 would be read as a scale of 1
     root = bool(settings.get("use_rslora"))
     arrays: dict[str, dict[str, Array]] = {}
     for module, leaves in collected.arrays.items():
@@ -162,7 +165,6 @@ def _save_gguf(
         ratio = np.float32(own / (r**0.5 if root else r) * r / alpha)
         b = "lora_embedding_B" if module == EMBEDDING else "lora_B"
         scaled = leaves[b] if ratio == 1 else leaves[b] * ratio
-        arrays[module] = {**leaves, b: scaled}
+        arrays[module] = rounded({**leaves, b: scaled}, dtype)
     kind = DTYPES[dtype or "float32"]
-    assert kind in KINDS
     write_gguf(path, architecture, alpha, arrays, kind=kind, name=adapted.name, base=base)

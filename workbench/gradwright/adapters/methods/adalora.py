@@ -22,6 +22,7 @@ from ...ops.core.statistics import Norm
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves
 from ..low_rank import LowRank
+from ..settings import check_count, check_number, check_share
 from ..site import Site, Use
 from ..targeting import of_pattern
 
@@ -96,6 +97,10 @@ class AdaLoRA(Adapter):
     rank_pattern: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("init_r", "target_r", "delta_t"):
+            check_count(name, getattr(self, name))
+        check_number("alpha", self.alpha)
+        check_share("dropout", self.dropout)
         if not 1 <= self.target_r < self.init_r:
             raise GraphError(
                 f"ranks do not fall from {self.init_r} to {self.target_r}",
@@ -108,13 +113,12 @@ class AdaLoRA(Adapter):
                 need="0 <= tinit < total_step - tfinal",
                 hint="total_step: how many steps the training will take",
             )
-        if not (0 < self.beta1 < 1 and 0 < self.beta2 < 1 and self.delta_t >= 1):
+        if not (0 < self.beta1 < 1 and 0 < self.beta2 < 1):
             raise GraphError(
-                f"beta1={self.beta1}, beta2={self.beta2}, delta_t={self.delta_t} make no sense",
-                need="betas between 0 and 1, delta_t >= 1",
+                f"beta1={self.beta1}, beta2={self.beta2} make no sense", need="between 0 and 1"
             )
-        if not 0 <= self.dropout < 1 or self.orth_reg_weight < 0 or self.tfinal < 0:
-            raise GraphError("dropout, orth_reg_weight or tfinal make no sense", need=">= 0")
+        if not self.orth_reg_weight >= 0 or self.tfinal < 0:
+            raise GraphError("orth_reg_weight or tfinal make no sense", need=">= 0")
 
     def rank(self, place: Any) -> int:
         """Return the rank at a place."""
@@ -178,9 +182,8 @@ class AdaLoRA(Adapter):
         if not all(p[leaf] in grads for p in every.values() for leaf in TRAINED):
             return {}
         graph, step = adapted.graph, adapted.shared["step"]
-        budgets, choices, measures = self._plan(
-            sum(int(p["kept"].shape[0]) for p in every.values())
-        )
+        n_all = sum(int(p["kept"].shape[0]) for p in every.values())
+        budgets, choices, measures = self._plan(n_all, self.target_r * len(every))
         at = Minimum()(step + 1, self.total_step)
         measured = graph.constant(measures)[at]
         chooses, dropped = graph.constant(choices)[at], graph.constant(budgets)[at]
@@ -209,9 +212,9 @@ class AdaLoRA(Adapter):
             found |= {p["kept"]: kept, p["lora_E"]: Where()(chooses | late, zeroed, moved)}
         return found
 
-    def _plan(self, n_all: int) -> tuple[Array, Array, Array]:
+    def _plan(self, n_all: int, target: int) -> tuple[Array, Array, Array]:
         """Return by step how many parts are dropped, whether they are chosen, and measured."""
-        last, target = self.total_step - self.tfinal, self.target_r * (n_all // self.init_r)
+        last = self.total_step - self.tfinal
         dropped = np.ones(self.total_step + 1, np.int64)
         chooses = np.zeros(self.total_step + 1, bool)
         for step in range(self.tinit + 1, last + 1):
@@ -232,8 +235,8 @@ class AdaLoRA(Adapter):
         return {place: int(kept.sum()) for place, kept in self.kept(adapted).items()}
 
     def compacted(self, adapted: Built) -> tuple[Adapter, Mapping[str, Mapping[str, Array]]] | None:
-        values, smaller = adapted.graph.values, {}
-        kept = self.kept(adapted)
+        values, kept = adapted.graph.values, self.kept(adapted)
+        smaller = {"": {leaf: values[t.name] for leaf, t in adapted.shared.items()}}
         for place, p in adapted.variables.items():
             smaller[place] = {
                 leaf: values[t.name].compress(

@@ -17,6 +17,7 @@ from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Array, Leaf, Leaves
 from ..low_rank import LowRank
+from ..settings import check_count
 from ..site import Site, Use
 from .lora import LoRA
 
@@ -58,7 +59,8 @@ class DyLoRA(LoRA):
         super().__post_init__()
         if self.rslora or self.lora_bias:
             raise GraphError("DyLoRA scales by alpha/b, and has no bias of B", hint="LoRA()")
-        if self.block < 1 or any(r % self.block for r in (self.r, *self.rank_pattern.values())):
+        check_count("block", self.block)
+        if any(r % self.block for r in (self.r, *self.rank_pattern.values())):
             raise GraphError(f"block={self.block!r} does not divide the rank {self.r}")
         if self.active is not None and not 1 <= self.active <= self.r // self.block:
             raise GraphError(f"active={self.active!r}", need=f"1, ..., {self.r // self.block}")
@@ -109,4 +111,5 @@ class DyLoRA(LoRA):
 
     def _most(self, place: Site) -> int:
         """Return how many blocks count where nothing is drawn."""
-        return self.rank(place) // self.block if self.active is None else self.active
+        n = self.rank(place) // self.block
+        return n if self.active is None else min(n, self.active)

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import GraphError, ShapeError
+from ...errors import ShapeError
 from ...graph import Tensor
 from ...init import normal
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Array, Leaf, Leaves
 from ..low_rank import LowRank
+from ..settings import check_count, check_number
 from ..site import Use
 
 
@@ -50,9 +51,8 @@ class HeadLoRA(Adapter):
 
     def __post_init__(self) -> None:
         for name in ("r", "heads"):
-            n = getattr(self, name)
-            if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-                raise GraphError(f"{name}={n!r} makes no sense", need="1, 2, ...")
+            check_count(name, getattr(self, name))
+        check_number("init_scale", self.init_scale)
 
     def variables(self, place: Any) -> Mapping[str, Leaf]:
         if place.n_out % self.heads:

@@ -20,6 +20,7 @@ from ..adapter import Adapter, Leaf, Leaves, computed
 from ..initial import chosen as initial
 from ..initial.eva import explained
 from ..low_rank import LowRank
+from ..settings import check_ranks, check_share, rank_at, scale_at
 from ..site import Site, Use, sites
 from ..targeting import of_pattern
 
@@ -79,11 +80,8 @@ class LoRA(Adapter):
     alpha_pattern: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for r in (self.r, *self.rank_pattern.values()):
-            if not isinstance(r, int) or isinstance(r, bool) or r < 1:
-                raise GraphError(f"a rank of {r!r} makes no sense", need="1, 2, ...")
-        if not 0 <= self.dropout < 1:
-            raise GraphError(f"dropout={self.dropout!r} makes no sense", need="0 <= dropout < 1")
+        check_ranks(self)
+        check_share("dropout", self.dropout)
         if self.bias not in ("none", "all", "only"):
             raise GraphError(f"bias={self.bias!r} is not known", need="'none', 'all' or 'only'")
         initial.check(self.init)
@@ -95,13 +93,12 @@ class LoRA(Adapter):
 
     def rank(self, place: Any) -> int:
         """Return the rank at a place."""
-        return of_pattern(self.rank_pattern, place.name, self.r)
+        return rank_at(self, place)
 
     def scale(self, place: Any) -> float:
         """Return the factor of B·A at a place."""
-        r = self.rank(place)
-        alpha = of_pattern(self.alpha_pattern, place.name, self.alpha)
-        return alpha / (math.sqrt(r) if self.rslora else r)
+        scale = scale_at(self, place)
+        return scale * math.sqrt(self.rank(place)) if self.rslora else scale
 
     def thaws(self, places: Sequence[Site], sites: Sequence[Site]) -> Sequence[Tensor]:
         if self.bias == "none":

@@ -14,6 +14,7 @@ from ...ops.core.index import Gather
 from ...ops.core.joining import Concat, Stack
 from ...words.jsonable import jsonable
 from ..adapter import Leaf, Leaves
+from ..settings import check_count, check_share
 from ..site import Place, Site
 from .prompt import Prompt
 
@@ -60,10 +61,10 @@ class PTuning(Prompt):
             raise GraphError(f"init={self.init!r} would begin as no prompt", need="'random'")
         if self.encoder not in ("mlp", "lstm"):
             raise GraphError(f"encoder={self.encoder!r} is not known", need="'mlp' or 'lstm'")
-        if (self.hidden is not None and self.hidden < 1) or self.layers < 1:
-            raise GraphError(f"hidden={self.hidden}, layers={self.layers} make no sense", need="1")
-        if not 0 <= self.dropout < 1:
-            raise GraphError(f"dropout={self.dropout!r} makes no sense", need="0 <= dropout < 1")
+        if self.hidden is not None:
+            check_count("hidden", self.hidden)
+        check_count("layers", self.layers)
+        check_share("dropout", self.dropout)
 
     def variables(self, place: Place) -> Mapping[str, Leaf]:
         if not isinstance(place, Site):

@@ -17,6 +17,7 @@ from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves, computed
 from ..attentions import attentions, heads, longer, positions
 from ..chain import adapters_of
+from ..settings import check_count
 from ..site import Place, Site, Use
 from ..targeting import Where, chosen
 
@@ -67,8 +68,9 @@ class Prefix(Adapter):
     init: bool | str = True
 
     def __post_init__(self) -> None:
-        if self.tokens < 1 or (self.hidden is not None and self.hidden < 1):
-            raise GraphError(f"tokens={self.tokens}, hidden={self.hidden} make no sense", need="1")
+        check_count("tokens", self.tokens)
+        if self.hidden is not None:
+            check_count("hidden", self.hidden)
         if self.init not in (True, "zero"):
             raise GraphError(f"init={self.init!r} is not known", need="True or 'zero'")
 

@@ -23,6 +23,7 @@ from ...spec import Dim, TensorSpec, kind
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves
 from ..chain import adapters_of
+from ..settings import check_count
 from ..site import Place, Site, Use
 from ..targeting import Where, chosen
 
@@ -82,8 +83,7 @@ class Prompt(Adapter):
     until: str | None = None
 
     def __post_init__(self) -> None:
-        if self.tokens < 1:
-            raise GraphError(f"tokens={self.tokens} make no prompt", need="1 or more")
+        check_count("tokens", self.tokens)
         if self.init not in ("random", "vocabulary", "ids"):
             raise GraphError(
                 f"init={self.init!r} is not known", need="'random', 'vocabulary' or 'ids'"

@@ -14,7 +14,7 @@ from ...init import uniform
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Array, Leaf, Leaves
 from ..low_rank import LowRank
-from ..settings import check_rank, check_share
+from ..settings import check_count, check_number, check_share
 from ..site import Site, Use
 
 
@@ -53,8 +53,9 @@ class VeRA(Adapter):
     save_projection: bool = True
 
     def __post_init__(self) -> None:
-        check_rank(self.r)
+        check_count("r", self.r)
         check_share("dropout", self.dropout)
+        check_number("d_initial", self.d_initial)
         if not isinstance(self.projection_seed, int) or self.projection_seed < 0:
             raise GraphError(f"projection_seed={self.projection_seed!r}", need="0, 1, ...")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ def chosen(rows: Rows, n: int | None, known: Sequence[str], per_row: int) -> Cho
                 need="a list of one for each row",
             )
         rows = [rows] * n
+    if not isinstance(rows, Iterable):
+        raise FeedError(f"rows={rows!r:.80} has no adapters", need="a name, or a list of one each")
     listed = [_weights(row, i) for i, row in enumerate(rows)]
     if n is not None and len(listed) != n:
         raise FeedError(f"{len(listed)} rows have adapters, and {n} are fed", need="one each")
@@ -62,12 +64,9 @@ def _weights(row: Any, i: int) -> dict[str, float]:
         return {}
     if isinstance(row, str):
         return {row: 1.0}
-    if isinstance(row, Mapping):
-        found = dict(row)
-    elif isinstance(row, Sequence) and all(isinstance(name, str) for name in row):
-        found = dict.fromkeys(row, 1.0)
-    else:
+    if not (isinstance(row, Mapping | Sequence) and all(isinstance(name, str) for name in row)):
         raise FeedError(f"row {i} asks for {row!r}", need="a name, names, weights by name, or None")
+    found = dict(row) if isinstance(row, Mapping) else dict.fromkeys(row, 1.0)
     for name, weight in found.items():
         if not isinstance(weight, int | float) or not np.isfinite(weight):
             raise FeedError(f"row {i} asks for {weight!r} of {name!r}", need="a finite number")

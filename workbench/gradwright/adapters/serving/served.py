@@ -98,8 +98,11 @@ class Served:
     def add(self, name: str, source: Any) -> None:
         """Serve an adapter: a path, an ``Adapted`` as it is now, or a method and its state.
 
-        Nothing is read before a row asks for it. Raises GraphError for a name that is taken.
+        Nothing is read before a row asks for it. Raises GraphError for a name that is taken, and
+        for what is none.
         """
+        if not isinstance(name, str):
+            raise GraphError(f"{name!r} is no name of an adapter", need="text")
         made = source_of(source)
         with self._lock:
             if name in self._sources:
@@ -290,17 +293,17 @@ class Served:
             place, _, leaf = key.rpartition("/")
             leaves.setdefault(place, {})[leaf] = array
         shared = leaves.pop("", {})
-        if foreign := sorted(leaves.keys() - self._places.keys()):
-            raise GraphError(
-                f"{name!r} changes {', '.join(map(repr, foreign[:4]))}, where there is no slot",
-                facts=[f"slots are at {', '.join(map(repr, list(self._places)[:6]))} ..."],
-                hint="gw.adapters.serve(..., where=...) with these places, too",
-            )
         if not method.by_row:
             raise GraphError(
                 f"{name!r} is {type(method).__name__}, and rows cannot differ in that",
                 need="a product of thin matrices beside a weight, such as LoRA",
                 hint="gw.adapters.to_lora, or gw.adapters.load and one adapter at a time",
+            )
+        if foreign := sorted(leaves.keys() - self._places.keys()):
+            raise GraphError(
+                f"{name!r} changes {', '.join(map(repr, foreign[:4]))}, where there is no slot",
+                facts=[f"slots are at {', '.join(map(repr, list(self._places)[:6]))} ..."],
+                hint="gw.adapters.serve(..., where=...) with these places, too",
             )
         return {
             place: self._part(name, method, self._places[place], {**held, **shared})
@@ -309,14 +312,21 @@ class Served:
 
     def _part(self, name: str, method: Adapter, place: Site, p: Mapping[str, Array]) -> LowRank:
         """Return what an adapter does at a place, copied as slots take it."""
-        found = method.low_rank(place, p)
-        if (found.a.shape[1], len(found.b)) != (place.n_in, place.n_out):
+        wanted = {n: v.shape for n, v in method.variables(place).items() if not v.is_state}
+        if lacking := wanted.keys() - p.keys():
+            raise GraphError(
+                f"{name!r} has no {', '.join(sorted(lacking))} at {place.name!r}",
+                need=", ".join(f"{leaf} {list(shape)}" for leaf, shape in wanted.items()),
+            )
+        other = [f"{n} is {list(p[n].shape)}" for n, s in wanted.items() if p[n].shape != s]
+        if other:
             raise ShapeError(
                 f"{name!r} is of another model: {place.name!r} is {list(place.shape)}",
-                facts=[f"its matrices are {list(found.a.shape)} and {list(found.b.shape)}"],
+                facts=other,
+                need=", ".join(f"{leaf} {list(shape)}" for leaf, shape in wanted.items()),
             )
         try:
-            return self._memory.fitted(place.name, found)
+            return self._memory.fitted(place.name, method.low_rank(place, p))
         except GraphError as error:
             raise type(error)(f"{name!r}: {error.problem}", hint=error.hint) from None
 

@@ -39,7 +39,8 @@ class InFiles:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._parts = [self.path / n for n in (WEIGHTS, CONFIG)] if self.path.is_dir() else []
+        parts = [self.path / name for name in (WEIGHTS, CONFIG)] if self.path.is_dir() else []
+        self._parts = [part for part in parts if part.exists()]
         self._last: Hashable = None
 
     def __repr__(self) -> str:
@@ -95,6 +96,8 @@ def source_of(given: Any) -> Source:
     if isinstance(given, str | os.PathLike):
         if not Path(given).exists():
             raise FileNotFoundError(f"there is no {given}")
+        if Path(given).is_dir() and not Path(given, CONFIG).is_file():
+            raise GraphError(f"{given} is no adapter", need=f"a folder with {CONFIG}")
         return InFiles(given)
     if isinstance(given, Adapted):
         _check_own(repr(given.name), [*(t.name for t in given.thawed), *given.replaced])
@@ -128,6 +131,10 @@ def named(given: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(given, Mapping):
         yield from given.items()
         return
+    if not isinstance(given, str | os.PathLike):
+        raise GraphError(
+            f"a {type(given).__name__} is no folder of adapters", need="a path, or them by name"
+        )
     folder = Path(given)
     held = sorted(path.parent for path in folder.glob(f"*/{CONFIG}"))
     held += sorted(folder.glob("*.gguf"))

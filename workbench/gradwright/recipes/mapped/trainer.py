@@ -217,12 +217,17 @@ class MappedTrainer:
 
         ``options`` are those of ``Trainer.fit``: ``epochs``, ``progress`` and so on.
         """
-        held = np.stack([self._row(row, "ids") for row in rows])
-        data = {"ids": held, self._targets.name: np.stack([next_tokens(row) for row in held])}
+        held = [self._row(row, "ids") for row in rows]
+        if not held:
+            raise FeedError("there are no rows", need="i64[n, t_seq]")
+        data = {"ids": np.stack(held), self._targets.name: np.stack([*map(next_tokens, held)])}
         return self.trainer.fit(data, batch_size=1, steps=steps, **options)
 
     def _row(self, given: Any, name: str) -> Array:
-        row = np.asarray(list(given) if isinstance(given, range) else given)
+        try:
+            row = np.asarray(given)
+        except ValueError as error:  # rows of different lengths
+            raise FeedError(f"{name} are no row of tokens", need="i64[t_seq]") from error
         if row.ndim == 2 and len(row) != 1:
             raise FeedError(f"{name} are {len(row)} rows, and a step takes one", need="i64[t_seq]")
         row = row.reshape(-1)
@@ -266,8 +271,10 @@ class MappedTrainer:
         """Take over what ``state`` returned, all or nothing, and its moments if it has them.
 
         ``step`` is how many steps they have gone through. Raises GraphError for missing and left
-        over names and for arrays of another shape.
+        over names, for arrays of another shape, and for a step that is no count.
         """
+        if not isinstance(step, int) or step < 0:
+            raise GraphError(f"step={step!r} counts no steps", need="an int >= 0")
         wanted = self.state()
         siblings = {_sibling(name, m): name for name in wanted for m in MOMENTS}
         has_moments = not siblings.keys().isdisjoint(state)
@@ -282,10 +289,10 @@ class MappedTrainer:
         slots = {k: v for k, v in self.trainer.state_dict().items() if not k.startswith("state/")}
         weights: dict[str, Array] = {}
         for variable, names in self._by_variable().items():
-            weights[variable] = _whole([state[n] for n in names])
+            weights[variable] = self._whole([state[n] for n in names])
             if has_moments:
                 for m in MOMENTS:
-                    held = _whole([state[_sibling(n, m)] for n in names])
+                    held = self._whole([state[_sibling(n, m)] for n in names])
                     slots[f"state/{variable}/{m}"] = held
                 slots[f"state/{variable}/step"] = np.array(step)
         self.trainer.load_state_dict(slots)
@@ -294,8 +301,7 @@ class MappedTrainer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what is trained, its moments and the step count as a GGUF file."""
-        architecture = "llama" if self.adapted is None else "adapter"
-        keys = {"general.type": architecture, "training.step": self.trainer.steps_done}
+        keys = {"general.type": "training", "training.step": self.trainer.steps_done}
         write(path, keys, self.state(moments=True))
 
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -324,10 +330,14 @@ class MappedTrainer:
             found.setdefault(variable, []).append(name)
         return found
 
+    def _whole(self, parts: Sequence[Array]) -> Array:
+        """Return what heads are the parts of; without adapters there are none, and one part."""
+        return parts[0] if self.adapted is None else np.stack(parts)
+
 
 def _checked_length(t_seq: int, config: DecoderConfig) -> int:
-    if not 1 <= t_seq <= config.context:
-        raise TrainingError(f"t_seq={t_seq} is no length of a row", need=f"1 to {config.context}")
+    if not isinstance(t_seq, int) or not 1 <= t_seq <= config.context:
+        raise TrainingError(f"t_seq={t_seq!r} is no length of a row", need=f"1 to {config.context}")
     return t_seq
 
 
@@ -338,8 +348,3 @@ def _part(array: Array, head: int | None) -> Array:
 def _sibling(name: str, moment: str) -> str:
     """Return the name of a moment: ``head_0.lora_a.m`` beside ``head_0.lora_a.weight``."""
     return f"{name.removesuffix('.weight') if '.lora_' in name else name}.{moment}"
-
-
-def _whole(parts: Sequence[Array]) -> Array:
-    """Return what heads are the parts of, or the only part."""
-    return np.stack(parts) if len(parts) > 1 else parts[0]

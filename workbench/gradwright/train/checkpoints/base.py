@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TrainingError
+from ...formats.report import some
 from ...graph import Constant, Graph, Node, Values, Variable
 from ...spec import TensorSpec
 from ..training import Training
@@ -106,11 +107,6 @@ def check_base(trainer: Training, one: Checkpoint) -> None:
     lists = {"other values": other, "not there, or trained": lacking}
     raise TrainingError(
         f"{one.path.name} holds what was trained alone, and this is another model",
-        facts=[f"{what}: {_some(names)}" for what, names in lists.items() if names],
+        facts=[f"{what}: {some(names, MOST)}" for what, names in lists.items() if names],
         need="the model whose adapters it holds, with the same weights",
     )
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(names[:MOST]) + more
