@@ -59,7 +59,8 @@ def test_a_hundred_adapters_on_disk_through_eight_slots(hundred: Any) -> None:
         found = served.run("logits", {"ids": np.repeat(IDS["ids"], 8, 0)}, rows=rows)
         for y, name in zip(found, rows, strict=True):
             if name is not None:
-                np.testing.assert_allclose(y, wanted[name], rtol=1e-5, atol=1e-5)
+                largest = np.abs(wanted[name]).max()
+                np.testing.assert_allclose(y, wanted[name], rtol=1e-5, atol=1e-5 * largest)
         plans |= {id(plan) for plan in served.session.plan_cache.values()}
         assert len(served.memory) <= 20 and len(served.slots) <= 8
     assert (len(plans), served.graph.revision) == (1, revision), "adapters were changed by a plan"

@@ -10,8 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 from ...errors import GraphError
 from ...graph import Graph, Node, Tensor, Variable, ancestors
 from ...init import normal
-from ...op import find_op
+from ...op import Op
+from ...ops.core.activation import Gelu, LeakyRelu, Relu, Sigmoid, Silu, Tanh
 from ...ops.core.elementwise import Add
+from ...ops.matrices.linalg import Matmul
 from ...words.jsonable import jsonable
 from ..adapter import Adapter, Leaf, Leaves, added
 from ..chain import adapters_of
@@ -20,7 +22,16 @@ from ..site import Place, Site, Use
 from ..targeting import Where, chosen
 
 ATTENTION, MLP = "attention", "mlp"
-ACTIVATIONS = ("relu", "swish", "silu", "gelu", "tanh", "sigmoid", "leaky_relu", "linear")
+ACTIVATIONS: dict[str, type[Op] | None] = {
+    "relu": Relu,
+    "swish": Silu,
+    "silu": Silu,
+    "gelu": Gelu,
+    "tanh": Tanh,
+    "sigmoid": Sigmoid,
+    "leakyrelu": LeakyRelu,
+    "linear": None,
+}
 
 
 class Preset(NamedTuple):
@@ -139,10 +150,10 @@ class Bottleneck(Adapter):
     def apply(self, place: Place, use: Use, x: Tensor, y: Tensor, p: Leaves) -> Tensor:
         if self.placement == "pfeiffer":
             x = y  # with what stands before it
-        name = self.settings.activation
+        activation = ACTIVATIONS[self.settings.activation]
         h = x @ p["adapter_down.0.weight"].mT + p["adapter_down.0.bias"]
-        if name != "linear":
-            h = find_op("silu" if name == "swish" else name)()(h)
+        if activation is not None:
+            h = activation()(h)
         h = h @ p["adapter_up.weight"].mT + p["adapter_up.bias"]
         return added(y, h if self.settings.scaling == 1 else h * self.settings.scaling)
 
@@ -201,7 +212,7 @@ def _is_attention(node: Node) -> bool:
     if "attention" in node.op.name:
         return True
     pair = node.inputs[:2]
-    return node.op.name == "matmul" and not any(
+    return isinstance(node.op, Matmul) and not any(
         isinstance(n.op, Variable) and t is not None and n.outputs[0].rank == t.rank
         for t in pair
         if t is not None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...models import Generation
+from ...models.generation import Generation
 from ..adapted import Adapted
 from ..adapter import Adapter
 from ..adding import add

@@ -18,7 +18,8 @@ import numpy as np
 
 from ...errors import FeedError, GraphError, ShapeError
 from ...graph import Graph, Tensor, member
-from ...models import Completion, Generation, Piece
+from ...models.completion import Completion, Piece
+from ...models.generation import Generation
 from ...session import Session
 from ...words.spelling import meant
 from ..adapted import Adapted

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...adapters.initial.lcg import Lcg
-from ...models import DecoderConfig
+from ...models.decoder import DecoderConfig
 
 Array = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ from ...formats.gguf.mapped import Gguf
 from ...formats.gguf.writing import write
 from ...formats.source import naming
 from ...graph import Tensor
-from ...models import Decoder, DecoderConfig
+from ...models.decoder import Decoder, DecoderConfig
 from ...models.gguf.names import places
 from ...models.gguf.reading import from_gguf
 from ...train.history import History
