@@ -1,1 +1,0 @@
-"""Losses of alignment, a file each: tensors in, a scalar and metrics out."""
