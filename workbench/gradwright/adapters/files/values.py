@@ -98,7 +98,8 @@ def check(settings: Mapping[str, Any], where: str) -> None:
     >>> check({"r": 8, "lora_alpha": 16.0, "of_tomorrow": {}}, "")
     >>> check({"r": "8"}, "a.json")
     Traceback (most recent call last):
-    gradwright.errors.ArchiveError: a.json: r is '8'...
+    gradwright.errors.ArchiveError: a.json: r is '8'
+      need: a whole number
     """
     for need, (fits, options) in KINDS.items():
         for key in options:
