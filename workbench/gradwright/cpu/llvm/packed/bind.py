@@ -168,8 +168,7 @@ def _by_row(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: bo
         tile = n_x
     elif 1 < n_x <= FEW and not as_bytes:
         kind, tile = "tile", n_x
-    is_plain = kind == "tile"
-    calls, ready, row = ([], x, 0) if is_plain else _ready(name, m, x, as_bytes=as_bytes)
+    calls, ready, row = ([], x, 0) if kind == "tile" else _ready(name, m, x, as_bytes=as_bytes)
     held = ready if calls else None
     block = numbers(
         vectors.PRODUCT,

@@ -255,7 +255,7 @@ def _nibble(form: Layout, m: Machine, z: Num, high: int, fifth: Num | None) -> N
     """Return a half of bytes, and 16 where a fifth bit is set, without the offset, as floats."""
     if m.has_tables:  # which look at four bits alone
         numbers = [float(q - form.offset) for q in form.numbers or range(16)]
-        x = table(numbers, z.op("lshr", 4) if high else z)
+        x = table(m, numbers, z.op("lshr", 4) if high else z)
         return x if fifth is None else fifth.where(x + 16.0, x)
     q = z.op("lshr", 4) if high else z & 15
     if fifth is not None:
@@ -278,7 +278,7 @@ def _sixths_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
                     bits = upper.op("lshr", 4) if quarter > 1 else upper
                     shift = 2 * (quarter % 2)
                     sixteens = [16.0 * (i >> shift & 3) - form.offset for i in range(16)]
-                    x = table([float(i) for i in range(16)], low) + table(sixteens, bits)
+                    x = table(m, [float(i) for i in range(16)], low) + table(m, sixteens, bits)
                 else:
                     x = floats((low | _two_bits(upper, quarter)) - form.offset)
                 place = 128 * half + 32 * quarter + start
@@ -297,7 +297,7 @@ def _twos_as_floats(form: Layout, m: Machine, n: int, w: Num) -> Group:
                 third = (bits & 1 << part).compare("ne", 0)
             if m.has_tables:
                 fours = [float((i >> 2 * (part % 2) & 3) - form.offset) for i in range(16)]
-                x = table(fours, z.op("lshr", 4) if part % 4 > 1 else z)
+                x = table(m, fours, z.op("lshr", 4) if part % 4 > 1 else z)
                 x = x if third is None else third.where(x + 4.0, x)
             else:
                 q = z.op("lshr", 2 * (part % 4)) & 3

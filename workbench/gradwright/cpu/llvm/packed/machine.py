@@ -115,11 +115,16 @@ def _evens(x: Num, start: int) -> Num:
     return pick(x, range(start, lanes(x.type)[0], 2))
 
 
-def table(numbers: Sequence[float], index: Num) -> Num:
-    """Return numbers of sixteen, by the low four bits of lanes."""
-    code = index.code
-    of = code.const("<16 x float>", numbers)
-    return code.call("<16 x float>", "llvm.x86.avx512.permvar.sf.512", of, index)
+def table(m: Machine, numbers: Sequence[float], index: Num) -> Num:
+    """Return floats of sixteen, by the low four bits of lanes."""
+    code, of = index.code, f"<{lanes(index.type)[0]} x float>"
+    if m.has_tables:
+        return code.call(of, "llvm.x86.avx512.permvar.sf.512", code.const(of, numbers), index)
+    if m.level:  # tables of eight: by three bits, then by the fourth
+        halves = [code.const(of, numbers[i : i + 8]) for i in (0, 8)]
+        low, high = (code.call(of, "llvm.x86.avx2.permps", t, index) for t in halves)
+        return (index & 8).compare("ne", 0).where(high, low)
+    return _by_bits(of, numbers, index)
 
 
 def looked_up(m: Machine, numbers: Sequence[int], index: Num) -> Num:
@@ -128,7 +133,12 @@ def looked_up(m: Machine, numbers: Sequence[int], index: Num) -> Num:
     if m.level and n in SHUFFLES:
         of = code.const(index.type, [*numbers] * (n // 16))
         return code.call(index.type, SHUFFLES[n], of, index)
-    found = [code.const(index.type, number) for number in numbers]
+    return _by_bits(index.type, numbers, index)
+
+
+def _by_bits(of: str, numbers: Sequence[float], index: Num) -> Num:
+    """Return what a table does without an instruction's name."""
+    found = [index.code.const(of, number) for number in numbers]
     for bit in (1, 2, 4, 8):  # from pairs, the one that the bit says
         is_second = (index & bit).compare("ne", 0)
         found = [is_second.where(b, a) for a, b in zip(found[::2], found[1::2], strict=True)]

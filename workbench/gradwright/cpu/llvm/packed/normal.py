@@ -20,7 +20,7 @@ from ....program.declined import DeclinedError
 from ...call import Call, Cut
 from ..convolution.tiles import numbers
 from ..steps import Steps
-from ..text import Code, Num, lanes
+from ..text import Code, Num
 from .bind import GRAIN, HELD, PER_NS
 from .lanes import fetch, ints, load, near, pick, spread, store, total
 from .machine import Machine, entries, machine, module, table
@@ -78,23 +78,7 @@ def product(m: Machine) -> str:
 def _pair(m: Machine, raw: Num) -> tuple[Num, Num]:
     """Return the numbers in the high and in the low halves of bytes."""
     z = ints(raw, "zext")
-    return _number(m, z.op("lshr", 4)), _number(m, z)
-
-
-def _number(m: Machine, code: Num) -> Num:
-    """Return the numbers of codes, by their low four bits."""
-    if m.has_tables:
-        return table(NUMBERS, code)
-    n, _ = lanes(code.type)
-    if m.level and n == 8:  # tables of eight: by three bits, then by the fourth
-        halves = [code.code.const("<8 x float>", NUMBERS[i : i + 8]) for i in (0, 8)]
-        low, high = (code.code.call("<8 x float>", "llvm.x86.avx2.permps", t, code) for t in halves)
-        return (code & 8).compare("ne", 0).where(high, low)
-    found = [code.code.const(f"<{n} x float>", number) for number in NUMBERS]
-    for bit in (1, 2, 4, 8):  # from pairs, the one that the bit says
-        is_second = (code & bit).compare("ne", 0)
-        found = [is_second.where(b, a) for a, b in zip(found[::2], found[1::2], strict=True)]
-    return found[0]
+    return table(m, NUMBERS, z.op("lshr", 4)), table(m, NUMBERS, z)
 
 
 # -- bound to arrays -------------------------------------------------------------------------------
@@ -107,7 +91,7 @@ def bind_normal(x: Array, w: Array, absmax: Array, y: Array, *, back: bool) -> l
     """
     n_rows, k = len(w), 2 * w.shape[1]
     fits = k % BLOCK == 0 and w.flags.c_contiguous and absmax.flags.c_contiguous
-    if not fits or not x.size or not y.size or absmax.dtype != np.dtype("float32"):
+    if not fits or not x.size or not y.size:
         return None
     try:
         if x.size == k and not back and x.flags.c_contiguous:
