@@ -85,6 +85,11 @@ class Built:
         self._following = [*(weakref.ref(other) for other in self.followers), weakref.ref(one)]
 
     @property
+    def owned(self) -> list[Tensor]:
+        """Its variables: those of each place, and those that places share."""
+        return [t for leaves in (*self.variables.values(), self.shared) for t in leaves.values()]
+
+    @property
     def nodes_apart(self) -> list[Node]:
         """Its nodes that stand behind no layer."""
         return self._apart
@@ -167,8 +172,7 @@ class Built:
 
     def _undeclare(self, edit: Edit) -> None:
         """Remove its variables."""
-        own = [t for leaves in self.variables.values() for t in leaves.values()]
-        edit.remove(*own, *self.shared.values())
+        edit.remove(*self.owned)
         self.variables, self.shared, self._passing = {}, {}, frozenset()
 
     def _variable(

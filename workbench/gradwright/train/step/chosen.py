@@ -34,6 +34,12 @@ def candidates(graph: Graph, chosen: Sequence[Tensor | str] | None) -> list[Tens
     return list(found)
 
 
+def moving(graph: Graph, variables: Iterable[Tensor]) -> list[Tensor]:
+    """Return those that a step trains now: none of adapters that are switched off."""
+    off = asleep(graph)
+    return [t for t in variables if t.trainable and t not in off]
+
+
 def trained(
     losses: Sequence[Tensor],
     variables: Sequence[Tensor],
@@ -41,15 +47,14 @@ def trained(
 ) -> tuple[list[Tensor], set[Tensor]]:
     """Return the variables to train now, and all of them that the losses depend on.
 
-    Those of adapters that are switched off are not trained. Raises TrainingError if none is
-    trainable, or one that is has no part in the loss.
+    Raises TrainingError if none is trainable, or one that is has no part in the loss.
     """
     nodes = set(ancestors(losses))
     reached = {t for t in variables if t.node in nodes}
-    off = asleep(losses[0].graph)
-    params = [t for t in variables if t.trainable and t not in off]
+    graph = losses[0].graph
+    params = moving(graph, variables)
     if not params:
-        raise _untrainable(losses[0].graph, variables, chosen)
+        raise _untrainable(graph, variables, chosen)
     lost = [t for t in params if t not in reached]
     if lost:
         raise TrainingError(

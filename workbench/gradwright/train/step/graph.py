@@ -70,7 +70,7 @@ class StepGraph:
         gradients_of: Sequence[Tensor],
         config: TrainingConfig,
         state: Slots,
-        penalties: Mapping[str, Tensor] | None = None,
+        penalties: Mapping[str, Tensor],
     ) -> None:
         self.params, self.scope = list(params), state.scope
         self._state = state
@@ -91,7 +91,7 @@ class StepGraph:
         self.grads = {p: back.grads[p] for p in params}
         self.gather: Phase | None = None
         self.flush: Phase | None = None
-        extras = {**moves.penalties, **(penalties or {})}
+        extras = {**moves.penalties, **penalties}
         if config.accumulation is None:
             norm, updates = moves.of(self.grads, back.updates, self.needed, state.scope)
             self.update = self._phase(norm, updates, extras)

@@ -20,9 +20,9 @@ from ..config import Setup, TrainingConfig
 from ..optim import Optimizer
 from ..slots import Slots
 from .accumulate import SUMS, WEIGHT
-from .adapted import asleep, penalties
+from .adapted import penalties
 from .average import AVERAGED
-from .chosen import candidates, trained
+from .chosen import candidates, moving, trained
 from .graph import Phase, StepGraph
 from .groups import treatments
 from .measure import Measures, now
@@ -87,8 +87,7 @@ class StepKeeper:
     @property
     def parameters(self) -> list[Tensor]:
         """The variables that the next step trains."""
-        off = asleep(self._graph)
-        return [t for t in self.variables if t.trainable and t not in off]
+        return moving(self._graph, self.variables)
 
     # -- the graph of a step ---------------------------------------------------------------------
 
