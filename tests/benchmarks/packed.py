@@ -147,7 +147,7 @@ def shortest(rivals: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, f
     return best
 
 
-def show_products() -> None:
+def main() -> None:
     """Print what products of one token's matrices take, by format, rows of x and activations."""
     print(f"all matrices once, {machine().name}, one thread")
     print(f"{'':8}{'MB':>5}{'rows':>6}{'ms':>9}{'GB/s':>8}{'of a read':>11}{'tokens/s':>10}")
@@ -174,11 +174,6 @@ def show_products() -> None:
                         f"{kind:6}{name:8}{size / 1e6:5.0f}{n:4}{t * 1e3:9.2f}{rate:8.1f}"
                         f"{rate / read:10.0%}{tokens}"
                     )
-
-
-def main() -> None:
-    """Print all of it."""
-    show_products()
 
 
 if __name__ == "__main__":
