@@ -70,6 +70,7 @@ oracle-adapters: .venv/.oracle
 # Ten minutes of one core; what is done is kept in build/, and not done again.
 learn-adapters: .venv/.fast
 	$(BIN)/python -m tests.learning.adapters
+
 # Fetches 80 MB by pip and compiles for minutes, once. Without AMX, whose products end the process
 # when gcc 12 compiles them; without OpenMP, whose threads would be beside ours.
 NO_AMX := -mno-amx-tile -mno-amx-int8 -mno-amx-bf16

@@ -227,7 +227,7 @@ class Built:
             if handle is None:
                 base = use.weight
             else:
-                base = edit.wrap(handle, "base", lambda t: t)
+                base = edit.wrap(handle, "base")
                 use = replace(use, node=base.node) if use.node is handle.node else use
                 place = replace(place, uses=(*place.uses[:i], use, *place.uses[i + 1 :]))
             chain = known.chains[key] = Chain(base, handle, use)

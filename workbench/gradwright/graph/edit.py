@@ -73,10 +73,10 @@ class Edit:
         self.graph.updates.redirect(tensor, new)
         return new
 
-    def wrap(self, tensor: Tensor, name: str, build: Callable[[Tensor], Tensor]) -> Tensor:
-        """Have a tensor be ``build`` of what it was; returns what it was, called ``name`` now.
+    def wrap(self, tensor: Tensor, name: str) -> Tensor:
+        """Have a tensor be the identity of what it was; returns what it was, called ``name`` now.
 
-        Whoever holds the tensor, asks for it by name or reads it has what was built from then on.
+        Whoever holds the tensor, asks for it by name or reads it has what the identity is given.
         """
         node = self.graph.check_member(tensor).node
         if isinstance(node.op, Source) or len(node.outputs) != 1:
@@ -84,7 +84,7 @@ class Edit:
         inner = self.graph._new_node(node.op, node.inputs, name, auto=True)
         inner.site, inner.outputs = node.site, (Tensor(inner, 0, tensor.spec),)
         self.graph._insert(inner)
-        self.change(node, find_op("identity")(), (build(inner.outputs[0]),))
+        self.change(node, find_op("identity")(), inner.outputs)
         return inner.outputs[0]
 
     def unwrap(self, tensor: Tensor, inner: Tensor) -> None:

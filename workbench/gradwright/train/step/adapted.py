@@ -19,7 +19,7 @@ def penalties(graph: Graph) -> dict[str, Tensor]:
     return {
         f"{name}_penalty": one.penalty
         for name, one in _active(graph).items()
-        if one.penalty is not None and any(t.trainable for t in one.parameters)
+        if one.penalty is not None and one.parameters
     }
 
 
