@@ -212,3 +212,12 @@ def test_a_variable_begins_in_a_buffer() -> None:
     assert "wrong" not in g
     with pytest.raises(gw.errors.GraphError, match="zeros are not written"):
         Zeros(TensorSpec((2,), "f4")).load(np.ones(2, "f4"))
+
+
+def test_a_cell_that_runs_again_keeps_the_buffer_and_does_not_read_it() -> None:
+    g, blocks = gw.Graph("again"), Blocks(np.ones((3, 8), np.float32))
+    for _ in range(2):
+        with g.cell("weights"):
+            g.variable("w", (3, 8), init=blocks)
+    assert g.values.buffer("w") is blocks and blocks.reads == 0
+    assert g.values.version("w") == 0

@@ -160,10 +160,10 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         full = self._full_name(name)
         old = self._stale.get(full)
         keep = old is not None and isinstance(old.op, Variable) and old.outputs[0].spec == spec
-        start = self.values.array(full) if keep else initial(name, spec, init)
+        start = None if keep else initial(name, spec, init)
         tensor = self._source(Variable(), name, spec)
         tensor.node.trainable = trainable and is_floating(spec.dtype)
-        if not keep:
+        if start is not None:
             self.values.begin(tensor.name, start)
         return tensor
 
