@@ -295,6 +295,15 @@ def test_norms_are_trained_as_by_peft() -> None:
         adapters.add(g, adapters.NormTuning())
 
 
+def test_running_statistics_are_no_norms() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", ("B", 4, 5, 5))
+    h = gw.nn.batch_norm(gw.cnn.conv2d(x, g.variable("w", (4, 4, 1, 1))))
+    _ = (h * h).mean()
+    adapted = adapters.add(g, adapters.NormTuning())
+    assert [t.name for t in adapted.parameters] == ["batch_norm/weight", "batch_norm/bias"]
+
+
 # -- dropping ------------------------------------------------------------------------------------
 
 
