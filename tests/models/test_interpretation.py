@@ -142,6 +142,26 @@ def test_weights_are_those_of_now_and_the_graph_stays():
     assert before != after and len(model.graph.nodes) == nodes
 
 
+@pytest.mark.parametrize("method", [gw.adapters.Prefix(5), gw.adapters.Prompt(5)])
+def test_what_stands_before_a_text_is_read_first(method):
+    model = lively()
+    adapted = gw.adapters.add(model, method)
+    rng = np.random.default_rng(0)
+    state = {n: rng.standard_normal(v.shape, "f4") for n, v in adapted.state().items()}
+    adapted.load_state(state)
+    tokens = [5, 3, 8, 1, 2]
+    logits = model.graph.output({"ids": [tokens]}, model.logits)["logits"][0].astype("f8")
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    expected = [p[t, token] for t, token in enumerate(tokens[1:])]
+    look = Interpretation(model)
+    for at_once in (2, 256):
+        parts = list(look.readings(tokens, at_once))
+        assert all(parts)
+        found = [token.probability for part in parts for token in part]
+        assert found[0] is None
+        np.testing.assert_allclose(found[1:], expected, rtol=1e-4)
+
+
 def test_packed_weights_are_looked_through():
     config = DecoderConfig(vocabulary=40, width=32, layers=1, heads=2, context=32)
     whole = lively(config)

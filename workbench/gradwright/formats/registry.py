@@ -30,7 +30,7 @@ class Home:
 
     module: str
     begins: bytes | None = b""
-    """The first bytes of its files; None where it is a folder."""
+    """The first bytes of its files, empty where it has always to be asked; None of a folder."""
     holds: tuple[str | tuple[str, ...], ...] = ()
     """Ends of names in its folder or ZIP file, of each row one at least."""
     says: bytes = b""
@@ -38,8 +38,10 @@ class Home:
 
     def may_be(self, source: Source) -> bool:
         """Tell whether the format has to be asked, and so imported."""
+        if self.begins == b"":
+            return True
         if source.read(0, len(self.begins or b"?")) != (self.begins or b""):
-            return self.begins == b""
+            return False
         if self.says and self.says not in source.read(0, HEAD):
             return False
         names = source.names() if self.holds else []  # none where a ZIP file is cut off

@@ -289,13 +289,13 @@ class Generation:
         texts = [Text(self.tokenizer, row, ends) for row in rows]
         begun = [len(row.tokens) for row in rows]
         live = [b for b, row in enumerate(rows) if row.reason is None]
-        reader = self._reader(len(rows), how)
+        reader = self.reader(len(rows), how.room, how.chunk)
         guesses = self._guesses(len(rows), rules, ends, how)
         guessed: dict[int, list[int]] = {}
         while live:
             wanted = {b: [*tokens[b], *guessed.get(b, ())] for b in live}
             width = how.width if guessed else 0
-            run = self._fed(ALL if guessed else "logits", how.feeds)
+            run = self.fed(ALL if guessed else "logits", how.feeds)
             read = reader.read(run, wanted, width)
             late, stopped = time.monotonic() >= deadline, self._stops != stops
             going, pieces = [], []
@@ -347,12 +347,13 @@ class Generation:
         before = {b: self.reread - len(tokens[b]) for b in left}
         return {b: min(n, before[b]) if before[b] >= 0 else n for b, n in left.items()}
 
-    def _reader(self, rows: int, how: _How) -> Reader:
+    def reader(self, rows: int, room: int, chunk: int | None = None) -> Reader:
+        """Return what reads rows of so much room, of a chunk at once, with what stands before."""
         (layers, two, _, heads, _, features), dtype = self._past_of
         asks = LENGTH in self.takes
-        chunk = how.chunk if asks or not self.reread else None  # chunks do not tell the length
+        chunk = chunk if asks or not self.reread else None  # chunks do not tell the length
         size = dtype, (layers, two, heads, features)
-        return Reader(size, rows, how.room, chunk, asks, self._before())
+        return Reader(size, rows, room, chunk, asks, self._before())
 
     def _guesses(
         self, rows: int, rules: Sequence[Strategy], ends: Ends, how: _How
@@ -361,7 +362,8 @@ class Generation:
             return None
         other = how.draft.generation
         other.read_weights()
-        return Guesses(how.draft, other._reader(rows, how), rules, ends.eos | ends.tokens)
+        reader = other.reader(rows, how.room, how.chunk)
+        return Guesses(how.draft, reader, rules, ends.eos | ends.tokens)
 
     def _run_all(self) -> Run:
         """Return what gives the logits of all positions."""
@@ -375,7 +377,7 @@ class Generation:
             self._all = self.session.prepare([ALL, "present"], self.takes)
         return self._all
 
-    def _fed(self, logits: str, feeds: Mapping[str, Array]) -> Run:
+    def fed(self, logits: str, feeds: Mapping[str, Array]) -> Run:
         """Return what gives logits and keys and values, with what else rows feed put in."""
         if not feeds:
             return self.run if logits != ALL else self._run_all()

@@ -18,7 +18,7 @@ from ..gradient import gradients
 from ..words.tables import Table, Tabular
 from .decoder import Decoder
 from .generation import ALL, LENGTH
-from .reading import Reader, room_for
+from .reading import room_for
 from .sampling import Greedy, Sampling, Strategy, in_order
 from .tokenizers import TextCodec, TextStream
 
@@ -185,18 +185,17 @@ class Interpretation:
         Raises FeedError for a text that is empty or longer than the context.
         """
         tokens, generation = self.tokens(text), self.generation
-        pieces, room, past = self.pieces(tokens), room_for(len(tokens)), generation.graph["past"]
-        layers, two, _, heads, _, features = past.shape
-        kept = past.dtype, (layers, two, heads, features)
-        reader = Reader(kept, 1, room, asks_length=LENGTH in generation.takes)
-        run = generation.session.prepare([ALL, "present"], generation.takes)
+        pieces, room = self.pieces(tokens), room_for(len(tokens))
+        run = generation.fed(ALL, {})
         generation.read_weights()
+        reader = generation.reader(1, room)
         found, t = [TokenReading(tokens[0], pieces[0])], 1
         for logits in reader.parts(run, tokens, min(at_once, room)):
             for y in logits[: len(tokens) - t]:
                 found.append(self._reading(y, tokens[t - 1 : t + 1], pieces[t]))
                 t += 1
-            yield found
+            if found:  # what stands before a row may be longer than a part
+                yield found
             found = []
 
     def stream(

@@ -118,7 +118,7 @@ def described(reader: Reader, path: Path) -> ArchiveInfo:
     specs = SpecReader()
     tensors = {_prefix(s.member) + n: t for s in shards for n, t in s.tensors.items()}
     apart = {*document.apart}
-    if lost := [r["name"] for r in rows["variable"] if r["name"] not in {*tensors, *apart}]:
+    if lost := [n for r in rows["variable"] if (n := r["name"]) not in tensors and n not in apart]:
         raise ArchiveError(f"the array of {lost[0][:80]!r} is missing")
     return ArchiveInfo(
         path=path,

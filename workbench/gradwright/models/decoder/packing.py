@@ -13,7 +13,7 @@ scales of its own, one of each 64 numbers in the order of rows:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -112,8 +112,8 @@ def packed(name: str, x: Array, kind: str) -> dict[str, Array]:
     if kind not in NF4:
         return {name: packed_ggml(x, kind)}
     flat = x.reshape(-1)
-    pieces = [packed_nf4(flat[i : i + PIECE], BLOCK) for i in range(0, flat.size, PIECE)]
-    codes, absmax = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    parts = [packed_nf4(flat[i : i + PIECE], BLOCK) for i in range(0, flat.size, PIECE)]
+    codes, absmax = (np.concatenate(each) for each in zip(*parts, strict=True))
     found = {name: codes.reshape(shape), f"{name}_absmax": absmax}
     if kind == "nf4_double":
         names = f"{name}_absmax", f"{name}_nested", f"{name}_offset"
@@ -121,17 +121,26 @@ def packed(name: str, x: Array, kind: str) -> dict[str, Array]:
     return found
 
 
-def numbers(held: Mapping[str, Array], n: int, kind: str, start: int, stop: int) -> Array:
-    """Return rows of ``n`` numbers as float32, f32[stop − start, n], of a weight or of experts.
+def pieces(
+    held: Mapping[str, Array], shape: tuple[int, ...], kind: str
+) -> Iterator[tuple[slice, Array]]:
+    """Yield some rows after the others of a weight or of experts, and their numbers as float32.
 
     ``held`` are the values of what it lies in, as of `lies_in`.
     """
     weight, *scales = held.values()
-    if kind not in NF4:
-        return unpacked(weight.reshape(-1, weight.shape[-1])[start:stop], kind)
-    absmax = scales[0] if kind == "nf4" else unnested(scales[0], scales[1], scales[2], NESTED)
-    flat = unpacked_nf4(weight, absmax, start * n, stop * n, BLOCK)
-    return flat.reshape(stop - start, n)
+    n, rows = shape[-1], math.prod(shape[:-1])
+    by_rows = weight.reshape(rows, -1)
+    if kind in NF4:
+        absmax = scales[0] if kind == "nf4" else unnested(scales[0], scales[1], scales[2], NESTED)
+    step = max(1, PIECE // n)
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        if kind in NF4:
+            flat = unpacked_nf4(weight, absmax, start * n, stop * n, BLOCK)
+            yield slice(start, stop), flat.reshape(-1, n)
+        else:
+            yield slice(start, stop), unpacked(by_rows[start:stop], kind)
 
 
 def floats(held: Mapping[str, Array], shape: tuple[int, ...], kind: str) -> Array:
@@ -141,12 +150,9 @@ def floats(held: Mapping[str, Array], shape: tuple[int, ...], kind: str) -> Arra
     >>> floats(packed("q", w, "nf4"), (1, 4), "nf4")[0, :3].tolist()
     [1.0, -1.0, 0.0]
     """
-    n = shape[-1]
-    rows = math.prod(shape[:-1])
-    found, step = np.empty((rows, n), np.float32), max(1, PIECE // n)
-    for start in range(0, rows, step):
-        stop = min(start + step, rows)
-        found[start:stop] = numbers(held, n, kind, start, stop)
+    found = np.empty((math.prod(shape[:-1]), shape[-1]), np.float32)
+    for rows, part in pieces(held, shape, kind):
+        found[rows] = part
     return found.reshape(shape)
 
 

@@ -13,7 +13,7 @@ from ...errors import GraphError
 from ...ops.quantised.blocks import FORMATS, WRITTEN
 from ...words.tables import Table, Tabular, size
 from .config import DecoderConfig
-from .packing import NF4, PIECE, floats, is_packable, lies_in, numbers, packed
+from .packing import NF4, floats, is_packable, lies_in, packed, pieces
 
 if TYPE_CHECKING:
     from .decoder import Decoder
@@ -160,13 +160,9 @@ def _changed(
         return {name: data[name] if was == KEPT else floats(data, shape, was)}, 0.0
     x = (data[name] if was == KEPT else floats(data, shape, was)).astype(np.float32, copy=False)
     made = packed(name, x, kind)
-    n = shape[-1]
-    flat = x.reshape(-1, n)
+    flat = x.reshape(-1, shape[-1])
     error = total = 0.0
-    step = max(1, PIECE // n)
-    for start in range(0, len(flat), step):
-        part = flat[start : start + step]
-        lost = numbers(made, n, kind, start, start + len(part)) - part
-        error += float(np.square(lost, dtype=np.float64).sum())
-        total += float(np.square(part, dtype=np.float64).sum())
+    for rows, part in pieces(made, shape, kind):
+        error += float(np.square(part - flat[rows], dtype=np.float64).sum())
+        total += float(np.square(flat[rows], dtype=np.float64).sum())
     return made, math.sqrt(error / total) if total else 0.0
