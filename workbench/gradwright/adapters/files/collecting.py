@@ -164,8 +164,9 @@ class Collected:
             self.saved_modules[part.path] = None
             held = list(self.found[part.path])
         for own in dict.fromkeys(p.own for p in held):
-            rows = [p.written(own, self._values[p.weight]) for p in held if p.own == own]
-            whole = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=int(held[0].turned))
+            same = [p for p in held if p.own == own]
+            rows = [p.written(own, self._values[p.weight]) for p in same]
+            whole = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=int(same[0].turned))
             self.arrays.setdefault(part.path, {})[own] = whole
 
     def _cut(self, adapter: AdaLoRA) -> None:
