@@ -23,7 +23,8 @@ from ..adapted import Adapted
 from ..methods.bottleneck import ATTENTION, MLP, Bottleneck
 from ..targeting import layer
 from .networks import check_config, written_config
-from .reading import CONFIG, check_dtypes, rounded, settings_in, write_files
+from .options import CONFIG
+from .reading import check_dtypes, rounded, settings_in, write_files
 from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
