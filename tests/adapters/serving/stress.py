@@ -179,7 +179,9 @@ def stress(folder: Path, seed: int, n_threads: int, *, seconds: float, most: int
                 do(world, rng)
                 done.append(do.__name__)
             except BaseException:
-                failed.append(f"thread {thread} of seed {seed}, {do.__name__}:\n{_where()}")
+                failed.append(
+                    f"thread {thread} of seed {seed}, {do.__name__}:\n{traceback.format_exc()}"
+                )
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(INTERVAL)
@@ -196,10 +198,6 @@ def stress(folder: Path, seed: int, n_threads: int, *, seconds: float, most: int
             rows: list[str | None] = [*world.names[i : i + 4]]
             world.check(rows, world.served.run("logits", {"ids": [PROMPT] * 4}, rows=rows))
     return world, collections.Counter(done), failed
-
-
-def _where() -> str:
-    return traceback.format_exc()
 
 
 def main(seconds: float = 60.0, seed: int = 0, n_threads: int = 8) -> int:
