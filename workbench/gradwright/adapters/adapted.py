@@ -47,8 +47,7 @@ class Adapted(Built):
     @property
     def parameters(self) -> list[Tensor]:
         """Its variables that are trained."""
-        every = [t for leaves in self.variables.values() for t in leaves.values()]
-        return [t for t in (*every, *self.shared.values(), *self.thawed) if t.trainable]
+        return [t for t in (*self.own, *self.thawed) if t.trainable]
 
     def reference(self, outputs: Sequence[Tensor] | Tensor, *, scope: str = "reference") -> Any:
         """Return what outputs are without it: a copy that shares all weights.
@@ -75,8 +74,7 @@ class Adapted(Built):
         named = {**self.variables, **({"all places": self.shared} if self.shared else {})}
         known = adapters_of(self.graph)
         others = [one for one in known.named.values() if not one.is_enabled and one is not self]
-        off = {t for one in others for leaves in one.variables.values() for t in leaves.values()}
-        off |= {t for one in others for t in one.shared.values()}
+        off = {t for one in others for t in one.own}
         return trained(self.graph, named, self.places, off, known.nodes())
 
     # -- state -----------------------------------------------------------------------------------

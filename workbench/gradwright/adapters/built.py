@@ -76,6 +76,11 @@ class Built:
         self.unfollow: Callable[[], None] | None = None
 
     @property
+    def own(self) -> list[Tensor]:
+        """All its variables, those that all places read behind the others."""
+        return [t for p in (*self.variables.values(), self.shared) for t in p.values()]
+
+    @property
     def followers(self) -> list[Adapted]:
         """The same adapter in graphs that generate, as long as somebody holds these."""
         return [one for ref in self._following if (one := ref()) is not None]
@@ -167,8 +172,7 @@ class Built:
 
     def _undeclare(self, edit: Edit) -> None:
         """Remove its variables."""
-        own = [t for leaves in self.variables.values() for t in leaves.values()]
-        edit.remove(*own, *self.shared.values())
+        edit.remove(*self.own)
         self.variables, self.shared, self._passing = {}, {}, frozenset()
 
     def _variable(

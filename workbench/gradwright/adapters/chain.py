@@ -143,12 +143,7 @@ class Adapters:
 
     def variables(self) -> set[Tensor]:
         """Return all variables of adapters."""
-        held = [
-            leaves
-            for one in self.named.values()
-            for leaves in (*one.variables.values(), one.shared)
-        ]
-        return {t for leaves in held for t in leaves.values()}
+        return {t for one in self.named.values() for t in one.own}
 
     def freeze(self, graph: Graph) -> None:
         """Train variables of adapters and what these thaw, and nothing else."""

@@ -35,13 +35,12 @@ def after_update(
 
 def asleep(graph: Graph) -> set[Tensor]:
     """Return the variables of adapters that are switched off, which no step trains."""
-    off = [one for one in _all(graph).values() if not one.is_enabled]
-    return {
-        t
-        for one in off
-        for leaves in (*one.variables.values(), one.shared)
-        for t in leaves.values()
-    }
+    return {t for one in _all(graph).values() if not one.is_enabled for t in one.own}
+
+
+def owned(graph: Graph) -> set[Tensor]:
+    """Return the variables of all adapters."""
+    return {t for one in _all(graph).values() for t in one.own}
 
 
 def _active(graph: Graph) -> dict[str, Adapted]:
