@@ -30,6 +30,7 @@ import numpy as np  # noqa: E402
 import gradwright as gw  # noqa: E402
 from gradwright.adapters import LoRA, serve  # noqa: E402
 from gradwright.models import Decoder, DecoderConfig  # noqa: E402
+from tests.adapters.serving import drawn  # noqa: E402
 
 INTERVAL = 1e-6
 PATIENCE = 120.0
@@ -51,11 +52,7 @@ class World:
         with gw.Session(model.graph, kernels="off") as session:
             for name in (*(f"a{i}" for i in range(n)), None):
                 if name is not None:
-                    state = {
-                        key: 0.5 * rng.standard_normal(array.shape, np.float32)
-                        for key, array in adapted.state().items()
-                    }
-                    adapted.load_state(state)
+                    adapted.load_state(drawn.state(adapted, rng, 0.5))
                     gw.adapters.save(adapted, folder / name, model=model)
                 else:
                     adapted.disable()
@@ -72,12 +69,7 @@ class World:
 
     @staticmethod
     def model() -> Decoder:
-        model, rng = Decoder(CONFIG), np.random.default_rng(3)
-        for v in model.graph.variables:
-            if len(v.shape) == 2:
-                shape = [int(n) for n in v.shape]
-                model.graph.values[v.name] = 0.4 * rng.standard_normal(shape, np.float32)
-        return model
+        return drawn.weights(Decoder(CONFIG), 0.4)
 
     @property
     def session(self) -> gw.Session:
