@@ -279,7 +279,7 @@ def test_as_convert_to_lora_of_peft(rank: float) -> None:
         _, state = peft.convert_to_lora(model, rank)
     lora = adapters.to_lora(adapted, rank)
     for place in lora.places:
-        leaves = {k: ours.graph.values[t.name] for k, t in lora.variables[place.name].items()}
+        leaves = lora.numbers(place)
         found = lora.adapter.scale(place) * leaves["lora_B"] @ leaves["lora_A"]
         key = next(k for k in state if other.place_of(k.split(".lora_")[0]) == place.name)
         stem = key.split(".lora_")[0]

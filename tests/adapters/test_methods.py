@@ -136,7 +136,7 @@ def test_merged_as_peft(case: str) -> None:
             continue
         layer = pair.theirs.get_submodule("base_model.model." + place.name.removesuffix(".weight"))
         bias = getattr(layer.base_layer, "bias", None)
-        leaves = {k: pair.g.values[t.name] for k, t in pair.adapted.variables[place.name].items()}
+        leaves = pair.adapted.numbers(place)
         before = None if bias is None else bias.detach().numpy().copy()
         done = pair.adapted.adapter.merge(place, place.array(), before, leaves)
         assert done is not None
@@ -153,7 +153,7 @@ def test_factors_of_grouped_inputs_are_merged() -> None:
     found, *_ = pair.outputs()
     merged = {}
     for place in pair.adapted.places:
-        leaves = {k: pair.g.values[t.name] for k, t in pair.adapted.variables[place.name].items()}
+        leaves = pair.adapted.numbers(place)
         name = place.name.replace("weight", "bias")
         bias = pair.g.values[name] if name in pair.g else None
         done = pair.adapted.adapter.merge(place, place.array(), bias, leaves)
@@ -293,6 +293,15 @@ def test_norms_are_trained_as_by_peft() -> None:
     _ = g.placeholder("x", (None, 3)) @ g.variable("w", (3, 2))
     with pytest.raises(GraphError, match="no norms"):
         adapters.add(g, adapters.NormTuning())
+
+
+def test_running_statistics_are_no_norms() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", ("B", 4, 5, 5))
+    h = gw.nn.batch_norm(gw.cnn.conv2d(x, g.variable("w", (4, 4, 1, 1))))
+    _ = (h * h).mean()
+    adapted = adapters.add(g, adapters.NormTuning())
+    assert [t.name for t in adapted.parameters] == ["batch_norm/weight", "batch_norm/bias"]
 
 
 # -- dropping ------------------------------------------------------------------------------------

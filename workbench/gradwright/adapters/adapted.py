@@ -17,6 +17,7 @@ from ..graph import Tensor, clone, coerce
 from .built import Built
 from .chain import adapters_of
 from .settings import check_number
+from .site import Place
 from .trained import Trained, trained
 
 Array = np.ndarray[Any, Any]
@@ -76,6 +77,11 @@ class Adapted(Built):
         others = [one for one in known.named.values() if not one.is_enabled and one is not self]
         off = {t for one in others for t in one.own}
         return trained(self.graph, named, self.places, off, known.nodes())
+
+    def numbers(self, place: Place) -> dict[str, Array]:
+        """Return the values of its variables at a place, and of those that all places read."""
+        leaves = {**self.variables[place.name], **self.shared}
+        return {leaf: self.graph.values[t.name] for leaf, t in leaves.items()}
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -310,8 +310,7 @@ def _factors(one: Adapted, place: Place) -> tuple[Array, Array, float]:
     if method.lora_bias:
         raise GraphError(f"{one.name!r} has biases of B, which are not combined")
     own = next(p for p in one.places if p.name == place.name)
-    values, leaves = one.graph.values, one.variables[place.name]
-    a, b = (values[leaves[x].name].astype(np.float64) for x in list(leaves)[:2])
+    a, b = (x.astype(np.float64) for x in list(one.numbers(own).values())[:2])
     return a.reshape(len(a), -1), b.reshape(len(b), -1), method.scale(own) * one.weight
 
 
@@ -326,7 +325,7 @@ def _delta(one: Adapted, name: str) -> Array:
     if not isinstance(place, Site):
         raise GraphError(f"{type(one.adapter).__name__} at {name!r} is no change of a weight")
     w = place.array().astype(np.float64)
-    changed = computed(lambda t, p: one.adapter.changed(place, t, p), w, _leaves(one, place))
+    changed = computed(lambda t, p: one.adapter.changed(place, t, p), w, one.numbers(place))
     found: Array = ((changed - w) * one.weight).reshape(len(w), -1)
     return found
 
@@ -337,12 +336,7 @@ def _bias(one: Adapted, place: Place) -> dict[str, Array]:
     if bias is None or not isinstance(place, Site):
         return {}
     before = one.graph.values.stored(bias.node).astype(np.float64)
-    done = one.adapter.merge(place, place.array(), before, _leaves(one, place))
+    done = one.adapter.merge(place, place.array(), before, one.numbers(place))
     if done is None or done[1] is None or np.array_equal(done[1], before):
         return {}
     return {place.name: (done[1] - before) * one.weight}
-
-
-def _leaves(one: Adapted, place: Place) -> dict[str, Array]:
-    leaves = {**one.variables[place.name], **one.shared}
-    return {leaf: one.graph.values[t.name] for leaf, t in leaves.items()}

@@ -204,12 +204,10 @@ def _merged_at(adapted: Adapted, place: Place, *, as_floats: bool = False) -> di
             f"{method} is no part of a weight: what it adds at {place.name!r} cannot be merged",
             hint="adapted.disable() leaves it out; adapted.state() keeps it",
         )
-    leaves = {**adapted.variables[place.name], **adapted.shared}
-    p = {leaf: graph.values[t.name] for leaf, t in leaves.items()}
     biases = list(dict.fromkeys(use.bias for use in place.uses if use.bias is not None))
     bias = biases[0] if biases else None
     w, b = place.array(), None if bias is None else graph.values.stored(bias.node)
-    done = adapted.adapter.merge(place, w, b, p)
+    done = adapted.adapter.merge(place, w, b, adapted.numbers(place))
     if done is None:
         raise GraphError(f"{method} cannot be merged at {place.name!r}")
     weight, c = done

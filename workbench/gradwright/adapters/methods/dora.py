@@ -107,10 +107,6 @@ class DoRA(LoRA):
         offset = None if bias is None else (1 - ratio) * values.stored(bias.node)
         return replace(found, gain=ratio, offset=offset)
 
-    @property
-    def is_additive(self) -> bool:
-        return False
-
     def _ratio(self, place: Site, use: Use, p: Leaves) -> Tensor:
         """Return m/n, of shape [out]."""
         if place.groups > 1:

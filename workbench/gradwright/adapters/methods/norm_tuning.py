@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...errors import GraphError
-from ...graph import Graph, Tensor, Variable, ancestors
+from ...graph import Tensor, Variable, ancestors
 from ...words.jsonable import jsonable
-from ..adapter import Adapter, Leaf
-from ..site import Place, Site
-from ..targeting import Where, chosen
+from ..site import Site
+from ..thawing import Thawing
 
 
 @jsonable
 @dataclass(frozen=True)
-class NormTuning(Adapter):
+class NormTuning(Thawing):
     """The scales and shifts of a model's norms are trained (Zhao et al. 2023, "Tuning LayerNorm").
 
     Nothing is added, so that disabling and merging are nothing either: ``remove`` leaves what was
@@ -35,38 +34,17 @@ class NormTuning(Adapter):
 
     kinds: ClassVar[frozenset[str]] = frozenset({"norm"})
 
-    def places(
-        self, sites: Sequence[Site], where: Where, layers: Any = None, exclude: Where = None
-    ) -> Sequence[Place]:
-        found = [Place(name=t.name, kind="norm", dtype=t.dtype) for t in _norms(sites)]
-        if not found:
-            raise GraphError("the model has no norms with scales", hint="gw.adapters.BitFit()")
-        return chosen(found, where, layers=layers, exclude=exclude)
+    def trains(self, sites: Sequence[Site]) -> Sequence[Tensor]:
+        graph = sites[0].weight.graph
+        read = [
+            t
+            for node in graph.nodes
+            if node.op.name.endswith("_norm")
+            for t in node.inputs[1:]
+            if t is not None and t.rank == 1
+        ]  # also as a part of a sum such as 1 + w; running statistics are no weights
+        held = [n.outputs[0] for t in read for n in ancestors([t]) if isinstance(n.op, Variable)]
+        return [t for t in held if t.rank == 1 and (t.trainable or t.node.frozen)]
 
-    def thaws(self, places: Sequence[Place], sites: Sequence[Site]) -> Sequence[Tensor]:
-        names = {p.name for p in places}
-        return [t for t in _norms(sites) if t.name in names]
-
-    def variables(self, place: Place) -> Mapping[str, Leaf]:
-        return {}
-
-
-def _norms(sites: Sequence[Site]) -> list[Tensor]:
-    """Return the variables of rank 1 that norms read, also as a part of a sum such as 1 + w."""
-    if not sites:
-        return []
-    graph: Graph = sites[0].weight.graph
-    read = [
-        t
-        for node in graph.nodes
-        if node.op.name.endswith("_norm")
-        for t in node.inputs[1:]
-        if t is not None
-    ]
-    held = {
-        n.outputs[0]: None
-        for t in read
-        for n in ancestors([t])
-        if isinstance(n.op, Variable) and n.outputs[0].rank == 1 and t.rank == 1
-    }
-    return sorted(held, key=lambda t: t.node.serial)
+    def lacks(self) -> GraphError:
+        return GraphError("the model has no norms with scales", hint="gw.adapters.BitFit()")
