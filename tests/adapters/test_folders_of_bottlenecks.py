@@ -48,6 +48,8 @@ def test_a_folder_is_as_the_library_has_it_and_comes_back(preset, tmp_path):
     adapters.save(back, tmp_path / "again")
     again = json.loads((tmp_path / "again" / CONFIG).read_text())
     assert again == told | {"name": "default"}
+    adapters.save(back, tmp_path / "again", base="owner/name")
+    assert gw.open(tmp_path / "again").base == "owner/name"
 
 
 def test_layers_may_be_left_out(tmp_path):

@@ -72,3 +72,19 @@ def test_adapters_of_rows_of_one_module_are_stacked_and_still_say_the_same(tmp_p
     with pytest.raises(GraphError, match=r"are one module in such files[\s\S]*to_lora"):
         adapters.save(other, tmp_path / "b")
     assert not (tmp_path / "b").exists() and np.isfinite(want).all()
+
+
+def test_a_module_of_several_weights_is_saved_whole_with_its_biases(tmp_path):
+    base = tmp_path / "base"
+    theirs = folders.base(base, "GPT2")
+    model = folders.ours(base)
+    adapted = adapters.add(model, adapters.LoRA(r=2, init=False), "up", keep=["layer0/q"])
+    for name in ("layer0/q", "layer0/q_bias"):
+        model.graph.values[name] = model.graph.values[name] + np.float32(0.1)
+    want = ours_says(model)
+    adapters.save(adapted, tmp_path / "a", base="")
+    assert settings(tmp_path / "a")["modules_to_save"] == ["transformer.h.0.attn.c_attn"]
+    assert distance(theirs_says(folders.loaded(theirs, tmp_path / "a")), want) < 1e-5
+    other = folders.ours(base)
+    adapters.load(other, tmp_path / "a")
+    assert distance(ours_says(other), want) < 1e-5

@@ -1,6 +1,6 @@
 """A language model of characters, trained on the reference of Python: where adapters begin.
 
-Llama's shape: 97 characters, width 128, 3 layers, 4 heads, SwiGLU of 320, 590,976 weights. AdamW
+Llama's shape: 97 tokens, width 128, 3 layers, 4 heads, SwiGLU of 320, 590,976 weights. AdamW
 at 2e-3, β 0.9 and 0.95, decay 0.1, 50 steps of warm-up, a cosine to a tenth, 800 steps of 24 rows
 of 96 characters, norms of gradients clipped at 1: three minutes of one core, once, for it is kept
 in ``build/learning``. ``SMALL`` is a fifth of its size and takes seconds.

@@ -19,4 +19,3 @@ def test_lora_learns_more_than_ia3_and_that_more_than_nothing() -> None:
     assert ia3 < first - 0.06
     assert abs(frozen - first) < 1e-6
     assert all(abs(run["disabled"] - first) < 1e-6 for run in found.values())
-    print(first, lora, ia3)

@@ -72,19 +72,6 @@ def spread(tokens: Array, n: int, length: int) -> Array:
     return np.lib.stride_tricks.sliding_window_view(tokens, length)[starts]
 
 
-def unigram(train: Array, test: Array) -> float:
-    """Return nats a character where only how frequent each one is is known."""
-    counts = np.bincount(train, minlength=VOCABULARY) + 1.0
-    return float(-np.log(counts / counts.sum())[test].mean())
-
-
-def bigram(train: Array, test: Array) -> float:
-    """Return nats a character where the one before is known, too."""
-    counts = np.full((VOCABULARY, VOCABULARY), 0.1)
-    np.add.at(counts, (train[:-1], train[1:]), 1.0)
-    return float(-np.log(counts / counts.sum(1, keepdims=True))[test[:-1], test[1:]].mean())
-
-
 def _modules(names: Iterable[str]) -> Array:
     return np.concatenate([encoded(_source_of(name)) for name in names])
 

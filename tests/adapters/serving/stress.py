@@ -30,6 +30,7 @@ import numpy as np  # noqa: E402
 import gradwright as gw  # noqa: E402
 from gradwright.adapters import LoRA, serve  # noqa: E402
 from gradwright.models import Decoder, DecoderConfig  # noqa: E402
+from tests.adapters.serving import drawn  # noqa: E402
 
 INTERVAL = 1e-6
 PATIENCE = 120.0
@@ -51,11 +52,7 @@ class World:
         with gw.Session(model.graph, kernels="off") as session:
             for name in (*(f"a{i}" for i in range(n)), None):
                 if name is not None:
-                    state = {
-                        key: 0.5 * rng.standard_normal(array.shape, np.float32)
-                        for key, array in adapted.state().items()
-                    }
-                    adapted.load_state(state)
+                    adapted.load_state(drawn.state(adapted, rng, 0.5))
                     gw.adapters.save(adapted, folder / name, model=model)
                 else:
                     adapted.disable()
@@ -72,12 +69,7 @@ class World:
 
     @staticmethod
     def model() -> Decoder:
-        model, rng = Decoder(CONFIG), np.random.default_rng(3)
-        for v in model.graph.variables:
-            if len(v.shape) == 2:
-                shape = [int(n) for n in v.shape]
-                model.graph.values[v.name] = 0.4 * rng.standard_normal(shape, np.float32)
-        return model
+        return drawn.weights(Decoder(CONFIG), 0.4)
 
     @property
     def session(self) -> gw.Session:
@@ -179,7 +171,9 @@ def stress(folder: Path, seed: int, n_threads: int, *, seconds: float, most: int
                 do(world, rng)
                 done.append(do.__name__)
             except BaseException:
-                failed.append(f"thread {thread} of seed {seed}, {do.__name__}:\n{_where()}")
+                failed.append(
+                    f"thread {thread} of seed {seed}, {do.__name__}:\n{traceback.format_exc()}"
+                )
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(INTERVAL)
@@ -196,10 +190,6 @@ def stress(folder: Path, seed: int, n_threads: int, *, seconds: float, most: int
             rows: list[str | None] = [*world.names[i : i + 4]]
             world.check(rows, world.served.run("logits", {"ids": [PROMPT] * 4}, rows=rows))
     return world, collections.Counter(done), failed
-
-
-def _where() -> str:
-    return traceback.format_exc()
 
 
 def main(seconds: float = 60.0, seed: int = 0, n_threads: int = 8) -> int:

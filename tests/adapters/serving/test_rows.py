@@ -11,6 +11,7 @@ import gradwright as gw
 from gradwright.adapters import LoRA, serve
 from gradwright.errors import FeedError, GraphError, ShapeError
 from gradwright.models import Decoder, DecoderConfig
+from tests.adapters.serving import drawn
 
 CONFIG = DecoderConfig(vocabulary=31, width=32, layers=2, heads=4, kv_heads=2, inner=48)
 METHODS = {
@@ -24,22 +25,12 @@ Array = np.ndarray[Any, Any]
 
 def decoder(seed: int = 3, **settings: Any) -> Decoder:
     """Return a model of weights large enough for adapters to show."""
-    model, rng = Decoder(CONFIG, **settings), np.random.default_rng(seed)
-    for v in model.graph.variables:
-        if len(v.shape) == 2:
-            shape = [int(n) for n in v.shape]
-            model.graph.values[v.name] = 0.3 * rng.standard_normal(shape, np.float32)
-    return model
+    return drawn.weights(Decoder(CONFIG, **settings), seed=seed)
 
 
 def trained(make: Any, method: LoRA, where: Any, seed: int) -> dict[str, Array]:
     """Return the state of an adapter as training might have left it."""
-    adapted = gw.adapters.add(make(), method, where)
-    rng = np.random.default_rng(seed)
-    return {
-        key: np.asarray(0.3 * rng.standard_normal(array.shape, np.float32))
-        for key, array in adapted.state().items()
-    }
+    return drawn.state(gw.adapters.add(make(), method, where), np.random.default_rng(seed), 0.3)
 
 
 def alone(make: Any, method: LoRA, state: Any, where: Any, feeds: Any, y: str) -> Array:

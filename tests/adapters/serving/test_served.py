@@ -14,6 +14,7 @@ from gradwright.adapters import LoRA, serve
 from gradwright.adapters.serving.cache import Counts
 from gradwright.errors import ArchiveError, FeedError, GraphError
 from gradwright.models import Decoder, DecoderConfig, Temperature, TopK
+from tests.adapters.serving import drawn
 
 CONFIG = DecoderConfig(vocabulary=31, width=16, layers=2, heads=2, inner=24, context=64)
 IDS = {"ids": np.random.default_rng(0).integers(0, 31, (1, 5))}
@@ -21,12 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 def base() -> Decoder:
-    model, rng = Decoder(CONFIG), np.random.default_rng(3)
-    for v in model.graph.variables:
-        if len(v.shape) == 2:
-            shape = [int(n) for n in v.shape]
-            model.graph.values[v.name] = 0.3 * rng.standard_normal(shape, np.float32)
-    return model
+    return drawn.weights(Decoder(CONFIG))
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +32,7 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     adapted, rng = gw.adapters.add(model, LoRA(r=2, alpha=4), "q|v"), np.random.default_rng(0)
     with gw.Session(model.graph, kernels="off") as session:
         for i in range(100):
-            state = {
-                key: 0.5 * rng.standard_normal(array.shape, np.float32)
-                for key, array in adapted.state().items()
-            }
-            adapted.load_state(state)
+            adapted.load_state(drawn.state(adapted, rng, 0.5))
             gw.adapters.save(adapted, folder / f"a{i:02}", model=model)
             wanted[f"a{i:02}"] = session.run("logits", IDS)[0]
     return folder, wanted
@@ -188,12 +180,9 @@ def test_a_smaller_adapter_leaves_nothing_of_a_larger_one() -> None:
     """Slots are overwritten by smaller ranks and by adapters of fewer places: the rest is zero."""
 
     def state(r: int, where: str, seed: int) -> tuple[LoRA, dict[str, Array]]:
-        method, rng = LoRA(r=r, alpha=r), np.random.default_rng(seed)
+        method = LoRA(r=r, alpha=r)
         adapted = gw.adapters.add(base(), method, where)
-        return method, {
-            key: np.asarray(rng.standard_normal(a.shape, np.float32))
-            for key, a in adapted.state().items()
-        }
+        return method, drawn.state(adapted, np.random.default_rng(seed), 1.0)
 
     large, small = state(4, "q|v", 0), state(1, "v", 1)
     served = serve(base(), {"large": large, "small": small}, slots=1)
@@ -273,12 +262,9 @@ def test_the_weights_of_the_base_may_change(hundred: Any) -> None:
 
 
 def test_a_generation_of_its_own_is_served() -> None:
-    method, rng = LoRA(r=2), np.random.default_rng(0)
+    method = LoRA(r=2)
     adapted = gw.adapters.add(base(), method, "q|v")
-    state = {
-        key: np.asarray(0.5 * rng.standard_normal(array.shape, np.float32))
-        for key, array in adapted.state().items()
-    }
+    state = drawn.state(adapted, np.random.default_rng(0), 0.5)
     rows = ["a", None, "a", None]
     wanted = serve(base(), {"a": (method, state)}).generate(PROMPTS, 6, rows=rows)
     adapted.load_state(state)

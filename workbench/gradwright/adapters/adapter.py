@@ -161,6 +161,10 @@ class Adapter(Named):
         """Return the rank of that."""
         return int(getattr(self, "r", 0))
 
+    def multiplies_input(self, place: Any) -> bool:
+        """Tell whether it multiplies what goes into a place, and not what comes out."""
+        return False
+
     # -- what is trained -------------------------------------------------------------------------
 
     def penalty(self, adapted: Built) -> Tensor | None:

@@ -23,7 +23,8 @@ from ..adapted import Adapted
 from ..methods.bottleneck import ATTENTION, MLP, Bottleneck
 from ..targeting import layer
 from .networks import check_config, written_config
-from .reading import CONFIG, check_dtypes, rounded, settings_in, write_files
+from .options import CONFIG
+from .reading import check_dtypes, rounded, settings_in, write_files
 from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
@@ -84,16 +85,16 @@ def branches_of(model: Any, family: str = "") -> Iterator[tuple[str, str]]:
     """Yield the path of each branch of a decoder, and its name here; of another model nothing."""
     if isinstance(model, Decoder):
         names = kind_of_model(model, family or None).family.names
-        layer = names["attention_norm"].rpartition(".")[0]
+        at = names["attention_norm"].rpartition(".")[0]
         for i in range(model.config.layers):
             for branch, theirs in BRANCHES.items():
-                yield f"{layer.format(i=i)}.{theirs}", f"layer{i}/{branch}"
+                yield f"{at.format(i=i)}.{theirs}", f"layer{i}/{branch}"
 
 
 def collected(adapted: Adapted, model: Any, family: str) -> dict[str, Array]:
     """Return the arrays of a file, by key; raises GraphError for a place that no file has."""
     at_place = {place: path for path, place in branches_of(model, family)}
-    values, name = adapted.graph.values, adapted.name.replace(".", "_")
+    values, name = adapted.graph.values, _written_name(adapted)
     found: dict[str, Array] = {}
     for place, leaves in adapted.variables.items():
         if at_place and place not in at_place:
@@ -120,17 +121,19 @@ def write_bottleneck(
     method = adapted.adapter
     assert isinstance(method, Bottleneck)
     arrays = collected(adapted, model, family)
-    kind = kind_of_model(model, family or None).family if isinstance(model, Decoder) else None
-    told: dict[str, Any] = {
-        "config": {**origin.get("config", {}), **written_config(method)},
-        "hidden_size": model.config.width if kind else None,
-        "model_type": kind.name if kind else None,
-        "model_class": kind.architecture if kind else None,
-        "model_name": base or None,
-        "version": LIBRARY,
-    }
+    config = {**origin.get("config", {}), **written_config(method)}
+    told: dict[str, Any] = dict.fromkeys(("hidden_size", "model_type", "model_class"))
     if isinstance(model, Decoder):
+        kind = kind_of_model(model, family or None).family
+        told["hidden_size"] = model.config.width
+        told |= {"model_type": kind.name, "model_class": kind.architecture}
         there = {layer(place) for place in adapted.variables}
-        told["config"]["leave_out"] = [i for i in range(model.config.layers) if i not in there]
-    settings = {**told, **origin, "config": told["config"], "name": adapted.name.replace(".", "_")}
+        config["leave_out"] = [i for i in range(model.config.layers) if i not in there]
+    settings = {"version": LIBRARY, **told, **origin, "config": config, "model_name": base or None}
+    settings["name"] = _written_name(adapted)
     write_files(folder, settings, rounded(arrays, dtype), WEIGHTS)
+
+
+def _written_name(adapted: Adapted) -> str:
+    """Return what an adapter is called in files, whose keys have points between their parts."""
+    return adapted.name.replace(".", "_")

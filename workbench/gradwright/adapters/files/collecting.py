@@ -33,9 +33,7 @@ Leaves = dict[str, Array]
 _BEGINNING = ("init", "projection", "hidden")
 """Fields of how what a file holds was made; it says so, and what is loaded is as it is."""
 LOFTQ_BITS = {"nf4": 4, "int8": 8}
-EVA_OPTIONS = (
-    *("rho", "tau", "use_label_mask", "label_mask_value", "whiten", "adjust_scaling_factors"),
-)
+EVA_OPTIONS = "rho", "tau", "use_label_mask", "label_mask_value", "whiten", "adjust_scaling_factors"
 Scale = tuple[int, float]
 """Rank and alpha of a module."""
 
@@ -51,6 +49,8 @@ class Collected:
     ) -> None:
         self.adapted = adapted
         self.found: Parts = parts(model, names, family)
+        self.at = {part.weight: part for held in self.found.values() for part in held}
+        """By the name of a weight, what it is of a module."""
         self.arrays: dict[str, Leaves] = {}
         self.scales: dict[str, Scale] = {}
         self.masks: dict[str, list[bool]] = {}
@@ -59,7 +59,6 @@ class Collected:
         """Modules of the model itself that were trained, but for biases."""
         self._values = adapted.graph.values
         self._kept = {t.name for t in adapted.thawed}
-        at = {part.weight: part for held in self.found.values() for part in held}
         state = adapted.state()
         modules: dict[str, dict[str, Leaves]] = {}
         if isinstance(adapted.adapter, Prefix | Prompt):
@@ -69,11 +68,11 @@ class Collected:
             held = {n: self._values[t.name] for n, t in leaves.items() if f"{name}/{n}" in state}
             if not held:
                 continue
-            part = at.get(name)
+            part = self.at.get(name)
             if part is None or part.expert is not None:
                 raise GraphError(
                     f"the adapter stands at {name!r}, for which files have no module",
-                    need=", ".join(list(at)[:8]),
+                    need=", ".join(list(self.at)[:8]),
                 )
             modules.setdefault(part.path, {})[name] = held
         for path, members in modules.items():
@@ -84,7 +83,7 @@ class Collected:
             held = {n: self._values[t.name] for n, t in adapted.shared.items() if n in state}
             self.arrays |= {"": held} if held else {}
         for tensor in adapted.thawed:
-            self._thawed(at, tensor.name)
+            self._thawed(tensor.name)
         if origin.get("trainable_token_indices"):
             self._tokens(origin)
 
@@ -150,9 +149,9 @@ class Collected:
         scale = getattr(self.adapted.adapter, "scale", None)
         return 1.0 if scale is None else float(scale(place))
 
-    def _thawed(self, at: Mapping[str, Part], name: str) -> None:
+    def _thawed(self, name: str) -> None:
         """Add a variable of the model that was trained, and what else is of its module."""
-        part = at.get(name)
+        part = self.at.get(name)
         if part is None or part.expert is not None:
             raise GraphError(f"{name!r} was trained, too, and files have no module for it")
         held = [p for p in self.found[part.path] if p.own == part.own]
@@ -164,15 +163,15 @@ class Collected:
             self.saved_modules[part.path] = None
             held = list(self.found[part.path])
         for own in dict.fromkeys(p.own for p in held):
-            rows = [p.written(own, self._values[p.weight]) for p in held if p.own == own]
-            whole = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=int(held[0].turned))
+            same = [p for p in held if p.own == own]
+            rows = [p.written(own, self._values[p.weight]) for p in same]
+            whole = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=int(same[0].turned))
             self.arrays.setdefault(part.path, {})[own] = whole
 
     def _cut(self, adapter: AdaLoRA) -> None:
         """Leave out ranks that are off, and take note of which are on."""
-        at = {part.weight: path for path, held in self.found.items() for part in held}
         for name, kept in adapter.kept(self.adapted).items():
-            path, off = at[name], adapter.init_r - len(kept)
+            path, off = self.at[name].path, adapter.init_r - len(kept)
             if off or not kept.all():
                 self.masks[path] = [*map(bool, kept), *[False] * off]
                 for leaf, array in self.arrays[path].items():
@@ -232,7 +231,7 @@ def settings_for(collected: Collected, model: Any, origin: Mapping[str, Any]) ->
         if hasattr(adapter, ours):
             settings |= _word(row, key, ours, getattr(adapter, ours))
     if "bias" in row.fields:
-        words = {ours: theirs for theirs, ours in BIASES.items() if not theirs.startswith("vera")}
+        words = {ours: theirs for theirs, ours in BIASES.items()}
         settings["bias"] = words[adapter.bias]
     paths = [path for path, leaves in collected.arrays.items() if path and _own(leaves)]
     if "target_modules" in row.kept and {*paths} != {*targeted(origin, collected.found)}:
@@ -263,8 +262,8 @@ def _feedforward(
 ) -> dict[str, Any]:
     """Return which modules have their input rescaled, as the file said if that is the same."""
     adapted, told = collected.adapted, origin.get("feedforward_modules") or []
-    at = {part.weight: path for path, held in collected.found.items() for part in held}
-    ahead = {at[p.name] for p in adapted.places if adapted.adapter.is_feedforward(p)}  # type: ignore[attr-defined]
+    method: Any = adapted.adapter
+    ahead = {collected.at[p.name].path for p in adapted.places if method.is_feedforward(p)}
     if origin and ahead == {path for path in paths if means(told, path)}:
         return {}
     return {"feedforward_modules": naming(ahead, paths)}

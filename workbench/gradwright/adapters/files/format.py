@@ -16,8 +16,8 @@ from .bottleneck import PICKLE as OTHER_PICKLE
 from .bottleneck import WEIGHTS as OTHER_WEIGHTS
 from .bottleneck import by_branch, read_bottleneck
 from .networks import ROW, check_config, fields_of
-from .options import Options, options_of, unread
-from .reading import CONFIG, PICKLE, WEIGHTS, by_module, check_dtypes, read_folder, settings_in
+from .options import CONFIG, Options, options_of, unread
+from .reading import PICKLE, WEIGHTS, by_module, check_dtypes, read_folder, settings_in
 from .saved import SavedAdapter
 from .values import check
 

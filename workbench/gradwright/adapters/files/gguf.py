@@ -30,8 +30,10 @@ EMBEDDING = TOP["embed"]
 _TENSOR = re.compile(r"((?:blk\.\d+\.)?([a-z_]+))\.weight\.lora_([ab])")
 RANKED = re.compile(r"((?:blk\.\d+\.)?[a-z_]+)\.weight\.lora_b")
 """Tensors that tell ranks."""
-_NAMES = {*TOP.values(), *LAYER.values(), "attn_qkv", "ffn_gate_exps", "ffn_up_exps"}
-_NAMES |= {"ffn_down_exps"}
+_NAMES = {
+    *(*TOP.values(), *LAYER.values(), "attn_qkv"),
+    *("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
+}
 _SIDES = {
     False: {"a": "lora_A", "b": "lora_B"},
     True: {"a": "lora_embedding_A", "b": "lora_embedding_B"},

@@ -27,15 +27,13 @@ from ...models.huggingface.writing import kind_of_model
 from ..site import sites
 
 Array = np.ndarray[Any, Any]
-OUT = {
-    **dict.fromkeys(
-        ("lora_B", "lora_B.bias", "lora_magnitude_vector", "hada_w1_a", "hada_w2_a"), 0
-    ),
-    **dict.fromkeys(("weight", "bias", "ln_tuning_layers", "ln_tuning_layers.bias"), 0),
-}
-"""Leaves that have an axis of the features that a module returns, and which."""
+OUT = (
+    *("lora_B", "lora_B.bias", "lora_magnitude_vector", "hada_w1_a", "hada_w2_a"),
+    *("weight", "bias", "ln_tuning_layers", "ln_tuning_layers.bias"),
+)
+"""Leaves whose first axis is the features that a module returns."""
 WHOLE = ("lora_A", "lora_E", "hada_w1_b", "hada_w2_b", "vera_lambda_d")
-"""Leaves that have none."""
+"""Leaves that have no such axis."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +148,10 @@ def parts_of(model: Any, names: str, architecture: str, paths: Collection[str]) 
 
 def whole_path(path: str, found: Parts) -> str:
     """Return a path as a model has it: one that was saved without its head lacks the first part."""
-    first = dict.fromkeys(known.partition(".")[0] for known in found)
-    return next((p for p in (path, *(f"{f}.{path}" for f in first)) if p in found), path)
+    if path in found:
+        return path
+    first = dict.fromkeys(held.partition(".")[0] for held in found)
+    return next((p for p in (f"{f}.{path}" for f in first) if p in found), path)
 
 
 def _kind(model: Any, family: str) -> Kind | None:

@@ -7,9 +7,8 @@ from typing import Any
 
 from ...errors import ArchiveError
 from ..methods.bottleneck import Bottleneck
-from .options import Options
+from .options import CONFIG, Options
 
-CONFIG = "adapter_config.json"
 PLACEMENTS: Mapping[str, Mapping[str, Any]] = {
     "pfeiffer": {"mh_adapter": False, "is_parallel": False, "original_ln_before": True},
     "houlsby": {"mh_adapter": True, "is_parallel": False, "original_ln_before": False},

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+CONFIG = "adapter_config.json"
 WHOSE = {
     "task_type": None,
     "auto_mapping": None,
@@ -42,7 +43,7 @@ _LORA = {
     "init_lora_weights": "init",
     "bias": "bias",
 }
-BIASES = {"none": "none", "all": "all", "lora_only": "only", "vera_only": "only"}
+BIASES = {"none": "none", "all": "all", "lora_only": "only"}
 """Which biases are trained, in their word -> in ours."""
 _LORA_ONLY: Mapping[str, Any] = {
     "layer_replication": None,

@@ -23,7 +23,7 @@ from ..targeting import layer
 from . import keys
 from .bottleneck import branches_of
 from .modules import Part, Parts, parts_of, turned_keys, whole_path
-from .reading import CONFIG
+from .options import CONFIG
 from .saved import SavedAdapter
 from .targets import means, of_modules, targeted
 from .values import check
@@ -115,8 +115,8 @@ def _branches(model: Any, graph: Graph, saved: SavedAdapter, family: str, strict
     places = [p for p in method.places(every, None) if layer(p.name) not in out]
     state = {f"{at.get(path, path)}/{leaf}": array for path, leaf, array in saved}
     known = _checked(saved, _wanted(method, places), state, [], [], strict)
-    held = {name for place in places for name in [place.name] if f"{name}/{UP}" in known}
-    return Placed(method, [place for place in places if place.name in held], known, {}, {})
+    held = [place for place in places if f"{place.name}/{UP}" in known]
+    return Placed(method, held, known, {}, {})
 
 
 def _checked(

@@ -31,10 +31,9 @@ def as_plain(collected: Collected, settings: dict[str, Any]) -> dict[str, Any]:
     before = adapted.replaced
     if not before:
         return {**settings, "init_lora_weights": True}
-    own = {part.weight: part for held in collected.found.values() for part in held}
     root = bool(settings.get("use_rslora"))
     for place in adapted.places:
-        part = own[place.name]
+        part = collected.at[place.name]
         leaves, (r, alpha) = collected.arrays[part.path], collected.scales[part.path]
         if not isinstance(place, Site) or "lora_A" not in leaves or not part.is_whole:
             raise GraphError(f"{place.name!r} has no module of its own, so plain=True has no form")

@@ -22,10 +22,11 @@ from ...formats.source import Source, at, exactly, naming
 from ...spec import dtype as as_dtype
 from ...spec import dtype_name
 from .keys import parsed
+from .options import CONFIG
 from .saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+WEIGHTS = "adapter_model.safetensors"
 PICKLE = "adapter_model.bin"
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 

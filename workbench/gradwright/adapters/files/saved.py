@@ -128,8 +128,7 @@ class SavedAdapter:
     def __repr__(self) -> str:
         row = ROW if self.names == "adapters" else options_of(self.settings)
         kind = row.method if row else str(self.settings.get("peft_type"))[:40]
-        rank = self.settings.get("r", self.settings.get("init_r"))
-        rank = self.settings.get("init_r", rank)
+        rank = self.settings.get("init_r", self.settings.get("r"))
         of = f" of rank {rank}" if type(rank) is int else ""
         modules = f" in {self.n_modules} modules" if self.n_modules else ""
         where = f": {', '.join(self.modules)[:80]}" if self.modules else ""

@@ -19,7 +19,6 @@ from . import keys
 from .bottleneck import write_bottleneck
 from .collecting import Collected, settings_for
 from .gguf import EMBEDDING, write_gguf
-from .keys import written
 from .loading import ORIGINS
 from .options import options_of
 from .plain import as_plain
@@ -124,8 +123,7 @@ def write_folder(
     for path, leaves in arrays.items():
         is_adapted = bool(leaves.keys() - {*keys.TRAINED})
         for leaf, array in leaves.items():
-            key = written(kind, path, leaf, is_adapted)
-            tensors[key] = array
+            tensors[keys.written(kind, path, leaf, is_adapted)] = array
     write_files(folder, settings, rounded(tensors, dtype), WEIGHTS)
 
 

@@ -71,6 +71,9 @@ class IA3(Adapter):
             return LowRank(*nothing, input_gain=factor)
         return LowRank(*nothing, gain=factor)
 
+    def multiplies_input(self, place: Site) -> bool:
+        return self.is_feedforward(place)
+
     def changed(self, place: Site, w: Tensor, p: Leaves) -> Tensor:
         if not self.is_feedforward(place):
             return w * p["ia3_l"].reshape(-1, *(1 for _ in w.shape[1:]))

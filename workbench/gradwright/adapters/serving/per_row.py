@@ -75,7 +75,6 @@ class PerRow(Adapter):
         return int(min(self.r, place.n_in, place.n_out))
 
     def multiplies_input(self, place: Any) -> bool:
-        """Tell whether the input of a place can be multiplied."""
         return any(fits(pattern, place.name) for pattern in self.inputs)
 
     def variables(self, place: Site) -> Mapping[str, Leaf]:

@@ -12,7 +12,6 @@ from ..adapted import Adapted
 from ..adapter import Adapter
 from ..adding import add
 from ..chain import adapters_of
-from ..methods.ia3 import IA3
 from ..site import sites
 from ..targeting import ALL_LINEAR, Where
 from .per_row import PerRow
@@ -116,7 +115,7 @@ class _Seen:
         for place in (self._sites[name] for name in names if name in self._sites):
             self.places[place.name] = None
             self.rank = max(self.rank, method.row_rank(place))
-            ahead = isinstance(method, IA3) and method.is_feedforward(place)
-            if ahead:
+            if method.multiplies_input(place):
                 self.inputs[place.name] = None
-            self.multiplies |= method.by_row == "product" and not ahead
+            else:
+                self.multiplies |= method.by_row == "product"

@@ -117,7 +117,7 @@ class Served:
     def remove(self, name: str) -> None:
         """Serve an adapter no more; rows that have it now keep it until they have ended."""
         with self._lock:
-            self._check_known([name])
+            self._check_known(name)
             del self._sources[name]
             self._opened.pop(name, None)
         self.slots.forget(name)
@@ -125,7 +125,7 @@ class Served:
 
     def pin(self, name: str) -> None:
         """Keep an adapter in its slot until it is unpinned."""
-        self._check_known([name])
+        self._check_known(name)
         self.slots.pin(name)
 
     def unpin(self, name: str) -> None:
@@ -251,12 +251,11 @@ class Served:
                     hint=f"gw.adapters.unmerge(gw.adapters.of(graph)[{name!r}])",
                 )
 
-    def _check_known(self, names: Collection[str]) -> None:
-        for name in names:
-            if name not in self._sources:
-                close = meant(name, self.names)
-                hint = f"did you mean {close!r}?" if close else ""
-                raise GraphError(f"no adapter is called {name!r}", hint=hint)
+    def _check_known(self, name: str) -> None:
+        if name not in self._sources:
+            close = meant(name, self.names)
+            hint = f"did you mean {close!r}?" if close else ""
+            raise GraphError(f"no adapter is called {name!r}", hint=hint)
 
     def _source(self, name: str) -> Source:
         found = self._sources.get(name)

@@ -14,8 +14,9 @@ from ...errors import ArchiveError, GraphError
 from ...formats.opening import open as open_file
 from ..adapted import Adapted
 from ..adapter import Adapter
+from ..files.options import CONFIG
 from ..files.placing import REBUILT, placed
-from ..files.reading import CONFIG, WEIGHTS
+from ..files.reading import WEIGHTS
 from ..files.saved import SavedAdapter
 
 Array = np.ndarray[Any, Any]

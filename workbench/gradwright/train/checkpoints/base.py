@@ -11,8 +11,9 @@ import numpy as np
 
 from ...errors import TrainingError
 from ...formats.report import some
-from ...graph import Constant, Graph, Node, Values, Variable
+from ...graph import Constant, Graph, Values, Variable
 from ...spec import TensorSpec
+from ..step.adapted import owned
 from ..training import Training
 from .folder import Checkpoint
 from .settings import MOST
@@ -34,22 +35,13 @@ def left_out(graph: Graph) -> list[str]:
     >>> left_out(g)
     ['v']
     """
-    own = _of_adapters(graph)
+    own = {t.node for t in owned(graph)}
     updated = {t.node for t in graph.updates.declared}
     return [
         node.name
         for node in graph.nodes
         if node not in own and node not in updated and not node.trainable and _is_base(graph, node)
     ]
-
-
-def _of_adapters(graph: Graph) -> set[Node]:
-    """Return the variables of all adapters."""
-    if "adapters" not in graph.notes:  # of most graphs, for which the room need not be imported
-        return set()
-    from ...adapters.chain import adapters_of
-
-    return {t.node for t in adapters_of(graph).variables()}
 
 
 def _is_base(graph: Graph, node: Any) -> bool:

@@ -38,6 +38,11 @@ def asleep(graph: Graph) -> set[Tensor]:
     return {t for one in _all(graph).values() if not one.is_enabled for t in one.owned}
 
 
+def owned(graph: Graph) -> set[Tensor]:
+    """Return the variables of all adapters."""
+    return {t for one in _all(graph).values() for t in one.owned}
+
+
 def _active(graph: Graph) -> dict[str, Adapted]:
     return {name: one for name, one in _all(graph).items() if one.is_enabled}
 
