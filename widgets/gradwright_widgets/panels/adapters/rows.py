@@ -53,9 +53,7 @@ def is_own(place: str, adapted: Any) -> bool:
 
 def trained_rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what each adapter trains place by place; "" stands for the model's own variables."""
-    taken = {t.name for a in found.values() for leaves in a.variables.values() for t in
-             leaves.values()}  # fmt: skip
-    taken |= {t.name for a in found.values() for t in a.shared.values()}
+    taken = {t.name for adapted in found.values() for t in adapted.owned}
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for name, adapted in found.items():
         for row in adapted.trainable.rows:
