@@ -46,7 +46,8 @@ PACKAGES = {
 ORDER = [
     *("errors", "shared", "words", "files", "spec", "op", "graph", "ops", "gradient", "init"),
     *("program", "rewrite", "fuse", "cpu", "plan", "session", "tracing", "debug", "formats"),
-    *("data", "evaluation", "models", "adapters", "train", "recording", "recipes", "testing"),
+    *("data", "evaluation", "models", "adapters", "train", "recording", "recipes"),
+    *("align", "testing"),
 ]
 FACES = {"ops/stubs.py": "it describes the face", "train/__init__.py": "types of what stands above"}
 """Files that may point to the right, and why."""
@@ -56,7 +57,7 @@ CIRCLES = [
     "tracing.indexing tracing.lazy",  # lazy arrays are indexed by lazy arrays
 ]
 """Files that are one thought."""
-NEUTRAL = ("plan", "session", "adapters", "train", "evaluation", "recording", "recipes")
+NEUTRAL = ("plan", "session", "adapters", "train", "evaluation", "recording", "recipes", "align")
 """Rooms that know no device."""
 LINES, ENTRIES = 400, 27
 LONG = {

@@ -315,4 +315,8 @@ CTC: dict[str, Row] = {
     ),
 }  # fmt: skip
 
+ELSEWHERE = {
+    "head_log_probs": "of five results: held against whole logits in tests/align/test_losses.py",
+}
+
 ROWS = {**ERRORS, **CLASSES, **PAIRED, **DISTILLED, **CTC}

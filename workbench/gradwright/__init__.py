@@ -46,7 +46,7 @@ LATER = {
 }
 """The same for what is imported when first asked for: it takes longer than all the rest."""
 MODULES = {
-    **{name: name for name in ("adapters", "data", "evaluation", "init", "models")},
+    **{name: name for name in ("adapters", "align", "data", "evaluation", "init", "models")},
     **{name: name for name in ("ops", "testing", "train")},
     "constraints": "train.constraints",
     "distillation": "recipes.distillation",
