@@ -11,6 +11,7 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   ``kl_estimate``: what advantages are made of
 """
 
+from .experience import Experience
 from .logps import TokenLogProbs, token_log_probs
 from .losses.advantages import (
     gae,
@@ -30,9 +31,20 @@ from .losses.ppo import ppo
 from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
+from .model import LanguageModel
+from .rewards.reward import Failure, Reward, Scores
+from .rollouts.rollout import Prompt, Rollout, Sampler
 
 __all__ = [
+    "Experience",
+    "Failure",
+    "LanguageModel",
     "Loss",
+    "Prompt",
+    "Reward",
+    "Rollout",
+    "Sampler",
+    "Scores",
     "TokenLogProbs",
     "cpo",
     "dpo",

@@ -49,10 +49,10 @@ def generation_graph(
         if config.positions == "learned":  # padding may stand behind the last of them
             places = Minimum()(places, config.context - 1)
         h = layers(config, weights, ids, places, attend)
-        Identity()(head(config, weights, h), name="all_logits")
+        Identity()(head(config, weights, h).logits, name="all_logits")
         first = Arange(start=ids.shape[0] * n_new)().reshape(*ids.shape)[:, 0]
         h = h.reshape(-1, config.width)[first + last]
-        Identity()(head(config, weights, h), name="logits")
+        Identity()(head(config, weights, h).logits, name="logits")
         b, n, t, e = attend.made[0].shape
         present = Stack(axis=0)(*attend.made).reshape(config.layers, 2, b, n, t, e)
         Identity()(present, name="present")

@@ -54,6 +54,7 @@ class Decoder:
     the token that follows it. ``loss`` is the mean of −ln p(labelsₜ₊₁ | idsₛ, s ≤ t) over all
     t < T − 1 where labelsₜ₊₁ is not −100, of which there are ``tokens``, f32[]: labels are the ids,
     with −100 where they are padding or a prompt. Padding stands on the right, where no token looks.
+    ``head`` has the last states f32[B, T, D] and the weight that makes logits of them.
 
     What ``model.graph.save(path)`` has kept, another model of the config takes over with
     ``model.graph.values.restore(gw.load(path).values)``.
@@ -117,7 +118,8 @@ class Decoder:
             h = layers(config, weights, self.ids, places, Within(config, self.ids, places))
             counts = Cast(dtype="float32")(self.labels[:, 1:] != IGNORED)
             self.tokens = Sum()(counts, name="tokens")
-            self.logits = Identity()(head(config, weights, h), name="logits")
+            self.head = head(config, weights, h)
+            self.logits = Identity()(self.head.logits, name="logits")
             self.loss = loss.sparse_softmax_cross_entropy(
                 self.labels[:, 1:], self.logits[:, :-1], ignore_index=IGNORED, name="loss"
             )

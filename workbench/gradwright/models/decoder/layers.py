@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from ... import nn
 from ...graph import Tensor
@@ -42,11 +43,27 @@ def layers(
     return h
 
 
-def head(config: DecoderConfig, weights: Weights, h: Tensor) -> Tensor:
-    """Return logits."""
-    y = weights.product(weights.norm(h, "norm"), "embed" if config.tied else "head")
-    cap = config.logit_cap
-    return y if cap is None else Tanh()(y / cap) * cap
+class Head(NamedTuple):
+    """What makes logits of a decoder's last states: logits = softcap·tanh(states @ weightᵀ + bias)."""
+
+    states: Tensor
+    """f32[B, T, D], after the last norm."""
+    weight: Tensor | None
+    """f32[V, D]; None where it lies in blocks."""
+    bias: Tensor | None
+    softcap: float | None
+    logits: Tensor
+    """f32[B, T, V]."""
+
+
+def head(config: DecoderConfig, weights: Weights, h: Tensor) -> Head:
+    """Return logits, and what they are made of."""
+    name, cap = "embed" if config.tied else "head", config.logit_cap
+    states = weights.norm(h, "norm")
+    y = weights.product(states, name)
+    logits = y if cap is None else Tanh()(y / cap) * cap
+    weight = None if weights.is_packed(name) else weights[name]
+    return Head(states, weight, weights.bias(name), cap, logits)
 
 
 def _attention(

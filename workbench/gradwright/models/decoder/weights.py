@@ -94,13 +94,17 @@ class Weights:
 
     def product(self, y: Tensor, name: str) -> Tensor:
         """Return y @ weightᵀ, plus the bias if there is one."""
-        weight, bias = self[name], self._tensors.get(f"{name}_bias")
+        weight, bias = self[name], self.bias(name)
         kind, how = self._packed.get(name), self._activations
         if kind is None:
             z = y @ weight.mT
         else:
             z = product(y, self._held[name], self._shapes[name][0], kind, how)
         return z if bias is None else z + bias
+
+    def bias(self, name: str) -> Tensor | None:
+        """Return what is added to products with a weight, if there is anything."""
+        return self._tensors.get(f"{name}_bias")
 
     def is_packed(self, name: str) -> bool:
         """Tell whether a weight lies in blocks."""

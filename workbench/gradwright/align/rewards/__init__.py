@@ -1,0 +1,1 @@
+"""Rewards: what completions are worth."""

@@ -1,0 +1,1 @@
+"""Rollouts: what policies draw."""
