@@ -34,13 +34,25 @@ from .losses.ppo import ppo
 from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
+from .methods.cpo import CPO, SimPO
+from .methods.dpo import DPO
+from .methods.kto import KTO
 from .methods.method import Method
+from .methods.orpo import ORPO
+from .methods.reward_model import RewardModel
+from .methods.sft import SFT
 from .model import LanguageModel
 from .reference import reference_log_probs
+from .reward_head import reward_head
 from .rewards.reward import Failure, Reward, Scores
 from .rollouts.rollout import Prompt, Rollout, Sampler
 
 __all__ = [
+    "CPO",
+    "DPO",
+    "KTO",
+    "ORPO",
+    "SFT",
     "Experience",
     "Failure",
     "LanguageModel",
@@ -48,9 +60,11 @@ __all__ = [
     "Method",
     "Prompt",
     "Reward",
+    "RewardModel",
     "Rollout",
     "Sampler",
     "Scores",
+    "SimPO",
     "TokenLogProbs",
     "cpo",
     "dpo",
@@ -65,6 +79,7 @@ __all__ = [
     "ppo",
     "reference_log_probs",
     "reward",
+    "reward_head",
     "rloo",
     "sft",
     "simpo",
