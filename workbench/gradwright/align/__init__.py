@@ -34,18 +34,22 @@ from .losses.sft import sft
 from .model import LanguageModel
 from .rewards.reward import Failure, Reward, Scores
 from .rollouts.rollout import Prompt, Rollout, Sampler
+from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
     "Experience",
     "Failure",
+    "GenerationSampler",
     "LanguageModel",
     "Loss",
+    "Progress",
     "Prompt",
     "Reward",
     "Rollout",
     "Sampler",
     "Scores",
     "TokenLogProbs",
+    "complete",
     "cpo",
     "dpo",
     "gae",
