@@ -9,6 +9,9 @@ from ..train.trainer import Trainer
 from .methods.method import Method
 from .model import LanguageModel
 
+GIVEN = ("rewards", "tokenizer", "sampler")
+"""What is for the method, and not for the trainer."""
+
 
 def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
     """Return a trainer of a model by a method; ``fit`` takes data in the columns of the method.
@@ -25,11 +28,8 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
 
     Raises TypeError for what the method has no use for, and as `gw.Trainer` does.
     """
-    given = {
-        name: settings.pop(name)
-        for name in ("rewards", "tokenizer", "sampler")
-        if settings.get(name) is not None
-    }
+    given = {n: settings.pop(n) for n in GIVEN if n in settings}
+    given = {name: value for name, value in given.items() if value is not None}
     objective = method.objective(model, **given)
     settings.setdefault("optimizer", AdamW(method.learning_rate, weight_decay=0.0))
     settings.setdefault("clip_norm", 1.0)

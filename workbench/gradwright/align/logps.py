@@ -86,7 +86,7 @@ def model_log_probs(
     >>> model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2))
     >>> said = gw.align.model_log_probs(model)
     >>> said.log_probs.shape, gw.align.model_log_probs(model).log_probs is said.log_probs
-    ((B, T - 1), True)
+    ((B, max(0, T - 1)), True)
     """
     graph, way = model.graph, "logits" if needs_logits(model.head) else "states"
     of = "labels" if mask is None else graph.check_member(mask).name

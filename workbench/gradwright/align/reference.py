@@ -27,7 +27,7 @@ def reference_log_probs(model: LanguageModel, *, temperature: float = 1.0) -> Te
     >>> adapted = gw.adapters.add(model, gw.adapters.LoRA(r=1), where="q")
     >>> n = len(model.graph.variables)
     >>> gw.align.reference_log_probs(model).shape, len(model.graph.variables) - n
-    ((B, T - 1), 0)
+    ((B, max(0, T - 1)), 0)
     """
     graph = model.graph
     key = f"reference of {model.head.states.name}, {temperature}"
