@@ -32,25 +32,44 @@ from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
 from .model import LanguageModel
-from .rewards.reward import Failure, Reward, Scores
+from .rewards.judge import judge
+from .rewards.numbers import NumberNear
+from .rewards.reward import Failure, Reward, RowsError, Scores
+from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.text import ExactMatch, Format, Pattern
+from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
 
 __all__ = [
+    "ExactMatch",
     "Experience",
     "Failure",
+    "Format",
+    "Gate",
     "LanguageModel",
+    "Length",
     "Loss",
+    "NumberNear",
+    "Overlong",
+    "Pattern",
     "Prompt",
+    "Repetition",
     "Reward",
+    "RewardProduct",
+    "RewardSum",
     "Rollout",
+    "RowsError",
+    "Rule",
     "Sampler",
     "Scores",
     "TokenLogProbs",
+    "Weighted",
     "cpo",
     "dpo",
     "gae",
     "group_advantages",
     "grpo",
+    "judge",
     "kl_estimate",
     "kto",
     "leave_one_out",
