@@ -37,7 +37,6 @@ from .losses.sft import sft
 from .methods.method import Method
 from .model import LanguageModel
 from .reference import reference_log_probs
-from .rewards.reward import Failure, Reward, Scores
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
@@ -51,17 +50,17 @@ __all__ = [
     "ExactMatch",
     "Experience",
     "Failure",
-    "GenerationSampler",
     "Format",
     "Gate",
+    "GenerationSampler",
     "LanguageModel",
     "Length",
     "Loss",
     "Method",
-    "Progress",
     "NumberNear",
     "Overlong",
     "Pattern",
+    "Progress",
     "Prompt",
     "Repetition",
     "Reward",
@@ -73,8 +72,8 @@ __all__ = [
     "Sampler",
     "Scores",
     "TokenLogProbs",
-    "complete",
     "Weighted",
+    "complete",
     "cpo",
     "dpo",
     "gae",
