@@ -45,7 +45,14 @@ from .model import LanguageModel
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.reward import Failure, Reward, Scores
+from .rewards.judge import judge
+from .rewards.numbers import NumberNear
+from .rewards.reward import Failure, Reward, RowsError, Scores
+from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.text import ExactMatch, Format, Pattern
+from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
+from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
     "CPO",
@@ -53,24 +60,41 @@ __all__ = [
     "KTO",
     "ORPO",
     "SFT",
+    "ExactMatch",
     "Experience",
     "Failure",
+    "Format",
+    "Gate",
+    "GenerationSampler",
     "LanguageModel",
+    "Length",
     "Loss",
     "Method",
+    "NumberNear",
+    "Overlong",
+    "Pattern",
+    "Progress",
     "Prompt",
+    "Repetition",
     "Reward",
     "RewardModel",
+    "RewardProduct",
+    "RewardSum",
     "Rollout",
+    "RowsError",
+    "Rule",
     "Sampler",
     "Scores",
     "SimPO",
     "TokenLogProbs",
+    "Weighted",
+    "complete",
     "cpo",
     "dpo",
     "gae",
     "group_advantages",
     "grpo",
+    "judge",
     "kl_estimate",
     "kto",
     "leave_one_out",
