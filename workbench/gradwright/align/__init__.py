@@ -11,6 +11,13 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   ``kl_estimate``: what advantages are made of
 """
 
+from .data.codec import Codec
+from .data.collate import batches_by_length, collate
+from .data.examples import examples, prompts
+from .data.packing import pack
+from .data.report import DataReport
+from .data.rows import Examples, TokenRow
+from .data.template import ChatTemplate
 from .experience import Experience
 from .logps import TokenLogProbs, token_log_probs
 from .losses.advantages import (
@@ -36,6 +43,10 @@ from .rewards.reward import Failure, Reward, Scores
 from .rollouts.rollout import Prompt, Rollout, Sampler
 
 __all__ = [
+    "ChatTemplate",
+    "Codec",
+    "DataReport",
+    "Examples",
     "Experience",
     "Failure",
     "LanguageModel",
@@ -46,8 +57,12 @@ __all__ = [
     "Sampler",
     "Scores",
     "TokenLogProbs",
+    "TokenRow",
+    "batches_by_length",
+    "collate",
     "cpo",
     "dpo",
+    "examples",
     "gae",
     "group_advantages",
     "grpo",
@@ -55,7 +70,9 @@ __all__ = [
     "kto",
     "leave_one_out",
     "orpo",
+    "pack",
     "ppo",
+    "prompts",
     "reward",
     "rloo",
     "sft",
