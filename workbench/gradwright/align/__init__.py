@@ -14,6 +14,13 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 """
 
 from .aligned import trainer
+from .data.codec import Codec
+from .data.collate import batches_by_length, collate
+from .data.examples import examples, prompts
+from .data.packing import pack
+from .data.report import DataReport
+from .data.rows import Examples, TokenRow
+from .data.template import ChatTemplate
 from .experience import Experience
 from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
@@ -61,6 +68,10 @@ __all__ = [
     "ORPO",
     "SFT",
     "ExactMatch",
+    "ChatTemplate",
+    "Codec",
+    "DataReport",
+    "Examples",
     "Experience",
     "Failure",
     "Format",
@@ -89,8 +100,12 @@ __all__ = [
     "TokenLogProbs",
     "Weighted",
     "complete",
+    "TokenRow",
+    "batches_by_length",
+    "collate",
     "cpo",
     "dpo",
+    "examples",
     "gae",
     "group_advantages",
     "grpo",
@@ -100,8 +115,10 @@ __all__ = [
     "leave_one_out",
     "model_log_probs",
     "orpo",
+    "pack",
     "ppo",
     "reference_log_probs",
+    "prompts",
     "reward",
     "reward_head",
     "rloo",
