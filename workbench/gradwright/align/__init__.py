@@ -51,7 +51,6 @@ from .methods.sft import SFT
 from .model import LanguageModel
 from .reference import reference_log_probs
 from .reward_head import reward_head
-from .rewards.reward import Failure, Reward, Scores
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
@@ -67,10 +66,10 @@ __all__ = [
     "KTO",
     "ORPO",
     "SFT",
-    "ExactMatch",
     "ChatTemplate",
     "Codec",
     "DataReport",
+    "ExactMatch",
     "Examples",
     "Experience",
     "Failure",
@@ -98,11 +97,11 @@ __all__ = [
     "Scores",
     "SimPO",
     "TokenLogProbs",
-    "Weighted",
-    "complete",
     "TokenRow",
+    "Weighted",
     "batches_by_length",
     "collate",
+    "complete",
     "cpo",
     "dpo",
     "examples",
@@ -117,8 +116,8 @@ __all__ = [
     "orpo",
     "pack",
     "ppo",
-    "reference_log_probs",
     "prompts",
+    "reference_log_probs",
     "reward",
     "reward_head",
     "rloo",
