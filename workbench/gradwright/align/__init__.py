@@ -11,8 +11,9 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   ``kl_estimate``: what advantages are made of
 """
 
+from .data.by_length import ByLength, order_by_length
 from .data.codec import Codec
-from .data.collate import batches_by_length, collate
+from .data.collate import collate
 from .data.examples import examples, prompts
 from .data.packing import pack
 from .data.report import DataReport
@@ -43,6 +44,7 @@ from .rewards.reward import Failure, Reward, Scores
 from .rollouts.rollout import Prompt, Rollout, Sampler
 
 __all__ = [
+    "ByLength",
     "ChatTemplate",
     "Codec",
     "DataReport",
@@ -58,7 +60,6 @@ __all__ = [
     "Scores",
     "TokenLogProbs",
     "TokenRow",
-    "batches_by_length",
     "collate",
     "cpo",
     "dpo",
@@ -69,6 +70,7 @@ __all__ = [
     "kl_estimate",
     "kto",
     "leave_one_out",
+    "order_by_length",
     "orpo",
     "pack",
     "ppo",
