@@ -32,15 +32,19 @@ from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
 from .model import LanguageModel
+from .rewards.code import Code
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
 from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.sandbox.sandbox import CodeLimits
 from .rewards.text import ExactMatch, Format, Pattern
 from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
 
 __all__ = [
+    "Code",
+    "CodeLimits",
     "ExactMatch",
     "Experience",
     "Failure",
