@@ -33,6 +33,7 @@ from .losses.rloo import rloo
 from .losses.sft import sft
 from .model import LanguageModel
 from .rewards.code import Code
+from .rewards.graph import GraphReward, ModelReward
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
@@ -50,9 +51,11 @@ __all__ = [
     "Failure",
     "Format",
     "Gate",
+    "GraphReward",
     "LanguageModel",
     "Length",
     "Loss",
+    "ModelReward",
     "NumberNear",
     "Overlong",
     "Pattern",
