@@ -49,12 +49,15 @@ from .methods.orpo import ORPO
 from .methods.reward_model import RewardModel
 from .methods.sft import SFT
 from .model import LanguageModel
+from .rewards.code import Code
+from .rewards.graph import GraphReward, ModelReward
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
 from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.sandbox.sandbox import CodeLimits
 from .rewards.text import ExactMatch, Format, Pattern
 from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
@@ -69,12 +72,19 @@ __all__ = [
     "ChatTemplate",
     "Codec",
     "DataReport",
+    "Code",
+    "CodeLimits",
     "ExactMatch",
     "Examples",
     "Experience",
     "Failure",
     "Format",
     "Gate",
+    "GraphReward",
+    "LanguageModel",
+    "Length",
+    "Loss",
+    "ModelReward",
     "GenerationSampler",
     "LanguageModel",
     "Length",
