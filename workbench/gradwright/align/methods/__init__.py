@@ -1,0 +1,1 @@
+"""Methods: the settings of each as one frozen value."""

@@ -1,0 +1,1 @@
+"""Objectives: what methods make small, and on what."""
