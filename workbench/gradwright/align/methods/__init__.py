@@ -1,1 +1,1 @@
-"""Methods: the settings of each as one frozen value."""
+"""Methods: settings of alignment, a file each; one makes the objective that a trainer trains."""

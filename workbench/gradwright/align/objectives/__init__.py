@@ -1,1 +1,1 @@
-"""Objectives: what methods make small, and on what."""
+"""Objectives: what alignment makes small, and what feeds it."""
