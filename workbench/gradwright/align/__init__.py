@@ -38,29 +38,49 @@ from .methods.method import Method
 from .model import LanguageModel
 from .reference import reference_log_probs
 from .rewards.reward import Failure, Reward, Scores
+from .rewards.judge import judge
+from .rewards.numbers import NumberNear
+from .rewards.reward import Failure, Reward, RowsError, Scores
+from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.text import ExactMatch, Format, Pattern
+from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
+    "ExactMatch",
     "Experience",
     "Failure",
     "GenerationSampler",
+    "Format",
+    "Gate",
     "LanguageModel",
+    "Length",
     "Loss",
     "Progress",
     "Method",
+    "NumberNear",
+    "Overlong",
+    "Pattern",
     "Prompt",
+    "Repetition",
     "Reward",
+    "RewardProduct",
+    "RewardSum",
     "Rollout",
+    "RowsError",
+    "Rule",
     "Sampler",
     "Scores",
     "TokenLogProbs",
     "complete",
+    "Weighted",
     "cpo",
     "dpo",
     "gae",
     "group_advantages",
     "grpo",
+    "judge",
     "kl_estimate",
     "kto",
     "leave_one_out",
