@@ -71,8 +71,9 @@ def normalize_then_sum(rewards: Tensor, weights: Tensor, num_generations: int) -
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> each, w = g.constant([[0.0, 10.0], [1.0, 30.0]]), g.constant([1.0, 1.0])
-    >>> [x.round(3).tolist() for x in g.output({}, gw.align.normalize_then_sum(each, w, 2)).values()]
-    [[-0.707, 0.707]]
+    >>> y = gw.align.normalize_then_sum(each, w, 2)
+    >>> [x.round(3) for x in g.output({}, y).values()]
+    [array([-0.707,  0.707], dtype=float32)]
     """
     n = _checked(num_generations)
     x, there = _said(rewards)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,8 +11,8 @@ from ..losses.advantages import group_advantages, normalize_then_sum
 from ..losses.grpo import TYPES, grpo
 from ..losses.loss import Loss, chosen_from
 from ..objectives.terms import Judged, Step, Worth
-from ..rewards.reward import Reward
-from .overlong import Overlong
+from ..rewards.judge import Rewards
+from ..rewards.tokens import Overlong
 from .sampled import Sampled
 
 
@@ -107,11 +107,14 @@ class GRPO(Sampled):
         """Whether there is a KL term."""
         return self.beta != 0
 
-    def shaped(self, rewards: Sequence[Reward]) -> Sequence[Reward]:
+    def shaped(self, rewards: Rewards) -> Rewards:
         """Return rewards, and the punishment of length where it is asked for."""
         if not self.soft_punish_cache:
             return rewards
-        return [*rewards, Overlong(self.max_completion_length, self.soft_punish_cache)]
+        punished = Overlong(self.max_completion_length, self.soft_punish_cache)
+        if isinstance(rewards, Mapping):
+            return {**rewards, "overlong": punished}
+        return [*([rewards] if callable(rewards) else rewards), punished]
 
     def worth(self, seen: Judged) -> Worth:
         """Return advantages of completions among those of their prompt."""

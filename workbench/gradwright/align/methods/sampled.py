@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +10,7 @@ from ...errors import GraphError
 from ..losses.loss import Loss
 from ..model import LanguageModel
 from ..objectives.terms import Judged, Step, Worth
-from ..rewards.reward import Reward
+from ..rewards.judge import Rewards
 from ..rollouts.rollout import Sampler
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ SHOWN = "objective.experience has what was sampled, and a panel shows it"
 REFUSED = {
     **dict.fromkeys(
         (
-            *("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"),
+            *("per_device_train_batch_size", "gradient_accumulation_steps", "adam_beta1"),
             *("num_train_epochs", "max_steps", "weight_decay", "max_grad_norm", "warmup_steps"),
             *("lr_scheduler_type", "bf16", "fp16", "seed", "gradient_checkpointing"),
             *("output_dir", "logging_steps", "save_steps", "report_to"),
@@ -61,6 +60,7 @@ class Sampled:
         ratio_tolerance: how far the logarithm of a ratio may be from 0 before a rollout's first
             step, where policy and sampler are the same; None does not look. Steps in bfloat16 are
             further off than steps in float32.
+        learning_rate: of AdamW, where a trainer is given no optimizer.
     """
 
     temperature: float = 1.0
@@ -71,6 +71,7 @@ class Sampled:
     reward_weights: tuple[float, ...] | None = None
     shuffle_dataset: bool = True
     ratio_tolerance: float | None = 1e-4
+    learning_rate: float = 1e-6
 
     def __new__(cls, *_: Any, **named: Any) -> Self:
         """Refuse options of TRL that mean nothing here, and say why."""
@@ -131,7 +132,7 @@ class Sampled:
         """Whether log-probabilities of a reference are asked for."""
         return False
 
-    def shaped(self, rewards: Sequence[Reward]) -> Sequence[Reward]:
+    def shaped(self, rewards: Rewards) -> Rewards:
         """Return rewards with those that the method itself gives."""
         return rewards
 
@@ -147,9 +148,8 @@ class Sampled:
         self,
         model: LanguageModel,
         *,
-        rewards: Reward | Sequence[Reward],
+        rewards: Rewards,
         sampler: Sampler | None = None,
-        reference: Mapping[str, Any] | None = None,
         tokenizer: Any = None,
         seed: int = 0,
         deterministic: bool = True,
@@ -162,7 +162,6 @@ class Sampled:
             self,
             rewards,
             sampler=sampler,
-            reference=reference,
             tokenizer=tokenizer,
             seed=seed,
             deterministic=deterministic,

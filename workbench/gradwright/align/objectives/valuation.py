@@ -11,7 +11,7 @@ from ...graph import Graph, Tensor
 from ...graph.walk import placeholders
 from ...session import Session
 from ..rewards.reward import Scores
-from .terms import Judged, Worth
+from .terms import Judged
 
 if TYPE_CHECKING:
     from ..methods.sampled import Sampled
@@ -28,6 +28,7 @@ class Valuation:
     """
 
     def __init__(self, method: Sampled, n_rewards: int) -> None:
+        self.n_rewards = n_rewards
         self.graph = g = Graph("advantages")
         rows, tokens = ("rows",), ("rows", "T")
         self.seen = Judged(
@@ -43,17 +44,14 @@ class Valuation:
         found = self.worth._asdict().items()
         self.made: dict[str, Tensor] = {name: t for name, t in found if t is not None}
         self._needed = placeholders(list(self.made.values()))
-        weights = method.reward_weights or (1.0,) * n_rewards
+        weights = method.reward_weights or ()  # what a method adds counts 1
         self._weights = np.array([*weights, *[1.0] * (n_rewards - len(weights))])
         self._session = Session(g, kernels="off")
 
-    def of(self, scores: Scores, given: Mapping[str, Array | None]) -> dict[str, Array]:
+    def of(self, scores: Scores, given: Mapping[str, Array]) -> dict[str, Array]:
         """Return advantages, and what else a method makes, as f32."""
         held = {**given, "rewards": scores.total, "each": scores.each, "weights": self._weights}
-        feeds: dict[Any, Any] = {}
-        for t in self._needed:
-            value = held[t.name]
-            feeds[t] = value if value is None else np.asarray(value, t.dtype)
+        feeds = {t: np.asarray(held[t.name], t.dtype) for t in self._needed}
         return {
             name: np.asarray(array, np.float32)
             for name, array in self._session.run(self.made, feeds).items()
