@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...data.batches import Feeds
-from ...errors import TrainingError
+from ...errors import FeedError, TrainingError
 from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
