@@ -28,6 +28,7 @@ from .losses.advantages import (
     group_advantages,
     kl_estimate,
     leave_one_out,
+    normalize_then_sum,
     token_rewards,
     whiten,
 )
@@ -44,6 +45,8 @@ from .losses.sft import sft
 from .methods.cpo import CPO, SimPO
 from .methods.dpo import DPO
 from .methods.kto import KTO
+from .methods.grpo import GRPO
+from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.method import Method
 from .methods.orpo import ORPO
 from .methods.reward_model import RewardModel
@@ -51,6 +54,7 @@ from .methods.sft import SFT
 from .model import LanguageModel
 from .rewards.code import Code
 from .rewards.graph import GraphReward, ModelReward
+from .objectives.policy import PolicyObjective
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.judge import judge
@@ -74,6 +78,12 @@ __all__ = [
     "DataReport",
     "Code",
     "CodeLimits",
+    "BNPO",
+    "CISPO",
+    "DAPO",
+    "GRPO",
+    "GSPO",
+    "DrGRPO",
     "ExactMatch",
     "Examples",
     "Experience",
@@ -93,6 +103,7 @@ __all__ = [
     "NumberNear",
     "Overlong",
     "Pattern",
+    "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
@@ -123,6 +134,7 @@ __all__ = [
     "kto",
     "leave_one_out",
     "model_log_probs",
+    "normalize_then_sum",
     "orpo",
     "pack",
     "ppo",
