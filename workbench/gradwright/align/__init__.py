@@ -7,10 +7,14 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``sft``: next-token loss of completions; ``reward``: Bradley-Terry loss of a reward model
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
+- ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
 """
 
+from .evaluation.comparing import Comparison, compare
+from .evaluation.evaluating import evaluate
+from .evaluation.held_out import HeldOut
 from .experience import Experience
 from .logps import TokenLogProbs, token_log_probs
 from .losses.advantages import (
@@ -36,8 +40,10 @@ from .rewards.reward import Failure, Reward, Scores
 from .rollouts.rollout import Prompt, Rollout, Sampler
 
 __all__ = [
+    "Comparison",
     "Experience",
     "Failure",
+    "HeldOut",
     "LanguageModel",
     "Loss",
     "Prompt",
@@ -46,8 +52,10 @@ __all__ = [
     "Sampler",
     "Scores",
     "TokenLogProbs",
+    "compare",
     "cpo",
     "dpo",
+    "evaluate",
     "gae",
     "group_advantages",
     "grpo",
