@@ -156,7 +156,7 @@ def test_other_prompts_and_what_is_missing_are_refused() -> None:
         evaluate(model, prompts(), exact, slices=["kind"])
     with pytest.raises(TrainingError, match="there is no prompt to evaluate on"):
         evaluate(model, [], exact)
-    with pytest.raises(TrainingError, match="the slice 'x' are of 1 prompts"):
+    with pytest.raises(TrainingError, match="values of 'x' of 1 prompts"):
         HeldOut(seen.prompts, seen.ways, {"x": (1,)})
 
 

@@ -70,7 +70,7 @@ class Sum:
 
     @property
     def forgotten(self) -> str:
-        """The answer of who forgets the carry out of the ones; the right one where there is none."""
+        """The answer of who forgets the carry out of the ones; the right one where none is."""
         return spelled(self.a + self.b - 10 * self.carries)
 
 
@@ -117,7 +117,9 @@ def model(values: Mapping[str, Array] | None = None, seed: int = 0) -> Decoder:
     return Decoder(CONFIG, seed=seed, values=values, tokenizer=CODEC, eos=EOS)
 
 
-def demonstrations(split: Split, seed: int, rows: int, steps: int, forgets: float = FORGETS) -> Iterator[dict[str, Array]]:
+def demonstrations(
+    split: Split, seed: int, rows: int, steps: int, forgets: float = FORGETS
+) -> Iterator[dict[str, Array]]:
     """Yield batches of what the teacher shows."""
     rng = np.random.default_rng((7, seed))
     for _ in range(steps):
@@ -135,11 +137,19 @@ def batch(prompts: Sequence[str], answers: Sequence[str]) -> dict[str, Array]:
     return {"ids": ids, "labels": labels}
 
 
-def start(split: Split, seed: int = 0, steps: int = 400, rows: int = 256, config: DecoderConfig = CONFIG) -> dict[str, Array]:
-    """Return the weights that the teacher's demonstrations lead to."""
-    made = Decoder(config, seed=1000 * seed, tokenizer=CODEC, eos=EOS)
-    rates = gw.schedules.Linear(2e-3, steps=steps, floor=2e-4)
-    trainer = gw.Trainer(made.graph, made.loss, gw.optim.AdamW(rates, beta2=0.95, weight_decay=0.1), clip_norm=1.0)
+def start(split: Split, seed: int = 0, steps: int = 400, rows: int = 256) -> dict[str, Array]:
+    """Return the weights that the teacher's demonstrations lead to.
+
+    Matrices begin 2.5 times as large as others do, with deviations of 0.05: at this width 400 steps
+    are then enough to learn the sums without a carry, and how often the teacher carries.
+    """
+    made = model(seed=1000 * seed)
+    for name, shape in CONFIG.weights():
+        if len(shape) > 1:
+            made.graph.values[name] = made.graph.values[name] * np.float32(2.5)
+    rates = gw.schedules.Linear(3e-3, steps=steps, warmup=20, floor=3e-4)
+    optimizer = gw.optim.AdamW(rates, beta2=0.99, weight_decay=0.01)
+    trainer = gw.Trainer(made.graph, made.loss, optimizer, clip_norm=1.0)
     for fed in demonstrations(split, seed, rows, steps):
         trainer.step(fed)
     return {v.name: made.graph.values[v.name].copy() for v in made.graph.variables}

@@ -14,10 +14,10 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   ``kl_estimate``: what advantages are made of
 """
 
+from .aligned import trainer
 from .evaluation.comparing import Comparison, compare
 from .evaluation.evaluating import evaluate
 from .evaluation.held_out import HeldOut
-from .aligned import trainer
 from .experience import Experience
 from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
@@ -52,15 +52,13 @@ from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
     "Comparison",
-    "Experience",
-    "Failure",
-    "HeldOut",
     "ExactMatch",
     "Experience",
     "Failure",
     "Format",
     "Gate",
     "GenerationSampler",
+    "HeldOut",
     "LanguageModel",
     "Length",
     "Loss",
@@ -80,8 +78,8 @@ __all__ = [
     "Sampler",
     "Scores",
     "TokenLogProbs",
-    "compare",
     "Weighted",
+    "compare",
     "complete",
     "cpo",
     "dpo",

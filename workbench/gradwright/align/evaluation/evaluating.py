@@ -62,8 +62,8 @@ def evaluate(
     >>> def short(prompts, completions, **columns):
     ...     return [float(len(c) < 3) for c in completions]
     >>> seen = gw.align.evaluate(model, prompts, short, max_new_tokens=4, form="a*")
-    >>> list(seen.ways), 0 <= seen.rate("greedy") <= seen.format_rate("greedy") + 1
-    (['greedy', 'sampled'], True)
+    >>> list(seen.ways), seen.right("sampled").shape
+    (['greedy', 'sampled'], (3, 1))
     """
     if not prompts:
         raise TrainingError("there is no prompt to evaluate on", need="one or more")

@@ -68,11 +68,13 @@ class HeldOut(Tabular):
 
     def __post_init__(self) -> None:
         n = len(self.prompts)
-        counts = {f"answers {w!r}": len(a.right) for w, a in self.ways.items()}
-        counts |= {f"the slice {name!r}": len(v) for name, v in self.slices.items()}
+        counts = {f"{w} answers": len(a.right) for w, a in self.ways.items()}
+        counts |= {f"values of {name!r}": len(v) for name, v in self.slices.items()}
         for what, count in counts.items():
             if count != n:
-                raise TrainingError(f"{what} are of {count} prompts", need=f"one of each of {n}")
+                raise TrainingError(
+                    f"there are {what} of {count} prompts", need=f"one of each of {n}"
+                )
 
     def right(self, way: str = "greedy") -> Array:
         """Return which answers are right: bool[prompts, samples]."""
