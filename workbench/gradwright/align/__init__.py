@@ -18,6 +18,13 @@ from .aligned import trainer
 from .evaluation.comparing import Comparison, compare
 from .evaluation.evaluating import evaluate
 from .evaluation.held_out import HeldOut
+from .data.codec import Codec
+from .data.collate import batches_by_length, collate
+from .data.examples import examples, prompts
+from .data.packing import pack
+from .data.report import DataReport
+from .data.rows import Examples, TokenRow
+from .data.template import ChatTemplate
 from .experience import Experience
 from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
@@ -53,6 +60,10 @@ from .rollouts.sampler import GenerationSampler, Progress, complete
 __all__ = [
     "Comparison",
     "ExactMatch",
+    "ChatTemplate",
+    "Codec",
+    "DataReport",
+    "Examples",
     "Experience",
     "Failure",
     "Format",
@@ -84,6 +95,12 @@ __all__ = [
     "cpo",
     "dpo",
     "evaluate",
+    "TokenRow",
+    "batches_by_length",
+    "collate",
+    "cpo",
+    "dpo",
+    "examples",
     "gae",
     "group_advantages",
     "grpo",
@@ -93,8 +110,10 @@ __all__ = [
     "leave_one_out",
     "model_log_probs",
     "orpo",
+    "pack",
     "ppo",
     "reference_log_probs",
+    "prompts",
     "reward",
     "rloo",
     "sft",
