@@ -45,9 +45,17 @@ from .losses.ppo import ppo
 from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
+from .methods.cpo import CPO, SimPO
+from .methods.dpo import DPO
+from .methods.kto import KTO
 from .methods.method import Method
+from .methods.orpo import ORPO
+from .methods.reward_model import RewardModel
+from .methods.sft import SFT
 from .model import LanguageModel
 from .reference import reference_log_probs
+from .reward_head import reward_head
+from .rewards.reward import Failure, Reward, Scores
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
@@ -59,6 +67,11 @@ from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
     "Comparison",
+    "CPO",
+    "DPO",
+    "KTO",
+    "ORPO",
+    "SFT",
     "ExactMatch",
     "ChatTemplate",
     "Codec",
@@ -81,6 +94,7 @@ __all__ = [
     "Prompt",
     "Repetition",
     "Reward",
+    "RewardModel",
     "RewardProduct",
     "RewardSum",
     "Rollout",
@@ -88,6 +102,7 @@ __all__ = [
     "Rule",
     "Sampler",
     "Scores",
+    "SimPO",
     "TokenLogProbs",
     "Weighted",
     "compare",
@@ -115,6 +130,7 @@ __all__ = [
     "reference_log_probs",
     "prompts",
     "reward",
+    "reward_head",
     "rloo",
     "sft",
     "simpo",
