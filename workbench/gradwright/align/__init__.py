@@ -32,6 +32,7 @@ from .losses.advantages import (
     group_advantages,
     kl_estimate,
     leave_one_out,
+    normalize_then_sum,
     token_rewards,
     whiten,
 )
@@ -48,11 +49,14 @@ from .losses.sft import sft
 from .methods.cpo import CPO, SimPO
 from .methods.dpo import DPO
 from .methods.kto import KTO
+from .methods.grpo import GRPO
+from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.method import Method
 from .methods.orpo import ORPO
 from .methods.reward_model import RewardModel
 from .methods.sft import SFT
 from .model import LanguageModel
+from .objectives.policy import PolicyObjective
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.reward import Failure, Reward, Scores
@@ -72,6 +76,12 @@ __all__ = [
     "KTO",
     "ORPO",
     "SFT",
+    "BNPO",
+    "CISPO",
+    "DAPO",
+    "GRPO",
+    "GSPO",
+    "DrGRPO",
     "ExactMatch",
     "ChatTemplate",
     "Codec",
@@ -90,6 +100,7 @@ __all__ = [
     "NumberNear",
     "Overlong",
     "Pattern",
+    "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
@@ -124,6 +135,7 @@ __all__ = [
     "kto",
     "leave_one_out",
     "model_log_probs",
+    "normalize_then_sum",
     "orpo",
     "pack",
     "ppo",
