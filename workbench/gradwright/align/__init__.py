@@ -9,11 +9,15 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``sft``: next-token loss of completions; ``reward``: Bradley-Terry loss of a reward model
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
+- ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
 """
 
 from .aligned import trainer
+from .evaluation.comparing import Comparison, compare
+from .evaluation.evaluating import evaluate
+from .evaluation.held_out import HeldOut
 from .data.codec import Codec
 from .data.collate import batches_by_length, collate
 from .data.examples import examples, prompts
@@ -68,6 +72,7 @@ from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
+    "Comparison",
     "CPO",
     "DPO",
     "KTO",
@@ -96,6 +101,7 @@ __all__ = [
     "Loss",
     "ModelReward",
     "GenerationSampler",
+    "HeldOut",
     "LanguageModel",
     "Length",
     "Loss",
@@ -118,6 +124,12 @@ __all__ = [
     "Scores",
     "SimPO",
     "TokenLogProbs",
+    "Weighted",
+    "compare",
+    "complete",
+    "cpo",
+    "dpo",
+    "evaluate",
     "TokenRow",
     "Weighted",
     "batches_by_length",
