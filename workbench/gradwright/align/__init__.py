@@ -32,6 +32,7 @@ from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
 from .model import LanguageModel
+from .pairs import PairView
 from .rewards.reward import Failure, Reward, Scores
 from .rollouts.rollout import Prompt, Rollout, Sampler
 
@@ -40,6 +41,7 @@ __all__ = [
     "Failure",
     "LanguageModel",
     "Loss",
+    "PairView",
     "Prompt",
     "Reward",
     "Rollout",
