@@ -3,7 +3,9 @@
 All losses are functions of tensors: log-probabilities per token, f32[rows, T], with a mask that is
 0 at prompts and padding. They return a ``Loss``: a scalar and the metrics beside it.
 
-- ``token_log_probs``: log-probabilities of a batch's own tokens, shifted and masked
+- ``trainer``: a ``gw.Trainer`` of a model by a method, which is one value of settings
+- ``token_log_probs``: log-probabilities of a batch's own tokens, shifted and masked;
+  ``model_log_probs`` of a model's, ``reference_log_probs`` of what it was before
 - ``sft``: next-token loss of completions; ``reward``: Bradley-Terry loss of a reward model
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
@@ -11,8 +13,9 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   ``kl_estimate``: what advantages are made of
 """
 
+from .aligned import trainer
 from .experience import Experience
-from .logps import TokenLogProbs, token_log_probs
+from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
     gae,
     group_advantages,
@@ -31,38 +34,68 @@ from .losses.ppo import ppo
 from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
+from .methods.method import Method
 from .model import LanguageModel
 from .pairs import PairView
 from .rewards.reward import Failure, Reward, Scores
+from .reference import reference_log_probs
+from .rewards.judge import judge
+from .rewards.numbers import NumberNear
+from .rewards.reward import Failure, Reward, RowsError, Scores
+from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.text import ExactMatch, Format, Pattern
+from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
+from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
+    "ExactMatch",
     "Experience",
     "Failure",
+    "Format",
+    "Gate",
+    "GenerationSampler",
     "LanguageModel",
+    "Length",
     "Loss",
     "PairView",
+    "Method",
+    "NumberNear",
+    "Overlong",
+    "Pattern",
+    "Progress",
     "Prompt",
+    "Repetition",
     "Reward",
+    "RewardProduct",
+    "RewardSum",
     "Rollout",
+    "RowsError",
+    "Rule",
     "Sampler",
     "Scores",
     "TokenLogProbs",
+    "Weighted",
+    "complete",
     "cpo",
     "dpo",
     "gae",
     "group_advantages",
     "grpo",
+    "judge",
     "kl_estimate",
     "kto",
     "leave_one_out",
+    "model_log_probs",
     "orpo",
     "ppo",
+    "reference_log_probs",
     "reward",
     "rloo",
     "sft",
     "simpo",
     "token_log_probs",
     "token_rewards",
+    "trainer",
     "whiten",
 ]
