@@ -21,6 +21,7 @@ from .losses.advantages import (
     group_advantages,
     kl_estimate,
     leave_one_out,
+    normalize_then_sum,
     token_rewards,
     whiten,
 )
@@ -34,10 +35,13 @@ from .losses.ppo import ppo
 from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
+from .methods.grpo import GRPO
+from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.method import Method
 from .model import LanguageModel
 from .pairs import PairView
 from .rewards.reward import Failure, Reward, Scores
+from .objectives.policy import PolicyObjective
 from .reference import reference_log_probs
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
@@ -49,6 +53,12 @@ from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
+    "BNPO",
+    "CISPO",
+    "DAPO",
+    "GRPO",
+    "GSPO",
+    "DrGRPO",
     "ExactMatch",
     "Experience",
     "Failure",
@@ -63,6 +73,7 @@ __all__ = [
     "NumberNear",
     "Overlong",
     "Pattern",
+    "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
@@ -87,6 +98,7 @@ __all__ = [
     "kto",
     "leave_one_out",
     "model_log_probs",
+    "normalize_then_sum",
     "orpo",
     "ppo",
     "reference_log_probs",
