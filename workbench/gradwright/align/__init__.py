@@ -58,6 +58,8 @@ from .methods.sft import SFT
 from .model import LanguageModel
 from .rewards.code import Code
 from .rewards.graph import GraphReward, ModelReward
+from .pairs import PairView
+from .rewards.reward import Failure, Reward, Scores
 from .objectives.policy import PolicyObjective
 from .reference import reference_log_probs
 from .reward_head import reward_head
@@ -105,6 +107,7 @@ __all__ = [
     "LanguageModel",
     "Length",
     "Loss",
+    "PairView",
     "Method",
     "NumberNear",
     "Overlong",
