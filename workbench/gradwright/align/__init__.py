@@ -15,9 +15,6 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 """
 
 from .aligned import trainer
-from .evaluation.comparing import Comparison, compare
-from .evaluation.evaluating import evaluate
-from .evaluation.held_out import HeldOut
 from .data.codec import Codec
 from .data.collate import batches_by_length, collate
 from .data.examples import examples, prompts
@@ -25,6 +22,9 @@ from .data.packing import pack
 from .data.report import DataReport
 from .data.rows import Examples, TokenRow
 from .data.template import ChatTemplate
+from .evaluation.comparing import Comparison, compare
+from .evaluation.evaluating import evaluate
+from .evaluation.held_out import HeldOut
 from .experience import Experience
 from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
@@ -48,21 +48,20 @@ from .losses.rloo import rloo
 from .losses.sft import sft
 from .methods.cpo import CPO, SimPO
 from .methods.dpo import DPO
-from .methods.kto import KTO
 from .methods.grpo import GRPO
 from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
+from .methods.kto import KTO
 from .methods.method import Method
 from .methods.orpo import ORPO
 from .methods.reward_model import RewardModel
 from .methods.sft import SFT
 from .model import LanguageModel
-from .rewards.code import Code
-from .rewards.graph import GraphReward, ModelReward
-from .pairs import PairView
-from .rewards.reward import Failure, Reward, Scores
 from .objectives.policy import PolicyObjective
+from .pairs import PairView
 from .reference import reference_log_probs
 from .reward_head import reward_head
+from .rewards.code import Code
+from .rewards.graph import GraphReward, ModelReward
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
@@ -74,22 +73,22 @@ from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
-    "Comparison",
+    "BNPO",
+    "CISPO",
     "CPO",
+    "DAPO",
     "DPO",
+    "GRPO",
+    "GSPO",
     "KTO",
     "ORPO",
     "SFT",
     "ChatTemplate",
-    "Codec",
-    "DataReport",
     "Code",
     "CodeLimits",
-    "BNPO",
-    "CISPO",
-    "DAPO",
-    "GRPO",
-    "GSPO",
+    "Codec",
+    "Comparison",
+    "DataReport",
     "DrGRPO",
     "ExactMatch",
     "Examples",
@@ -97,20 +96,17 @@ __all__ = [
     "Failure",
     "Format",
     "Gate",
-    "GraphReward",
-    "LanguageModel",
-    "Length",
-    "Loss",
-    "ModelReward",
     "GenerationSampler",
+    "GraphReward",
     "HeldOut",
     "LanguageModel",
     "Length",
     "Loss",
-    "PairView",
     "Method",
+    "ModelReward",
     "NumberNear",
     "Overlong",
+    "PairView",
     "Pattern",
     "PolicyObjective",
     "Progress",
@@ -127,19 +123,15 @@ __all__ = [
     "Scores",
     "SimPO",
     "TokenLogProbs",
+    "TokenRow",
     "Weighted",
+    "batches_by_length",
+    "collate",
     "compare",
     "complete",
     "cpo",
     "dpo",
     "evaluate",
-    "TokenRow",
-    "Weighted",
-    "batches_by_length",
-    "collate",
-    "complete",
-    "cpo",
-    "dpo",
     "examples",
     "gae",
     "group_advantages",
