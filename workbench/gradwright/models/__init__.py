@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .sequential import Conv, Dense, Embedding, Sequential
     from .speculation import Draft
     from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
+    from .vision_language import VisionLanguage, VisionLanguageConfig
     from .whisper import SpeechTokens, Whisper, WhisperConfig
 
 __all__ = [
@@ -96,6 +97,8 @@ __all__ = [
     "Tokenizer",
     "TopK",
     "TopP",
+    "VisionLanguage",
+    "VisionLanguageConfig",
     "Vit",
     "VitConfig",
     "Whisper",
@@ -139,6 +142,7 @@ _HOMES = {
         ".sequential": "Conv Dense Embedding Sequential",
         ".speculation": "Draft",
         ".tokenizers": "CharTokenizer TextCodec TextStream Tokenizer decode_stream",
+        ".vision_language": "VisionLanguage VisionLanguageConfig",
         ".whisper": "SpeechTokens Whisper WhisperConfig",
     }.items()
     for name in names.split()

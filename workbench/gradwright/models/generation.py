@@ -25,6 +25,7 @@ from ..errors import FeedError, GraphError
 from ..graph import Graph, Values
 from ..session import Session
 from .completion import Completion, Ends, Piece, Prompts, Stops, Text, begun, tokens_of
+from .feeding import Feeding
 from .following import Followed
 from .reading import Before, Reader, Run, room_for
 from .sampling import Greedy, Sampling, Strategy, chosen, in_order
@@ -62,7 +63,8 @@ class Generation:
     of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
     keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
     of the token after the last one, and ``present``, as ``past`` with T in place of S.
-    It may have ``length``: i64[B, T], how many tokens the row of each then has: a prompt's all.
+    It may have ``length``: i64[B, T], how many tokens the row of each then has: a prompt's all; and
+    ``encoded``, read with every token, which a tensor ``encoding`` makes once of what rows feed.
     ``Decoder.generation`` makes one; a graph that was saved is as good.
 
     Args:
@@ -117,6 +119,7 @@ class Generation:
         self._stops = 0
         self.takes = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
         """The placeholders of a run, in their order."""
+        self._feeding = Feeding(graph, self.takes)
         self.run: Run = self.session.prepare(list(_FETCHES), self.takes)
         self._all: Run | None = None
         self._runs: dict[tuple[str, ...], Run] = {}
@@ -226,7 +229,7 @@ class Generation:
         if stops and self.tokenizer is None:
             raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
         rows = self.rows(prompts, seed)
-        given = self._checked(feeds or {}, len(rows))
+        given = self._feeding.checked(feeds or {}, len(rows))
         rules = [
             rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
         ]
@@ -263,22 +266,6 @@ class Generation:
         """Return the rows that prompts begin; refuse what is none."""
         return begun(prompts, seed, self.tokenizer, self.vocabulary)
 
-    def _checked(self, feeds: Mapping[str, Any], rows: int) -> dict[str, Array]:
-        """Return what else rows feed as arrays; refuse what the graph does not take."""
-        taken = {t.name for t in self.graph.placeholders} - {*_FEEDS}
-        if unknown := sorted(feeds.keys() - taken):
-            raise FeedError(
-                f"rows feed nothing to {', '.join(map(repr, unknown))}",
-                need=", ".join(sorted(taken)) or "a graph with placeholders beside its own",
-            )
-        given = {name: np.asarray(value) for name, value in feeds.items()}
-        for name, array in given.items():
-            if not array.ndim or len(array) != rows:
-                raise FeedError(
-                    f"{name} is given as {array.shape}", need=f"one of {rows} rows each"
-                )
-        return given
-
     def _steps(
         self, rows: list[Completion], rules: Sequence[Strategy], ends: Ends, how: _How
     ) -> Iterator[Piece]:
@@ -289,13 +276,14 @@ class Generation:
         texts = [Text(self.tokenizer, row, ends) for row in rows]
         begun = [len(row.tokens) for row in rows]
         live = [b for b, row in enumerate(rows) if row.reason is None]
+        feeds = self._feeding.encoded(self.session, how.feeds)
         reader = self.reader(len(rows), how.room, how.chunk)
         guesses = self._guesses(len(rows), rules, ends, how)
         guessed: dict[int, list[int]] = {}
         while live:
             wanted = {b: [*tokens[b], *guessed.get(b, ())] for b in live}
             width = how.width if guessed else 0
-            run = self.fed(ALL if guessed else "logits", how.feeds)
+            run = self.fed(ALL if guessed else "logits", feeds)
             read = reader.read(run, wanted, width)
             late, stopped = time.monotonic() >= deadline, self._stops != stops
             going, pieces = [], []
