@@ -14,8 +14,8 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   ``kl_estimate``: what advantages are made of
 """
 
-from .data.by_length import ByLength, order_by_length
 from .aligned import trainer
+from .data.by_length import ByLength, order_by_length
 from .data.codec import Codec
 from .data.collate import collate
 from .data.examples import examples, prompts
@@ -74,7 +74,6 @@ from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
-    "ByLength",
     "BNPO",
     "CISPO",
     "CPO",
@@ -85,6 +84,7 @@ __all__ = [
     "KTO",
     "ORPO",
     "SFT",
+    "ByLength",
     "ChatTemplate",
     "Code",
     "CodeLimits",
@@ -127,7 +127,6 @@ __all__ = [
     "TokenLogProbs",
     "TokenRow",
     "Weighted",
-    "batches_by_length",
     "collate",
     "compare",
     "complete",
@@ -142,9 +141,9 @@ __all__ = [
     "kl_estimate",
     "kto",
     "leave_one_out",
-    "order_by_length",
     "model_log_probs",
     "normalize_then_sum",
+    "order_by_length",
     "orpo",
     "pack",
     "ppo",

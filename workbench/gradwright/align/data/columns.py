@@ -16,7 +16,7 @@ from .records import Record, names_of
 from .report import Problems, told
 
 Message = Mapping[str, Any]
-Part = str | list[Message] | list[int]
+Part = str | list[Any]
 """A text, messages, or tokens."""
 KINDS = {
     "pair": "prompt, chosen, rejected and perhaps margin; or chosen, rejected",
@@ -25,9 +25,10 @@ KINDS = {
     "prompt": "prompt, and any others",
     "text": "text, or messages",
 }
-OWN = ("prompt", "completion", "chosen", "rejected", "label", "margin", "text", "messages")
-OWN += ("tools", "chat_template_kwargs")
-"""Columns that mean something by themselves."""
+OPTIONS = ("tools", "chat_template_kwargs")
+"""Columns that tell the chat template more."""
+TAKEN = ("prompts", "completions", "completion_ids")
+"""What rewards are given beside the columns of prompts."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,12 @@ def checked(rows: Sequence[Record], kind: str | None) -> tuple[str, list[Row]]:
             facts=[f"columns: {', '.join(map(repr, names)) or 'none'}"],
             need=f"{kind}: {KINDS[kind]}",
         )
-    further = [name for name in names if name not in OWN and name not in needed]
+    further = [n for n in names if n not in ("prompt", *OPTIONS)] if kind == "prompt" else []
+    if taken := [name for name in further if name in TAKEN]:
+        raise FeedError(
+            f"the data has a column {taken[0]!r}, as which rewards are given something else",
+            need="another name",
+        )
     problems = Problems()
     found = [_row(i, row, kind, needed, further, problems) for i, row in enumerate(rows)]
     problems.check()
@@ -120,7 +126,7 @@ def _row(
         if wrong := _wrong(part, needs_messages=name == "messages"):
             problems.add(number, name, *wrong)
         else:
-            parts[name] = part  # type: ignore[assignment]
+            parts[name] = part
     if len(parts) == len(needed):
         if (
             kind == "pair"
@@ -138,11 +144,10 @@ def _row(
     label, margin = record.get("label"), record.get("margin")
     if kind == "label" and not isinstance(label, bool):
         problems.add(number, "label", told(label), "True or False")
-    if kind == "pair" and "margin" in record and not _is_number(margin):
+    if kind == "pair" and "margin" in record and _number(margin) is None:
         problems.add(number, "margin", told(margin), "a finite number")
-    others = {name: record.get(name) for name in further} if kind == "prompt" else {}
-    margin = float(margin) if _is_number(margin) else None
-    return Row(number, parts, tools, variables, others, label is True, margin)
+    others = {name: record.get(name) for name in further}
+    return Row(number, parts, tools, variables, others, label is True, _number(margin))
 
 
 def _listed(part: Any) -> Any:
@@ -174,11 +179,11 @@ def _check_together(number: int, parts: Mapping[str, Part], problems: Problems) 
         return
     if "messages" not in kinds.values():
         return
-    if "prompt" in kinds and parts["prompt"][-1]["role"] == "assistant":  # type: ignore[index]
+    if "prompt" in kinds and parts["prompt"][-1]["role"] == "assistant":
         problems.add(number, "prompt", "its last message is the assistant's", "user's or tool's")
     for name in ("completion", "chosen", "rejected"):
         if name in kinds:
-            role = parts[name][0]["role"]  # type: ignore[index]
+            role = parts[name][0]["role"]
             if role != "assistant":
                 problems.add(number, name, f"its first message is of {role!r}", "'assistant'")
 
@@ -216,5 +221,8 @@ def _json(tools: Any) -> Any:
         return tools
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> float | None:
+    """Return a finite number; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None

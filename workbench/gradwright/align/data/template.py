@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import FeedError, GradwrightError
-from .sandbox import BEGUN, ENDED, METER, Meter, environment
+from .metering import METER, Meter
+from .sandbox import BEGUN, ENDED, environment
 
-MAX_SOURCE = 1 << 20
+MAX_SOURCE = 1 << 18
+"""Characters of a template; those of models have some thousands."""
 
 
 class Rendered(NamedTuple):

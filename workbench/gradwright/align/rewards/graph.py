@@ -78,7 +78,9 @@ class GraphReward(Rule):
             rows = slice(at, at + self.rows_at_once)
             fed = self._padded(padded_rows(whole[rows], n_prompt[rows]))
             fed |= {name: self._array(name, column[rows]) for name, column in held.items()}
-            said = self._session.run(self.tensor, {self._needed[name]: a for name, a in fed.items()})
+            said = self._session.run(
+                self.tensor, {self._needed[name]: a for name, a in fed.items()}
+            )
             if len(said) != len(whole[rows]):
                 raise FeedError(
                     f"{self.tensor.name!r} gave {len(said)} numbers for {len(whole[rows])} rows",
@@ -92,7 +94,9 @@ class GraphReward(Rule):
     ) -> tuple[list[list[int]], list[int]]:
         """Return the tokens of each row, and how many of them are the prompt's."""
         rows = len(completions)
-        held = (column_of(columns, f"{which}_ids", rows, self) for which in ("prompt", "completion"))
+        held = (
+            column_of(columns, f"{which}_ids", rows, self) for which in ("prompt", "completion")
+        )
         pairs = list(zip(*held, strict=True))
         return [[*prompt, *completion] for prompt, completion in pairs], [len(p) for p, _ in pairs]
 
