@@ -191,6 +191,13 @@ def test_what_is_missing_for_all_rows_is_told_once() -> None:
         examples(rows, None, CHARS, eos=EOS, max_len=4)
 
 
+def test_a_margin_that_only_some_rows_have_is_a_problem() -> None:
+    rows = [*ROWS, {name: ROWS[0][name] for name in ("prompt", "chosen", "rejected")}]
+    with pytest.raises(FeedError) as raised:
+        examples(rows, None, CHARS, eos=EOS)
+    assert raised.value.facts == ["row 2, 'margin': nothing; needed: a finite number"]
+
+
 def test_the_report_says_what_became_of_each_row() -> None:
     pair = {"chosen": "yes", "rejected": "no"}
     rows = [
