@@ -14,9 +14,10 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   ``kl_estimate``: what advantages are made of
 """
 
+from .data.by_length import ByLength, order_by_length
 from .aligned import trainer
 from .data.codec import Codec
-from .data.collate import batches_by_length, collate
+from .data.collate import collate
 from .data.examples import examples, prompts
 from .data.packing import pack
 from .data.report import DataReport
@@ -73,6 +74,7 @@ from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
+    "ByLength",
     "BNPO",
     "CISPO",
     "CPO",
@@ -140,6 +142,7 @@ __all__ = [
     "kl_estimate",
     "kto",
     "leave_one_out",
+    "order_by_length",
     "model_log_probs",
     "normalize_then_sum",
     "orpo",
