@@ -11,6 +11,9 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
+- ``judge``: what rewards say of a rollout; ``ExactMatch``, ``NumberNear``, ``Pattern``, ``Format``,
+  ``Length``, ``Overlong``, ``Repetition``, ``Code``, ``GraphReward``, ``ModelReward``, functions,
+  and ``Weighted``, ``Gate``, sums and products of them
 """
 
 from .aligned import trainer
@@ -36,9 +39,9 @@ from .losses.rloo import rloo
 from .losses.sft import sft
 from .methods.method import Method
 from .model import LanguageModel
+from .reference import reference_log_probs
 from .rewards.code import Code
 from .rewards.graph import GraphReward, ModelReward
-from .reference import reference_log_probs
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
@@ -57,16 +60,13 @@ __all__ = [
     "Failure",
     "Format",
     "Gate",
+    "GenerationSampler",
     "GraphReward",
     "LanguageModel",
     "Length",
     "Loss",
-    "ModelReward",
-    "GenerationSampler",
-    "LanguageModel",
-    "Length",
-    "Loss",
     "Method",
+    "ModelReward",
     "NumberNear",
     "Overlong",
     "Pattern",
