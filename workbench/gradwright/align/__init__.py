@@ -12,6 +12,9 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
+- ``judge``: what rewards say of a rollout; ``ExactMatch``, ``NumberNear``, ``Pattern``, ``Format``,
+  ``Length``, ``Overlong``, ``Repetition``, ``Code``, ``GraphReward``, ``ModelReward``, functions,
+  and ``Weighted``, ``Gate``, sums and products of them
 """
 
 from .data.by_length import ByLength, order_by_length
@@ -57,6 +60,7 @@ from .methods.orpo import ORPO
 from .methods.reward_model import RewardModel
 from .methods.sft import SFT
 from .model import LanguageModel
+from .reference import reference_log_probs
 from .objectives.policy import PolicyObjective
 from .pairs import PairView
 from .reference import reference_log_probs
