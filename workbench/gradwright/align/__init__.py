@@ -38,6 +38,8 @@ from .losses.sft import sft
 from .methods.grpo import GRPO
 from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.method import Method
+from .methods.ppo import PPO
+from .methods.rloo import RLOO
 from .model import LanguageModel
 from .objectives.policy import PolicyObjective
 from .reference import reference_log_probs
@@ -56,6 +58,8 @@ __all__ = [
     "DAPO",
     "GRPO",
     "GSPO",
+    "PPO",
+    "RLOO",
     "DrGRPO",
     "ExactMatch",
     "Experience",

@@ -20,9 +20,10 @@ from ..experience import Experience
 from ..logps import model_log_probs
 from ..model import LanguageModel
 from ..reference import reference_log_probs
-from ..rewards.judge import Rewards, curves
+from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler
+from .critic import critic_values
 from .drawing import Drawing, fed
 from .facts import Fact, facts, names
 from .kept import arrays_of, experience_of, from_json_array, json_array
@@ -117,18 +118,24 @@ class PolicyObjective:
         told = {"log_probs": said.log_probs, "entropy": said.entropy}
         if method.needs_reference:
             told["ref_log_probs"] = reference_log_probs(self.model, temperature=method.temperature)
-        places, told_names = said.log_probs.shape, names(curves(method.shaped(self.rewards)))
+        values = None
+        if method.critic:
+            values = told["values"] = critic_values(self.model, said.mask, method.critic)
+        places, told_names = said.log_probs.shape, names(method, self.rewards)
         shapes: dict[str, Any] = {
             "advantages": places if method.by_token else places[:1],
             "old_log_probs": places,
             "num_items": (),
             "facts": (len(told_names),),
             **({"ref_log_probs": places} if method.needs_reference else {}),
+            **({"old_values": places, "returns": places} if method.critic else {}),
         }
         with graph._at_top(), graph.scope(graph._free_scope(type(method).__name__.lower())):
             self._fed = {name: graph.placeholder(name, shape) for name, shape in shapes.items()}
             given = {name: t for name, t in self._fed.items() if name != "facts"}
-            loss = method.loss(Step(said.log_probs, said.entropy, said.mask, **given))
+            loss = method.loss(
+                Step(said.log_probs, said.entropy, said.mask, values=values, **given)
+            )
         self.losses: Mapping[str, Tensor] = {"loss": loss.value}
         self.curves = told_names
         """Names of the facts that are recorded with the steps."""
@@ -223,7 +230,7 @@ class PolicyObjective:
         self._calls, self._extra, self._place = used[0] + 1, extra, place
         self.drawn += 1
         self.experience = made
-        found, last = facts(made, refills, self.num_tokens), self.drawn - 1
+        found, last = facts(self.method, made, refills, self.num_tokens), self.drawn - 1
         for name in {*self.history, *found}:
             column = self.history.setdefault(name, [float("nan")] * last)
             column.append(found.get(name, float("nan")))
@@ -235,7 +242,7 @@ class PolicyObjective:
         seeds = itertools.count(HELD_OUT + number * SPACING)
         rollout, scores, refills = self.drawing.drawn(prompts, self.rewards, seeds)
         made = self.drawing.experience(rollout, scores, number=number, step=-1)
-        found = facts(made, refills, self.num_tokens)
+        found = facts(self.method, made, refills, self.num_tokens)
         return self.feeds_of(made, slice(None), 1, found)
 
     def _drawn(self) -> Experience:
@@ -268,7 +275,7 @@ class PolicyObjective:
             found = {name: column[-1] for name, column in self.history.items()}
         told = np.array([found.get(name, np.nan) for name in self.curves], np.float32)
         feeds: Feeds = {self.model.ids: made.ids[rows], self.model.labels: made.labels[rows]}
-        given = {"old_log_probs": made.log_probs, "advantages": made.advantages}
+        given = {"old_log_probs": made.log_probs, "old_values": made.values}
         for name, t in self._fed.items():
             if name == "num_items":
                 feeds[t] = np.float32(made.mask.sum() / parts)
