@@ -52,10 +52,10 @@ from .methods.grpo import GRPO
 from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.kto import KTO
 from .methods.method import Method
-from .methods.ppo import PPO
-from .methods.rloo import RLOO
 from .methods.orpo import ORPO
+from .methods.ppo import PPO
 from .methods.reward_model import RewardModel
+from .methods.rloo import RLOO
 from .methods.sft import SFT
 from .model import LanguageModel
 from .objectives.policy import PolicyObjective
@@ -82,10 +82,10 @@ __all__ = [
     "DPO",
     "GRPO",
     "GSPO",
-    "PPO",
-    "RLOO",
     "KTO",
     "ORPO",
+    "PPO",
+    "RLOO",
     "SFT",
     "ChatTemplate",
     "Code",

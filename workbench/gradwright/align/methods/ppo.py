@@ -69,10 +69,6 @@ class PPO(Sampled):
 
     in_groups: ClassVar[bool] = False
     by_token: ClassVar[bool] = True
-    told: ClassVar[tuple[str, ...]] = (
-        *("objective/kl", "objective/entropy", "objective/non_score_reward"),
-        *("objective/rlhf_reward", "objective/scores", "val/num_eos_tokens"),
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +76,14 @@ class PPO(Sampled):
         chosen_from("critic", self.critic, ("copy", "head"))
         for name in ("gamma", "lam"):
             self.check(0 <= getattr(self, name) <= 1, name, "0 to 1")
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Names of facts that the method adds to those of a rollout."""
+        return (
+            *("objective/kl", "objective/entropy", "objective/non_score_reward"),
+            *("objective/rlhf_reward", "objective/scores", "val/num_eos_tokens"),
+        )
 
     @property
     def num_iterations(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...ops.core.choice import Clip
 from ...words.jsonable import jsonable
+from ..experience import Experience
 from ..losses.advantages import kl_estimate, leave_one_out, normalized
 from ..losses.loss import Loss, row_sums
 from ..losses.rloo import rloo
@@ -61,6 +62,18 @@ class RLOO(Sampled):
     def needs_reference(self) -> bool:
         """Whether there is a KL term."""
         return self.beta != 0
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Names of facts that the method adds to those of a rollout."""
+        return ("kl",) if self.beta else ()
+
+    def facts(self, made: Experience) -> dict[str, float]:
+        """Return the mean of log π_old − log π_ref over tokens, where there is a reference."""
+        if made.ref_log_probs is None:
+            return {}
+        moved = (made.log_probs - made.ref_log_probs)[made.mask]
+        return {"kl": float(moved.mean()) if moved.size else 0.0}
 
     def worth(self, seen: Judged) -> Worth:
         """Return advantages of completions over the others of their prompt."""

@@ -112,8 +112,11 @@ class Sampled:
     """Whether completions of one prompt are compared with each other."""
     by_token: ClassVar[bool] = False
     """Whether each token has an advantage of its own."""
-    told: ClassVar[tuple[str, ...]] = ()
-    """Names of facts that the method adds to those of a rollout."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Names of facts that the method adds to those of a rollout."""
+        return ()
 
     @property
     def num_generations(self) -> int:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...data.batches import Feeds
-from ...errors import FeedError, TrainingError
+from ...errors import TrainingError
 from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
+from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
 from ..model import LanguageModel
@@ -157,25 +158,22 @@ class PolicyObjective:
         drop_last: bool = False,
     ) -> Minibatches | HeldOut:
         """Return prompts as batches of completions, ``batch_size`` of them in each."""
-        prompts = self.prompts(data)
+        rows = self.prompts(data)
         if at is None:
-            return HeldOut(self, prompts, batch_size)
+            return HeldOut(self, rows, batch_size)
         shuffle = shuffle and self.method.shuffle_dataset
-        return Minibatches(self, prompts, at, batch_size, shuffle=shuffle)
+        return Minibatches(self, rows, at, batch_size, shuffle=shuffle)
 
     def prompts(self, data: Any) -> list[Prompt]:
-        """Return data as prompts; raises FeedError for what is none."""
+        """Return data as prompts: a list of them, or what `gw.align.prompts` reads."""
         if isinstance(data, Sequence) and all(isinstance(row, Prompt) for row in data):
             return list(data)
-        raise FeedError(
-            f"prompts are given as a {type(data).__name__}", need="a list of gw.align.Prompt"
-        )
+        return prompts(data, self.tokenizer)
 
     def feeds(self, batch: Any) -> Feeds:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
-        prompts = self.prompts(batch)
         self.drawing.rows_at_once = None
-        self._take(prompts, (-1, -1), -1, None)
+        self._take(self.prompts(batch), (-1, -1), -1, None)
         return self.feeds_of(self._drawn(), slice(None), 1)
 
     # -- drawing ---------------------------------------------------------------------------------
