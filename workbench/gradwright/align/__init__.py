@@ -57,7 +57,9 @@ from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.kto import KTO
 from .methods.method import Method
 from .methods.orpo import ORPO
+from .methods.ppo import PPO
 from .methods.reward_model import RewardModel
+from .methods.rloo import RLOO
 from .methods.sft import SFT
 from .model import LanguageModel
 from .reference import reference_log_probs
@@ -88,6 +90,8 @@ __all__ = [
     "GSPO",
     "KTO",
     "ORPO",
+    "PPO",
+    "RLOO",
     "SFT",
     "ChatTemplate",
     "Code",
