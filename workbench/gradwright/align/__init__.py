@@ -10,14 +10,12 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
 - ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
+- ``Pipeline``: several methods one after another, planned, resumed and reported
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
 """
 
 from .aligned import trainer
-from .evaluation.comparing import Comparison, compare
-from .evaluation.evaluating import evaluate
-from .evaluation.held_out import HeldOut
 from .data.codec import Codec
 from .data.collate import batches_by_length, collate
 from .data.examples import examples, prompts
@@ -25,6 +23,9 @@ from .data.packing import pack
 from .data.report import DataReport
 from .data.rows import Examples, TokenRow
 from .data.template import ChatTemplate
+from .evaluation.comparing import Comparison, compare
+from .evaluation.evaluating import evaluate
+from .evaluation.held_out import HeldOut
 from .experience import Experience
 from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
@@ -47,19 +48,23 @@ from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
 from .methods.cpo import CPO, SimPO
+from .methods.distill import Distill
 from .methods.dpo import DPO
-from .methods.kto import KTO
 from .methods.grpo import GRPO
 from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
+from .methods.kto import KTO
 from .methods.method import Method
 from .methods.orpo import ORPO
 from .methods.reward_model import RewardModel
 from .methods.sft import SFT
 from .model import LanguageModel
 from .objectives.policy import PolicyObjective
+from .pipeline.pipeline import Pipeline
+from .pipeline.plan import Plan
+from .pipeline.report import Report
+from .pipeline.stage import Stage
 from .reference import reference_log_probs
 from .reward_head import reward_head
-from .rewards.reward import Failure, Reward, Scores
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
@@ -70,22 +75,23 @@ from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
-    "Comparison",
+    "BNPO",
+    "CISPO",
     "CPO",
+    "DAPO",
     "DPO",
+    "GRPO",
+    "GSPO",
     "KTO",
     "ORPO",
     "SFT",
-    "BNPO",
-    "CISPO",
-    "DAPO",
-    "GRPO",
-    "GSPO",
-    "DrGRPO",
-    "ExactMatch",
     "ChatTemplate",
     "Codec",
+    "Comparison",
     "DataReport",
+    "Distill",
+    "DrGRPO",
+    "ExactMatch",
     "Examples",
     "Experience",
     "Failure",
@@ -100,10 +106,13 @@ __all__ = [
     "NumberNear",
     "Overlong",
     "Pattern",
+    "Pipeline",
+    "Plan",
     "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
+    "Report",
     "Reward",
     "RewardModel",
     "RewardProduct",
@@ -114,18 +123,17 @@ __all__ = [
     "Sampler",
     "Scores",
     "SimPO",
+    "Stage",
     "TokenLogProbs",
+    "TokenRow",
     "Weighted",
+    "batches_by_length",
+    "collate",
     "compare",
     "complete",
     "cpo",
     "dpo",
     "evaluate",
-    "TokenRow",
-    "batches_by_length",
-    "collate",
-    "cpo",
-    "dpo",
     "examples",
     "gae",
     "group_advantages",
@@ -139,8 +147,8 @@ __all__ = [
     "orpo",
     "pack",
     "ppo",
-    "reference_log_probs",
     "prompts",
+    "reference_log_probs",
     "reward",
     "reward_head",
     "rloo",
