@@ -65,10 +65,16 @@ from .pipeline.report import Report
 from .pipeline.stage import Stage
 from .reference import reference_log_probs
 from .reward_head import reward_head
+from .pairs import PairView
+from .reference import reference_log_probs
+from .reward_head import reward_head
+from .rewards.code import Code
+from .rewards.graph import GraphReward, ModelReward
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
 from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.sandbox.sandbox import CodeLimits
 from .rewards.text import ExactMatch, Format, Pattern
 from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
@@ -90,6 +96,11 @@ __all__ = [
     "Comparison",
     "DataReport",
     "Distill",
+    "Code",
+    "CodeLimits",
+    "Codec",
+    "Comparison",
+    "DataReport",
     "DrGRPO",
     "ExactMatch",
     "Examples",
@@ -98,13 +109,16 @@ __all__ = [
     "Format",
     "Gate",
     "GenerationSampler",
+    "GraphReward",
     "HeldOut",
     "LanguageModel",
     "Length",
     "Loss",
     "Method",
+    "ModelReward",
     "NumberNear",
     "Overlong",
+    "PairView",
     "Pattern",
     "Pipeline",
     "Plan",
