@@ -10,6 +10,7 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
 - ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
+- ``Pipeline``: several methods one after another, planned, resumed and reported
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
 - ``judge``: what rewards say of a rollout; ``ExactMatch``, ``NumberNear``, ``Pattern``, ``Format``,
@@ -51,6 +52,7 @@ from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
 from .methods.cpo import CPO, SimPO
+from .methods.distill import Distill
 from .methods.dpo import DPO
 from .methods.grpo import GRPO
 from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
@@ -64,6 +66,12 @@ from .methods.sft import SFT
 from .model import LanguageModel
 from .reference import reference_log_probs
 from .objectives.policy import PolicyObjective
+from .pipeline.pipeline import Pipeline
+from .pipeline.plan import Plan
+from .pipeline.report import Report
+from .pipeline.stage import Stage
+from .reference import reference_log_probs
+from .reward_head import reward_head
 from .pairs import PairView
 from .reference import reference_log_probs
 from .reward_head import reward_head
@@ -94,6 +102,10 @@ __all__ = [
     "RLOO",
     "SFT",
     "ChatTemplate",
+    "Codec",
+    "Comparison",
+    "DataReport",
+    "Distill",
     "Code",
     "CodeLimits",
     "Codec",
@@ -118,10 +130,13 @@ __all__ = [
     "Overlong",
     "PairView",
     "Pattern",
+    "Pipeline",
+    "Plan",
     "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
+    "Report",
     "Reward",
     "RewardModel",
     "RewardProduct",
@@ -132,6 +147,7 @@ __all__ = [
     "Sampler",
     "Scores",
     "SimPO",
+    "Stage",
     "TokenLogProbs",
     "TokenRow",
     "Weighted",
