@@ -20,6 +20,7 @@ from .panels.compare.panel import ComparePanel
 from .panels.graph.panel import GraphView
 from .panels.parameters.panel import ParameterPanel
 from .panels.plot.panel import PlotPanel
+from .panels.rollouts.panel import RolloutsPanel
 from .panels.runs.panel import RunsPanel
 from .panels.stepper.panel import StepPanel
 from .panels.tensor.panel import TensorPanel
@@ -27,6 +28,7 @@ from .panels.training.panel import TrainerPanel
 
 TABS: dict[str, tuple[type[Panel], ...]] = {
     "train": TrainerPanel.panels,
+    "rollouts": (RolloutsPanel,),
     "parameters": (ParameterPanel,),
     "adapters": (AdaptersPanel,),
     "step": (StepPanel,),
@@ -59,7 +61,7 @@ class Workbench(Host):
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
         options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
-            one of "train", "parameters", "adapters", "step", "tensor", "check", "onnx" and "runs".
+            one of "train", "rollouts", "parameters", "adapters", "step", "tensor", "check", "onnx" and "runs".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
@@ -99,6 +101,7 @@ class Workbench(Host):
             options.setdefault("tab", "step")
         super().__init__(graph, trainer, data=data, feeds=feeds, **options)
         self.desk.on("tensor", self._bring_tensor)
+        self.desk.on("steps", self._bring_stepper)
 
     def show_tensor(self, value: Any, index: str = "", *, name: str = "") -> None:
         """Show a tensor of the graph, or any array, in front."""
@@ -107,6 +110,9 @@ class Workbench(Host):
 
     def _bring_tensor(self, value: Any, name: str) -> None:
         self.tab = "tensor"
+
+    def _bring_stepper(self) -> None:
+        self.tab = "step"
 
     def shows(self, part: Part) -> bool:
         """Tell whether a panel is in front, or the drawing."""
@@ -121,7 +127,7 @@ class Workbench(Host):
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""
         panels = (
             *(*GraphView.panels, ParameterPanel, AdaptersPanel),
-            *(PlotPanel, StepPanel, CheckPanel),
+            *(RolloutsPanel, PlotPanel, StepPanel, CheckPanel),
         )
         return "".join(self.part(panel).to_table() for panel in (*panels, ComparePanel))
 

@@ -50,7 +50,7 @@ def layers(
 
 
 class Head(NamedTuple):
-    """What makes logits of a decoder's last states: logits = softcap·tanh(states @ weightᵀ + bias)."""
+    """What makes logits of last states: softcap·tanh((states @ weightᵀ + bias)/softcap)."""
 
     states: Tensor
     """f32[B, T, D], after the last norm."""

@@ -1,0 +1,219 @@
+"""Sampling: completions of prompts, in groups, by the weights of a model as they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import FeedError, GraphError
+from ...models.completion import Stops
+from ...models.generation import Generation
+from ...models.sampling import (
+    Greedy,
+    MinP,
+    RepetitionPenalty,
+    Strategy,
+    Temperature,
+    TopK,
+    TopP,
+    in_order,
+)
+from ..model import LanguageModel
+from .rollout import Prompt, Rollout
+
+Array = np.ndarray[Any, Any]
+
+
+class Progress(NamedTuple):
+    """How far a rollout has come."""
+
+    rows: int
+    """How many rows have ended."""
+    of: int
+    """How many there are."""
+    tokens: int
+    """How many tokens have been drawn."""
+    seconds: float
+
+
+class GenerationSampler:
+    """Draws completions from a model by its own generation, from the weights that train.
+
+    Nothing is copied: each rollout begins by taking over what has changed in ``model.graph``, its
+    adapters too. Row i of a call draws with ``seed + i``, whichever rows run beside it.
+
+    Args:
+        model: what draws.
+        max_new_tokens: after how many tokens a row is cut.
+        temperature: of the softmax; 0 takes the likeliest token, and draws nothing.
+        top_k: how many of the likeliest tokens may come; 0 is all.
+        top_p: what probability those that may come have together, at the least; 1 is all.
+        min_p: share of the likeliest token's probability that a token needs; 0 is none.
+        repetition_penalty: what logits of tokens that were there already are divided by.
+        rules: strategies beside these, such as ``gw.models.Regex``.
+        stop: texts that appear in a completion and tokens that come, which end it.
+        rows_at_once: how many rows run together; more take turns.
+        session: settings of the session of the generation, such as ``deterministic=True``.
+
+    Whatever ``watchers`` raise ends a rollout after the token that was drawn last, as Ctrl-C does;
+    the sampler has no state, so that the same call draws the same again. Raises GraphError for
+    settings that make no sense, FeedError for prompts that are empty or too long.
+
+    >>> from gradwright.align import GenerationSampler, Prompt
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2))
+    >>> sampler = GenerationSampler(model, max_new_tokens=3)
+    >>> rollout = sampler.sample([Prompt([1, 2]), Prompt([3])], 2, seed=7)
+    >>> len(rollout), rollout.seeds, rollout.lengths.tolist(), rollout.reasons[0]
+    (4, [7, 8, 9, 10], [3, 3, 3, 3], 'length')
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        max_new_tokens: int = 256,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        rules: Sequence[Strategy] = (),
+        stop: Stops = (),
+        rows_at_once: int = 512,
+        session: dict[str, Any] | None = None,
+    ) -> None:
+        for what, n in (("max_new_tokens", max_new_tokens), ("rows_at_once", rows_at_once)):
+            if not isinstance(n, int) or n < 1:
+                raise GraphError(f"{what} is {n!r}", need="an int >= 1")
+        self.model, self.max_new_tokens, self.rows_at_once = model, max_new_tokens, rows_at_once
+        self.stop, self.session = stop, dict(session or {})
+        self.sampling = strategies(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repetition_penalty=repetition_penalty,
+            rules=rules,
+        )
+        self.watchers: list[Callable[[Progress], None]] = []
+        """Called after each token of the rows that run together."""
+        self._generation: Generation | None = None
+        self._stamp: tuple[str, ...] = ()
+
+    @property
+    def generation(self) -> Generation:
+        """The generation of the model: another one after adapters have come or gone."""
+        stamp = tuple(v.name for v in self.model.graph.variables)
+        if self._generation is None or stamp != self._stamp:
+            self._generation, self._stamp = self.model.generation(**self.session), stamp
+        return self._generation
+
+    def sample(self, prompts: Sequence[Prompt], group: int, seed: int) -> Rollout:
+        """Return ``group`` completions of each prompt; row i draws with ``seed + i``."""
+        if not prompts:
+            raise FeedError("there is no prompt", need="one or more")
+        if not isinstance(group, int) or group < 1:
+            raise GraphError(f"a group of {group!r}", need="an int >= 1: completions of a prompt")
+        began, generation = time.perf_counter(), self.generation
+        feeds, n_rows = _feeds(prompts), len(prompts) * group
+        tokens: list[list[int]] = [[] for _ in range(n_rows)]
+        texts, reasons = [""] * n_rows, [""] * n_rows
+        drawn = ended = 0
+        for part in _parts(n_rows, self.rows_at_once):
+            pieces = generation.stream(
+                [prompts[i // group].tokens for i in part],
+                self.max_new_tokens,
+                sampling=self.sampling,
+                seed=[seed + i for i in part],
+                stop=self.stop,
+                feeds={name: each[[i // group for i in part]] for name, each in feeds.items()},
+            )
+            for piece in pieces:
+                i = part[piece.row]
+                tokens[i].append(piece.token)
+                texts[i] += piece.text
+                reasons[i] = piece.reason or ""
+                drawn, ended = drawn + 1, ended + (piece.reason is not None)
+                for watch in self.watchers:
+                    watch(Progress(ended, n_rows, drawn, time.perf_counter() - began))
+        seeds = [seed + i for i in range(n_rows)]
+        seconds = time.perf_counter() - began
+        return Rollout(prompts, group, tokens, texts, reasons, seeds, seconds)
+
+
+def complete(
+    model: LanguageModel,
+    prompts: Sequence[Prompt],
+    *,
+    group: int = 1,
+    seed: int = 0,
+    temperature: float = 0.0,
+    **settings: Any,
+) -> Rollout:
+    """Return completions of prompts, greedy ones or drawn, as evaluations want them.
+
+    ``settings`` are those of ``GenerationSampler``; its errors are raised.
+
+    >>> from gradwright.align import Prompt, complete
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2))
+    >>> greedy = complete(model, [Prompt([1, 2])], max_new_tokens=4)
+    >>> drawn = complete(model, [Prompt([1, 2])], group=3, temperature=1.0, max_new_tokens=4)
+    >>> len(greedy), len(drawn)
+    (1, 3)
+    """
+    return GenerationSampler(model, temperature=temperature, **settings).sample(
+        prompts, group, seed
+    )
+
+
+def strategies(
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    rules: Sequence[Strategy] = (),
+) -> tuple[Strategy, ...]:
+    """Return the strategies that settings of the field stand for; those that do nothing are none.
+
+    >>> from gradwright.align.rollouts.sampler import strategies
+    >>> strategies(temperature=0.7, top_k=5), strategies(temperature=0.0)
+    ((Temperature(temperature=0.7), TopK(k=5)), (Greedy(),))
+    """
+    listed: list[Strategy] = list(rules)
+    if repetition_penalty != 1:
+        listed.append(RepetitionPenalty(repetition_penalty))
+    if temperature == 0:
+        return in_order([*listed, Greedy()])
+    if temperature != 1:
+        listed.append(Temperature(temperature))
+    for value, nothing, rule in ((top_k, 0, TopK), (top_p, 1, TopP), (min_p, 0, MinP)):
+        if value != nothing:
+            listed.append(rule(value))
+    return in_order(listed)
+
+
+def _feeds(prompts: Sequence[Prompt]) -> dict[str, Array]:
+    """Return what prompts feed, an array of all for each name."""
+    names = prompts[0].feeds.keys()
+    for i, prompt in enumerate(prompts):
+        if prompt.feeds.keys() != names:
+            raise FeedError(
+                f"prompt {i} feeds {sorted(prompt.feeds)}", need=f"{sorted(names)}, as prompt 0"
+            )
+    return {name: np.stack([np.asarray(p.feeds[name]) for p in prompts]) for name in names}
+
+
+def _parts(n: int, at_once: int) -> Iterator[range]:
+    """Yield rows that run together, parts as equal as they can be."""
+    count = -(-n // at_once)
+    bounds = [n * i // count for i in range(count + 1)]
+    for start, stop in pairwise(bounds):
+        yield range(start, stop)
