@@ -10,11 +10,13 @@ long a character is: durations learn from the length of the whole, and from wher
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ... import init
 from ...errors import FeedError
 from ...graph import Graph
 from ...ops.core.elementwise import Abs
@@ -24,7 +26,6 @@ from ...ops.core.movement import Cast
 from ...ops.core.reduce import Mean, Sum
 from ...spec.buffer import Buffer
 from ..decoder.weights import Weights, count, fill
-from ..encoders.layers import first
 from ..tokenizers import CharTokenizer
 from .config import SpeechSynthesizerConfig
 from .layers import durations, read, spoken, spread
@@ -167,10 +168,19 @@ def _mask(lengths: Sequence[int]) -> Array:
 
 
 def _first(config: SpeechSynthesizerConfig, seed: int) -> Any:
-    """Return what tells how a weight begins: as in encoders, and a character takes some frames."""
-    usual = first(config, seed)
+    """Return what tells how a weight begins.
+
+    Matrices are normals of deviation 1/√in, characters of 1, as large as the sinusoids that are
+    added to them; norms are ones, biases 0, and each character takes some frames.
+    """
+    seeds = {name: seed + i for i, (name, _) in enumerate(config.weights())}
 
     def begin(name: str, shape: tuple[int, ...]) -> Any:
-        return float(np.log(FIRST_DURATION)) if name == "duration_bias" else usual(name, shape)
+        if name == "duration_bias":
+            return float(np.log(FIRST_DURATION))
+        if len(shape) == 1:
+            return float(not name.endswith("_bias"))
+        n_in = 1 if name == "embed" else math.prod(shape[1:])
+        return init.normal(std=n_in**-0.5, seed=seeds[name])
 
     return begin
