@@ -9,11 +9,22 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``sft``: next-token loss of completions; ``reward``: Bradley-Terry loss of a reward model
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
+- ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
 """
 
 from .aligned import trainer
+from .data.codec import Codec
+from .data.collate import batches_by_length, collate
+from .data.examples import examples, prompts
+from .data.packing import pack
+from .data.report import DataReport
+from .data.rows import Examples, TokenRow
+from .data.template import ChatTemplate
+from .evaluation.comparing import Comparison, compare
+from .evaluation.evaluating import evaluate
+from .evaluation.held_out import HeldOut
 from .experience import Experience
 from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
@@ -35,18 +46,27 @@ from .losses.ppo import ppo
 from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
+from .methods.cpo import CPO, SimPO
+from .methods.dpo import DPO
 from .methods.grpo import GRPO
 from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
+from .methods.kto import KTO
 from .methods.method import Method
+from .methods.orpo import ORPO
+from .methods.reward_model import RewardModel
+from .methods.sft import SFT
 from .model import LanguageModel
-from .pairs import PairView
-from .rewards.reward import Failure, Reward, Scores
 from .objectives.policy import PolicyObjective
+from .pairs import PairView
 from .reference import reference_log_probs
+from .reward_head import reward_head
+from .rewards.code import Code
+from .rewards.graph import GraphReward, ModelReward
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
 from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.sandbox.sandbox import CodeLimits
 from .rewards.text import ExactMatch, Format, Pattern
 from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
@@ -55,29 +75,45 @@ from .rollouts.sampler import GenerationSampler, Progress, complete
 __all__ = [
     "BNPO",
     "CISPO",
+    "CPO",
     "DAPO",
+    "DPO",
     "GRPO",
     "GSPO",
+    "KTO",
+    "ORPO",
+    "SFT",
+    "ChatTemplate",
+    "Code",
+    "CodeLimits",
+    "Codec",
+    "Comparison",
+    "DataReport",
     "DrGRPO",
     "ExactMatch",
+    "Examples",
     "Experience",
     "Failure",
     "Format",
     "Gate",
     "GenerationSampler",
+    "GraphReward",
+    "HeldOut",
     "LanguageModel",
     "Length",
     "Loss",
-    "PairView",
     "Method",
+    "ModelReward",
     "NumberNear",
     "Overlong",
+    "PairView",
     "Pattern",
     "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
     "Reward",
+    "RewardModel",
     "RewardProduct",
     "RewardSum",
     "Rollout",
@@ -85,11 +121,18 @@ __all__ = [
     "Rule",
     "Sampler",
     "Scores",
+    "SimPO",
     "TokenLogProbs",
+    "TokenRow",
     "Weighted",
+    "batches_by_length",
+    "collate",
+    "compare",
     "complete",
     "cpo",
     "dpo",
+    "evaluate",
+    "examples",
     "gae",
     "group_advantages",
     "grpo",
@@ -100,9 +143,12 @@ __all__ = [
     "model_log_probs",
     "normalize_then_sum",
     "orpo",
+    "pack",
     "ppo",
+    "prompts",
     "reference_log_probs",
     "reward",
+    "reward_head",
     "rloo",
     "sft",
     "simpo",

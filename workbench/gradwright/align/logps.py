@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..errors import ShapeError
+from ..errors import ShapeError, TrainingError
 from ..graph import Tensor, Variable, ancestors
 from ..models.decoder.layers import Head
 from ..models.decoder.rows import IGNORED
@@ -131,3 +131,13 @@ def head_log_probs(
     floats = [Where()(counts, y, 0) for y in each]
     top = found == log_p.max(-1)
     return TokenLogProbs(*floats, Where()(counts, top, False), counts)
+
+
+def check_said(model: LanguageModel, said: TokenLogProbs) -> None:
+    """Refuse log-probabilities that leave out an adapter which came to the head after them."""
+    if isinstance(said.log_probs.op, HeadLogProbs) and needs_logits(model.head):
+        raise TrainingError(
+            "an adapter has come to the head of the model since its log-probabilities were made",
+            need="adapters at the head before the trainer",
+            hint="make the trainer again",
+        )

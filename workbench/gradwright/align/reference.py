@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..adapters.chain import adapters_of
 from ..errors import TrainingError
 from ..graph import Graph, Tensor, Variable, ancestors, clone
 from ..models.decoder.rows import IGNORED
+from ..train.callbacks.base import Callback
+from ..train.history import Record
 from .logps import head_log_probs
 from .model import LanguageModel
 from .once import NOTE, once
 
 SCOPE = "reference"
+COPY = "reference copy of "
 
 
 def reference_log_probs(model: LanguageModel, *, temperature: float = 1.0) -> Tensor:
@@ -36,6 +41,41 @@ def reference_log_probs(model: LanguageModel, *, temperature: float = 1.0) -> Te
         del graph.notes[NOTE][key]
         [found] = once(graph, key, lambda: [_made(model, temperature)])
     return found
+
+
+class SyncReference(Callback):
+    """Has the reference follow the policy (Gorbatovski et al. 2024, arXiv:2404.09656, TR-DPO).
+
+    ref ← α·policy + (1 − α)·ref  after every ``every`` steps
+
+    Raises TrainingError for a reference that shares its weights, as one with adapters does.
+    """
+
+    def __init__(self, reference: Tensor, alpha: float, every: int) -> None:
+        self._alpha, self._every = alpha, every
+        noted = reference.graph.notes[NOTE]
+        held = {n.name for n in ancestors([reference]) if isinstance(n.op, Variable)}
+        self._pairs = {
+            key.removeprefix(COPY): name
+            for key, [name] in ((k, v) for k, v in noted.items() if k.startswith(COPY))
+            if name in held
+        }
+        if not self._pairs or adapters_of(reference.graph).named:
+            raise TrainingError(
+                "the reference shares weights with the policy, and cannot follow it",
+                need="sync_ref_model=False, or a model that is trained as a whole",
+            )
+
+    def on_step_end(self, trainer: Any, record: Record) -> None:
+        """Move the reference."""
+        if record.step % self._every == 0:
+            values, share = trainer.values, self._alpha
+            values.commit(
+                {
+                    own: share * values[policy] + (1 - share) * values[own]
+                    for policy, own in self._pairs.items()
+                }
+            )
 
 
 def moving(reference: Tensor) -> list[Tensor]:
@@ -94,7 +134,7 @@ def _copies(graph: Graph, needed: list[Tensor]) -> dict[Tensor, Tensor]:
         for node in ancestors(needed):
             if isinstance(node.op, Variable) and node.trainable:
                 t = node.outputs[0]
-                [found[t]] = once(graph, f"reference copy of {t.name}", lambda t=t: [_copy(t)])
+                [found[t]] = once(graph, COPY + t.name, lambda t=t: [_copy(t)])
     return found
 
 

@@ -40,8 +40,8 @@ def ask(
     [1.0, 2.0]
     """
     rows = len(columns["completions"])
-    if isinstance(reward, Rule):  # ends by itself: what could run for long has a limit of its own
-        return numbers(reward(**columns), name, rows)
+    if isinstance(reward, Rule) and reward.limited:
+        seconds = None
     given = {key: columns[key] for key in taken(reward, columns)}
     try:
         return numbers(_within(seconds, reward, given), name, rows)
@@ -96,7 +96,7 @@ def numbers(said: Any, name: str, rows: int) -> Array:
     """
     problem = f"the reward {name!r}"
     try:
-        held = [np.nan if value is None else float(value) for value in said]
+        held = [_number(value) for value in said]
     except (TypeError, ValueError) as error:
         raise FeedError(
             f"{problem} gave {type(said).__name__} {str(said)[:80]!r}: {error}",
@@ -119,6 +119,12 @@ def numbers(said: Any, name: str, rows: int) -> Array:
     return found
 
 
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        raise TypeError(f"{value[:40]!r} is no number")
+    return np.nan if value is None else float(value)
+
+
 def _within(seconds: float | None, call: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """Return ``call(**given)``; raises _TooLongError after ``seconds``, and stops the thread."""
     if seconds is None:
@@ -134,9 +140,13 @@ def _within(seconds: float | None, call: Callable[..., Any], given: Mapping[str,
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(run,), name="reward", daemon=True)
     thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        stop(thread)
+    try:
+        thread.join(seconds)
+    finally:  # an interrupt of who waits ends it, too
+        hangs = thread.is_alive()
+        if hangs:
+            stop(thread)
+    if hangs:
         raise _TooLongError
     value, error = ends[0]
     if error is not None:

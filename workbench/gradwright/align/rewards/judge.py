@@ -37,9 +37,9 @@ def judge(
     column, unweighted; two of one name are told apart by a number. A reward that raises, or takes
     longer than ``limit_seconds`` for all rows, is asked row by row (each row has its share of the
     time), and the rows at fault are named: in an error, or, with ``on_error="skip"``, among the
-    ``failures`` of the scores, where that reward then says nothing of them. Rules of this package
-    have limits of their own. A thread that hangs in a call outside Python cannot be stopped; it is
-    left behind.
+    ``failures`` of the scores, where that reward then says nothing of them. ``Code`` and rewards
+    that are graphs keep to limits of their own. What hangs in a call outside Python cannot be
+    stopped; it is left behind in its thread.
 
     Raises FeedError where a reward gives something else than a finite number or None for each row,
     and for columns of the data that have the name of one of a rollout's own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Rule:
     """
 
     name: str = ""
+    limited: ClassVar[bool] = False
+    """Whether it keeps to a limit of time of its own, so that nobody else has to end it."""
 
     def __call__(self, prompts: Texts, completions: Texts, **columns: Sequence[Any]) -> Any:
         """Return a number for each completion, NaN where there is nothing to say."""
