@@ -36,8 +36,8 @@ from gradwright.models import (
 from gradwright.models import mel_cepstral_distortion as distortion
 
 Array = np.ndarray[Any, Any]
-ONES = "one two three four five six seven eight nine".split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+ONES = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 HELD_OUT, JUDGED = 16, 8
 THIRD = 1 / 3
 """How near held-out words must come, of the distance of another word."""

@@ -33,7 +33,7 @@ from gradwright.align.objectives import drawing
 from gradwright.models import CharTokenizer, DecoderConfig, VisionLanguage, VisionLanguageConfig
 
 Array = np.ndarray[Any, Any]
-NAMES = "zero one two three four five six seven eight nine".split()
+NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 ASKED, END = "what", "\n"
 CODEC = CharTokenizer(END + "".join(sorted({*"what digit", *"".join(NAMES)})))
 LONGEST = 14

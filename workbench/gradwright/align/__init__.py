@@ -18,8 +18,8 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   and ``Weighted``, ``Gate``, sums and products of them
 """
 
-from .data.by_length import ByLength, order_by_length
 from .aligned import trainer
+from .data.by_length import ByLength, order_by_length
 from .data.codec import Codec
 from .data.collate import collate
 from .data.examples import examples, prompts
@@ -64,15 +64,12 @@ from .methods.reward_model import RewardModel
 from .methods.rloo import RLOO
 from .methods.sft import SFT
 from .model import LanguageModel
-from .reference import reference_log_probs
 from .objectives.policy import PolicyObjective
+from .pairs import PairView
 from .pipeline.pipeline import Pipeline
 from .pipeline.plan import Plan
 from .pipeline.report import Report
 from .pipeline.stage import Stage
-from .reference import reference_log_probs
-from .reward_head import reward_head
-from .pairs import PairView
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.code import Code
@@ -88,7 +85,6 @@ from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
-    "ByLength",
     "BNPO",
     "CISPO",
     "CPO",
@@ -101,16 +97,14 @@ __all__ = [
     "PPO",
     "RLOO",
     "SFT",
+    "ByLength",
     "ChatTemplate",
-    "Codec",
-    "Comparison",
-    "DataReport",
-    "Distill",
     "Code",
     "CodeLimits",
     "Codec",
     "Comparison",
     "DataReport",
+    "Distill",
     "DrGRPO",
     "ExactMatch",
     "Examples",
@@ -166,9 +160,9 @@ __all__ = [
     "kl_estimate",
     "kto",
     "leave_one_out",
-    "order_by_length",
     "model_log_probs",
     "normalize_then_sum",
+    "order_by_length",
     "orpo",
     "pack",
     "ppo",
