@@ -171,7 +171,7 @@ def _wrong(part: Any, *, needs_messages: bool) -> tuple[str, str] | None:
     return told(part), need
 
 
-def _wrong_together(parts: Mapping[str, Part]) -> Iterator[tuple[str, str, str]]:
+def _wrong_together(parts: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield parts of different kinds, and messages that cannot follow each other."""
     forms = {name: form(part) for name, part in parts.items() if len(part)}
     if len(set(forms.values())) > 1:
