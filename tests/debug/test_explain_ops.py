@@ -11,12 +11,18 @@ from gradwright.ops.loading import load
 
 load()
 EVERY = 11
-"""Of so many ops one is tried, on its first sample: each of the more than 600 takes 0.1 s."""
+"""Of so many ops one is tried, on its first sample: all of them take 20 s."""
+NARROW = {"scaled_matmul"}
+"""Ops that take floats of 8 bits alone, which no variable has."""
 OURS = {n: op for n, op in OPS.items() if op.__module__.startswith("gradwright.")}
-NAMES = [n for n in sorted(OURS)[::EVERY] if OURS[n].samples.__func__ is not Op.samples.__func__]
+NAMES = [
+    n
+    for n in sorted(OURS.keys() - NARROW)[::EVERY]
+    if OURS[n].samples.__func__ is not Op.samples.__func__
+]
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES, "quantize_fp8"}))
+@pytest.mark.parametrize("name", sorted({*NAMES, "quantize_fp8", "fake_cast", "fp8_matmul"}))
 def test_an_op(name: str) -> None:
     sample = next(iter(OPS[name].samples(np.random.default_rng(0))), None)
     if sample is None or any(np.asarray(a).dtype.kind in "OT" for a in sample.inputs):

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..errors import ShapeError
-from ..graph import Tensor
+from ..errors import ShapeError, TrainingError
+from ..graph import Tensor, Variable, ancestors
+from ..models.decoder.layers import Head
+from ..models.decoder.rows import IGNORED
 from ..ops.core.choice import Where
+from ..ops.core.exponential import Exp, Log
+from ..ops.core.movement import ExpandDims
+from ..ops.core.scatter import TakeAlongAxis
+from ..ops.layers.nn import LogSoftmax
 from ..ops.losses.head import HeadLogProbs
 from ..spec import kind, shapes_differ
+from .model import LanguageModel
+from .once import once
 
 
 class TokenLogProbs(NamedTuple):
@@ -62,3 +70,74 @@ def token_log_probs(
     head = HeadLogProbs(temperature=temperature, softcap=softcap)
     log_probs, entropy, squares, mean, top = head(hidden[:, :-1], weight, asked, bias)
     return TokenLogProbs(log_probs, entropy, squares, mean, top, counts)
+
+
+def model_log_probs(
+    model: LanguageModel, mask: Tensor | None = None, *, temperature: float = 1.0
+) -> TokenLogProbs:
+    """Return what a model says of the tokens that it is fed, which ``mask`` counts.
+
+    That is `token_log_probs` over the model's head; where the head lies in blocks, or an adapter
+    stands at it, its whole logits are made. By default the mask is ``labels != -100``. Tensors are
+    made once for each mask and temperature.
+
+    >>> import gradwright as gw
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2))
+    >>> said = gw.align.model_log_probs(model)
+    >>> said.log_probs.shape, gw.align.model_log_probs(model).log_probs is said.log_probs
+    ((B, max(0, T - 1)), True)
+    """
+    graph, way = model.graph, "logits" if needs_logits(model.head) else "states"
+    of = "labels" if mask is None else graph.check_member(mask).name
+    key = f"log_probs of {model.head.states.name} by {way}, {of}, {temperature}"
+
+    def make() -> TokenLogProbs:
+        with graph._at_top(), graph.scope(graph._free_scope("log_probs")):
+            counts = model.labels != IGNORED if mask is None else mask
+            return head_log_probs(model.head, model.ids, counts, temperature=temperature)
+
+    return TokenLogProbs(*once(graph, key, make))
+
+
+def needs_logits(head: Head) -> bool:
+    """Tell whether logits are more than states @ weightᵀ: packed, or changed by an adapter."""
+    if head.weight is None:
+        return True
+    nodes = ancestors([head.logits], stop={head.states})
+    plain = {head.weight.node, *([] if head.bias is None else [head.bias.node])}
+    return any(isinstance(n.op, Variable) and n not in plain for n in nodes)
+
+
+def head_log_probs(
+    head: Head, ids: Tensor, mask: Tensor, *, temperature: float = 1.0
+) -> TokenLogProbs:
+    """Return `token_log_probs` of a head, by its logits where it needs them."""
+    if head.weight is not None and not needs_logits(head):
+        return token_log_probs(
+            *(head.states, head.weight, ids, mask),
+            bias=head.bias,
+            temperature=temperature,
+            softcap=head.softcap,
+        )
+    counts = mask[:, 1:]
+    counts = counts if kind(counts.dtype) == "b" else counts != 0
+    asked = ExpandDims(axis=-1)(Where()(counts, ids[:, 1:], 0))
+    x = head.logits[:, :-1] / temperature
+    log_p = LogSoftmax()(x)
+    p = Exp()(log_p)
+    found = TakeAlongAxis(axis=-1)(log_p, asked).sum(-1)
+    each = found, -(p * log_p).sum(-1), Log()((p * p).sum(-1)), x.mean(-1)
+    floats = [Where()(counts, y, 0) for y in each]
+    top = found == log_p.max(-1)
+    return TokenLogProbs(*floats, Where()(counts, top, False), counts)
+
+
+def check_said(model: LanguageModel, said: TokenLogProbs) -> None:
+    """Refuse log-probabilities that leave out an adapter which came to the head after them."""
+    if isinstance(said.log_probs.op, HeadLogProbs) and needs_logits(model.head):
+        raise TrainingError(
+            "an adapter has come to the head of the model since its log-probabilities were made",
+            need="adapters at the head before the trainer",
+            hint="make the trainer again",
+        )

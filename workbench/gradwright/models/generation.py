@@ -24,6 +24,7 @@ from ..errors import FeedError, GraphError
 from ..graph import Graph, Values
 from ..session import Session
 from .completion import Completion, Ends, Piece, Prompts, Stops, begun, tokens_of
+from .feeding import Feeding
 from .following import Followed
 from .loop import Loop
 from .reading import MANY, Before, Reader, Run, room_for
@@ -64,7 +65,8 @@ class Generation:
     of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
     keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
     of the token after the last one, and ``present``, as ``past`` with T in place of S.
-    It may have ``length``: i64[B, T], how many tokens the row of each then has: a prompt's all.
+    It may have ``length``: i64[B, T], how many tokens the row of each then has: a prompt's all; and
+    ``encoded``, read with every token, which a tensor ``encoding`` makes once of what rows feed.
     ``Decoder.generation`` makes one; a graph that was saved is as good.
 
     Args:
@@ -119,6 +121,7 @@ class Generation:
         self._stops = 0
         self.takes = (*_FEEDS, LENGTH) if LENGTH in graph else _FEEDS
         """The placeholders of a run, in their order."""
+        self._feeding = Feeding(graph, self.takes)
         self.run: Run = self.session.prepare(list(_FETCHES), self.takes)
         self._all: Run | None = None
         self._runs: dict[tuple[str, ...], Run] = {}
@@ -244,7 +247,7 @@ class Generation:
         if stops and self.tokenizer is None:
             raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
         rows = self.rows(prompts, seed, group)
-        given = self._checked(feeds or {}, len(rows) // group)
+        given = self._feeding.checked(feeds or {}, len(rows) // group)
         rules = [
             rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
         ]
@@ -282,22 +285,6 @@ class Generation:
         """Return the rows that prompts begin, a group each; refuse what is none."""
         return begun(prompts, seed, self.tokenizer, self.vocabulary, group)
 
-    def _checked(self, feeds: Mapping[str, Any], rows: int) -> dict[str, Array]:
-        """Return what else rows feed as arrays; refuse what the graph does not take."""
-        taken = {t.name for t in self.graph.placeholders} - {*_FEEDS}
-        if unknown := sorted(feeds.keys() - taken):
-            raise FeedError(
-                f"rows feed nothing to {', '.join(map(repr, unknown))}",
-                need=", ".join(sorted(taken)) or "a graph with placeholders beside its own",
-            )
-        given = {name: np.asarray(value) for name, value in feeds.items()}
-        for name, array in given.items():
-            if not array.ndim or len(array) != rows:
-                raise FeedError(
-                    f"{name} is given as {array.shape}", need=f"one of {rows} rows each"
-                )
-        return given
-
     def _steps(
         self,
         rows: list[Completion],
@@ -310,7 +297,8 @@ class Generation:
         stops = self._stops
         running = Running(rows, rules, ends, self.tokenizer, is_told=is_told)
         self.read_weights()
-        feeds, guesses = how.feeds, self._guesses(rows, rules, ends, how)
+        feeds = self._feeding.encoded(self.session, how.feeds)
+        guesses = self._guesses(rows, rules, ends, how)
         loop = Loop(
             running,
             self.reader(len(rows) // how.group, how.room, how.chunk, how.first_room, feeds),

@@ -189,7 +189,7 @@ def _metrics(given: Any, objective: Objective | None) -> dict[str, Tensor | Metr
 def part(path: str, doc: str, *, settable: bool = False) -> Any:
     """Return a property that is an attribute of a part: ``part("position.steps", "...")``."""
     owner, _, name = path.rpartition(".")
-    holder = attrgetter(f"parts.{owner}")
+    holder = attrgetter(f"parts.{owner}" if owner else "parts")
 
     def put(trainer: Any, value: Any) -> None:
         setattr(holder(trainer), name, value)

@@ -21,6 +21,7 @@ from .history import History, Record
 from .hits import accuracy
 from .living import enter
 from .loop import checked_length
+from .objective import Objective
 from .optim import Optimizer
 from .parts import Parts, part, setting
 from .placed import placed
@@ -304,6 +305,7 @@ class Trainer:
     )
     parameters: list[Tensor] = part("taker.keeper.parameters", "What the next step trains.")
     variables: list[Tensor] = part("taker.keeper.variables", "What it may train, frozen or not.")
+    objective: Objective = part("objective", "What is trained on what.")
     losses: list[Tensor] = part("taker.keeper.losses", "The losses whose sum is trained.")
 
     @property
@@ -362,9 +364,7 @@ class Trainer:
     )
     history: History = part("taker.history", "What has been measured.", settable=True)
     last_feeds: Feeds = part(
-        "taker.last_feeds",
-        "What the latest step was fed with; a failing step can be replayed from it.",
-        settable=True,
+        "taker.last_feeds", "What the latest step was fed with, to replay one.", settable=True
     )
 
     # -- saving ----------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def dpo(
         raise GraphError(f"{len(names)} losses with {len(weights)} weights", need="one each")
     for name in names:
         chosen_from("loss_type", name, tuple(LOSSES))
-        _check_smoothing(name, label_smoothing)
+        check_smoothing(name, label_smoothing)
     chosen_from("f_divergence_type", f_divergence_type, DIVERGENCES)
 
     counts = shared_first(mask, logps, ld_alpha)
@@ -251,7 +251,8 @@ def dpo(
     return Loss(value, of_pairs((beta * ratios[0], beta * ratios[1]), sums))
 
 
-def _check_smoothing(name: str, value: float) -> None:
+def check_smoothing(name: str, value: float) -> None:
+    """Refuse a smoothing that a loss does not take."""
     least, most = (0.0, 0.5) if name == "robust" else (0.0, 1.0)
     open_at_0 = name == "exo_pair"
     if not least <= value < most or (open_at_0 and not value):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...errors import FeedError
+
 Array = np.ndarray[Any, Any]
+
+SHOWN = 8
+"""How many rows a message names."""
 
 
 class Reward(Protocol):
@@ -19,7 +24,9 @@ class Reward(Protocol):
     ) -> Any:
         """Return a number for each completion; None or NaN where the rule has nothing to say.
 
-        ``columns`` are those of the data, and ``completion_ids``: the tokens of each.
+        ``columns`` are those of the data, ``prompt_ids`` and ``completion_ids``, the tokens of
+        each, and ``ended``, whether it came to an end of its own and was not cut. A function is
+        given those that it names, or all if it takes ``**columns``.
         """
 
 
@@ -30,6 +37,25 @@ class Failure:
     reward: str
     row: int
     error: str
+
+
+class RowsError(FeedError):
+    """A reward could not judge some rows: ``values`` has NaN there, ``failed`` says why by row.
+
+    >>> from gradwright.align.rewards.reward import RowsError
+    >>> print(RowsError("tests", [1.0, float("nan")], {1: "took 2 s"}))
+    the reward 'tests' could not judge 1 of 2 rows
+      row 1: took 2 s
+    """
+
+    def __init__(self, reward: str, values: Sequence[float], failed: Mapping[int, str]) -> None:
+        shown = [f"row {row}: {why}" for row, why in list(failed.items())[:SHOWN]]
+        more = [f"and {len(failed) - SHOWN} more"] if len(failed) > SHOWN else []
+        super().__init__(
+            f"the reward {reward!r} could not judge {len(failed)} of {len(values)} rows",
+            facts=[*shown, *more],
+        )
+        self.values, self.failed = values, failed
 
 
 @dataclass(frozen=True)
@@ -49,6 +75,8 @@ class Scores:
     total: Array
     """f64[rows]: the weighted sum of what was said; NaN where nothing was."""
     failures: tuple[Failure, ...] = ()
+    facts: tuple[str, ...] = ()
+    """What an eye on a training should see, such as that all rows have the same total."""
 
     def by_name(self) -> dict[str, Array]:
         """Return a column for each reward."""

@@ -63,11 +63,12 @@ class GenerationSampler:
         rules: strategies beside these, such as ``gw.models.Regex``.
         stop: texts that appear in a completion and tokens that come, which end it.
         rows_at_once: how many rows run together, whole groups; more take turns.
-        session: settings of the session of the generation, such as ``deterministic=True``.
+        session: settings of the session of the generation; ``deterministic=True`` is one if it is
+            not given otherwise, so that the same call draws the same again, to the bit.
 
-    Whatever ``watchers`` raise ends a rollout after the token that was drawn last, as Ctrl-C does;
-    the sampler has no state, so that the same call draws the same again. Raises GraphError for
-    settings that make no sense, FeedError for prompts that are empty or too long.
+    Whatever ``watchers`` raise ends a rollout after the token that was drawn last, as Ctrl-C does.
+    Nothing is lost by that: a sampler has no state of its own. Raises GraphError for settings that
+    make no sense, FeedError for prompts that are empty or too long.
 
     >>> from gradwright.align import GenerationSampler, Prompt
     >>> from gradwright.models import Decoder, DecoderConfig
@@ -97,7 +98,7 @@ class GenerationSampler:
             if not isinstance(n, int) or n < 1:
                 raise GraphError(f"{what} is {n!r}", need="an int >= 1")
         self.model, self.max_new_tokens, self.rows_at_once = model, max_new_tokens, rows_at_once
-        self.stop, self.session = stop, dict(session or {})
+        self.stop, self.session = stop, {"deterministic": True, **(session or {})}
         self.sampling = strategies(
             temperature=temperature,
             top_k=top_k,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from ...graph import Graph
+from ...graph import Graph, Tensor
 from ...ops.core.choice import Minimum
 from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
 from ...ops.core.joining import Stack
 from .attention import Cached
 from .config import DecoderConfig
-from .layers import head, layers
+from .layers import embedded, head, layers
 from .weights import Weights
+
+Begin = Callable[[Tensor, Tensor], tuple[Weights, Tensor]]
+"""From new tokens i64[B, T] and their places to weights, and what the first layer is given."""
 
 
 def generation_graph(
@@ -35,20 +38,31 @@ def generation_graph(
     ((3, 2, B, 2, S, 4), (3, 2, B, 2, T, 4), (B, 9))
     """
     g = Graph(name)
+
+    def begin(ids: Tensor, places: Tensor) -> tuple[Weights, Tensor]:
+        weights = Weights(g, config, packed or {}, activations=activations)
+        return weights, embedded(config, weights, ids)
+
+    generating(g, config, begin)
+    return g
+
+
+def generating(g: Graph, config: DecoderConfig, begin: Begin) -> None:
+    """Fill a graph with what ``Generation`` asks of it; ``begin`` says what a row begins as."""
     ids = g.placeholder("ids", ("B", "T"), "int64")
     position = g.placeholder("position", ("B",), "int64")
     last = g.placeholder("last", ("B",), "int64")
     room = (config.layers, 2, "B", config.shared, "S", config.features)
     past = g.placeholder("past", room)
     with g:
-        weights = Weights(g, config, packed or {}, activations=activations)
         n_new = ids.shape[1]
         places = position[:, None] + Arange(start=n_new)()
+        weights, h = begin(ids, places)
         length = partial(g.placeholder, "length", ("B", "T"), "int64")
         attend = Cached(config, past, position, places, length)
         if config.positions == "learned":  # padding may stand behind the last of them
             places = Minimum()(places, config.context - 1)
-        h = layers(config, weights, ids, places, attend)
+        h = layers(config, weights, h, places, attend)
         Identity()(head(config, weights, h).logits, name="all_logits")
         first = Arange(start=ids.shape[0] * n_new)().reshape(*ids.shape)[:, 0]
         h = h.reshape(-1, config.width)[first + last]
@@ -56,4 +70,3 @@ def generation_graph(
         b, n, t, e = attend.made[0].shape
         present = Stack(axis=0)(*attend.made).reshape(config.layers, 2, b, n, t, e)
         Identity()(present, name="present")
-    return g

@@ -20,13 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import init, loss
+from ... import init
 from ...errors import FeedError
 from ...graph import Graph
 from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
-from ...ops.core.movement import Cast
-from ...ops.core.reduce import Sum
 from ...session import Session
 from ...spec.buffer import Buffer
 from ..completion import Completion, Prompts
@@ -36,10 +34,10 @@ from ..tokenizers import TextCodec
 from .attention import Within
 from .cached import generation_graph
 from .config import DecoderConfig
-from .layers import head, layers
+from .layers import embedded, head, layers, next_tokens
 from .packing import floats_of
 from .quantizing import Quantized, quantized_weights
-from .rows import IGNORED, packed_rows, padded_rows
+from .rows import packed_rows, padded_rows
 from .weights import Weights, count, fill
 
 Array = np.ndarray[Any, Any]
@@ -112,17 +110,14 @@ class Decoder:
         given = g.placeholder("position_ids", ("B", "T"), "int64") if position_ids else None
         self.position_ids = given
         with g:
-            first = _first(config, seed) if values is None else None
+            first = first_values(config, seed) if values is None else None
             weights = Weights(g, config, self.packed, first)
             places = Arange(start=self.ids.shape[1])() if given is None else given
-            h = layers(config, weights, self.ids, places, Within(config, self.ids, places))
-            counts = Cast(dtype="float32")(self.labels[:, 1:] != IGNORED)
-            self.tokens = Sum()(counts, name="tokens")
+            attend = Within(config, self.ids, places)
+            h = layers(config, weights, embedded(config, weights, self.ids), places, attend)
             self.head = head(config, weights, h)
             self.logits = Identity()(self.head.logits, name="logits")
-            self.loss = loss.sparse_softmax_cross_entropy(
-                self.labels[:, 1:], self.logits[:, :-1], ignore_index=IGNORED, name="loss"
-            )
+            self.tokens, self.loss = next_tokens(self.labels, self.logits)
         if values is not None:
             fill(g, values)
         self.n_weights = count(config)
@@ -232,7 +227,7 @@ class Decoder:
         return packed_rows(rows, n_prompt, longest)
 
 
-def _first(config: DecoderConfig, seed: int) -> Any:
+def first_values(config: DecoderConfig, seed: int) -> Any:
     """Return what tells the first value of a weight by its name and shape, in their order."""
     seeds = {name: seed + i for i, (name, _) in enumerate(config.weights())}
 

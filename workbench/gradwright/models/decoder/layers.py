@@ -6,12 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from ... import nn
+from ... import loss, nn
 from ...graph import Tensor
 from ...ops.core.activation import Tanh
+from ...ops.core.movement import Cast
+from ...ops.core.reduce import Sum
 from ...ops.experts.mixture import routed
 from .attention import Attend
 from .config import DecoderConfig
+from .rows import IGNORED
 from .weights import Weights
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -22,16 +25,19 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def embedded(config: DecoderConfig, weights: Weights, ids: Tensor) -> Tensor:
+    """Return what tokens are before their places are told, f32[B, T, D]."""
+    h = weights.rows(ids)
+    return h if config.embedding_scale == 1 else h * config.embedding_scale
+
+
 def layers(
-    config: DecoderConfig, weights: Weights, ids: Tensor, places: Tensor, attend: Attend
+    config: DecoderConfig, weights: Weights, h: Tensor, places: Tensor, attend: Attend
 ) -> Tensor:
-    """Return what the last layer gives, f32[B, T, D], before the norm.
+    """Return what the last layer makes of h, f32[B, T, D], before the norm.
 
     ``places``, i64[T] or i64[B, T], say where a token stands in its row.
     """
-    h = weights.rows(ids)
-    if config.embedding_scale != 1:
-        h = h * config.embedding_scale
     if config.positions == "learned":
         h = h + nn.embedding(places, weights["positions"])
     h = dropped(h, config.dropout)
@@ -44,7 +50,7 @@ def layers(
 
 
 class Head(NamedTuple):
-    """What makes logits of a decoder's last states: logits = softcap·tanh(states @ weightᵀ + bias)."""
+    """What makes logits of last states: softcap·tanh((states @ weightᵀ + bias)/softcap)."""
 
     states: Tensor
     """f32[B, T, D], after the last norm."""
@@ -64,6 +70,15 @@ def head(config: DecoderConfig, weights: Weights, h: Tensor) -> Head:
     logits = y if cap is None else Tanh()(y / cap) * cap
     weight = None if weights.is_packed(name) else weights[name]
     return Head(states, weight, weights.bias(name), cap, logits)
+
+
+def next_tokens(labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many tokens have a label and one before it, and the mean of −ln p of them."""
+    counts = Cast(dtype="float32")(labels[:, 1:] != IGNORED)
+    told = loss.sparse_softmax_cross_entropy(
+        labels[:, 1:], logits[:, :-1], ignore_index=IGNORED, name="loss"
+    )
+    return Sum()(counts, name="tokens"), told
 
 
 def _attention(

@@ -8,14 +8,27 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr, multiplied, seams
+from ...op import (
+    LINEAR,
+    OPAQUE,
+    ZERO,
+    Autocast,
+    Cotangent,
+    Dependence,
+    ErrorSample,
+    Op,
+    Sample,
+    attr,
+    multiplied,
+    seams,
+)
 from ...spec import TensorSpec, check_floats, differ, kind, shapes_differ
 from ..core.activation import Tanh
 from ..core.choice import Where
 from ..core.exponential import Exp, Log
 from ..core.joining import filled
 from ..core.like import ZerosLike
-from ..core.movement import ExpandDims
+from ..core.movement import Cast, ExpandDims
 from ..core.scatter import TakeAlongAxis
 from ..core.special import widened
 from ..layers.nn import LogSoftmax
@@ -103,6 +116,7 @@ class HeadLogProbs(_OfHead):
     drawing = "linear"
     autocast = Autocast.FREE
     returns = "log_probs", "entropy", "log_sum_squares", "mean_logit", "is_top"
+    dependence = Dependence("rows", -1), OPAQUE, OPAQUE, OPAQUE
 
     def infer(
         self,
@@ -172,6 +186,7 @@ class HeadLogProbsGrad(_OfHead):
     drawing = "math"
     autocast = Autocast.FREE
     returns = "dhidden", "dweight", "*dbias"
+    dependence = LINEAR, LINEAR, LINEAR, LINEAR, OPAQUE, OPAQUE, OPAQUE, OPAQUE
 
     def infer(
         self,
@@ -272,7 +287,10 @@ class HeadLogProbsGradGrad(_OfHead):
         slopes = HeadLogProbsGrad(**self.attributes())
         need = slopes.infer(a, b, c, d, hidden, weight, ids, bias)
         for given, like in zip((u, v, t), need, strict=False):
-            if given is not None and shapes_differ(given.shape, like.shape):
+            if given is None:
+                continue
+            check_floats(self.name, given)
+            if shapes_differ(given.shape, like.shape):
                 raise ShapeError("a cotangent does not fit the gradient", need=str(like))
         rest = () if bias is None else (bias,)
         return tuple(x.with_shape(x.shape) for x in (a, b, c, d, hidden, weight, *rest))
@@ -295,6 +313,7 @@ class HeadLogProbsGradGrad(_OfHead):
         along = [u, v] if bias is None else [u, v, ZerosLike()(bias) if t is None else t]
         value = sum((g * y).sum() for g, y in zip((a, b, c, d), self.plain(ids, *xs), strict=True))
         slopes = seams.gradients([value], xs, unreachable="zero")
+        along = [Cast(dtype=y.dtype)(g) for g, y in zip(along, slopes, strict=True)]
         return tuple(seams.gradients(slopes, [a, b, c, d, *xs], along, unreachable="zero"))
 
     def plain(self, ids: Any, hidden: Any, weight: Any, bias: Any = None) -> tuple[Any, ...]:

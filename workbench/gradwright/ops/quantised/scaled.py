@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import AFFINE, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ELEMENT, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import NARROW, TensorSpec, differ, dtype, kind
 from ..core.choice import Where
 from ..core.elementwise import Abs
@@ -34,8 +34,8 @@ class FakeCast(Op):
     """
 
     namespace = "quant"
-    dependence = AFFINE
-    dtype: np.dtype[Any] = attr(dtype("float8_e4m3fn"), doc="The narrow dtype.")
+    dependence = ELEMENT
+    dtype: np.dtype[Any] = attr(dtype("float8_e4m3fn"), doc="The narrow dtype.", exact=True)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if kind(x.dtype) != "f":
@@ -84,7 +84,7 @@ class Fp8Matmul(Op):
     namespace = "nn"
     drawing = "linear"
     autocast = Autocast.PRODUCT
-    dtype: np.dtype[Any] = attr(dtype("float8_e4m3fn"), doc="The narrow dtype.")
+    dtype: np.dtype[Any] = attr(dtype("float8_e4m3fn"), doc="The narrow dtype.", exact=True)
 
     def infer(
         self,

@@ -93,7 +93,12 @@ def _score(
     inside = len(whole) > SHORTEST and any(whole in name for name in page.names)
     if not inside and (not asked or surely < LEAST * len(asked)):
         return 0.0
-    score = sum(share * rarity[word] * page.words[word] for share, word in filter(None, held))
+    score = 0.0
+    for meanings, found in zip(asked, held, strict=True):
+        if found:
+            # A slip counts by what it most likely stands for, however rare what is near it may be.
+            likeliest = max(meanings, key=meanings.__getitem__)
+            score += found[0] * rarity[likeliest] * page.words[found[1]]
     known = {word for meanings in asked for word in meanings}
     score += COVERED * len(page.own & known) / max(len(page.own), 1)
     return score + WHOLE * (whole in page.names) + INSIDE * inside

@@ -1,0 +1,57 @@
+"""The door: a trainer of a model by a method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..graph import ancestors
+from ..train.optim import AdamW
+from ..train.settings import Accumulation
+from ..train.trainer import Trainer
+from .methods.method import Method
+from .model import LanguageModel
+
+GIVEN = ("rewards", "tokenizer", "sampler", "teacher")
+"""What is for the method, and not for the trainer."""
+
+
+def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
+    """Return a trainer of a model by a method; ``fit`` takes data in the columns of the method.
+
+    Args:
+        model: a ``Decoder``, or what else has a head and labels.
+        method: settings of the method, such as ``gw.align.DPO()``.
+        rewards: what completions are worth, for methods that draw them.
+        tokenizer: for data that is text; by default that of the model.
+        sampler: what draws completions; by default the model's own generation.
+        teacher: the model to follow, for `Distill`.
+        **settings: those of `gw.Trainer`. By default the optimizer is AdamW without decay, at the
+            method's ``learning_rate``, and ``clip_norm`` is 1, as in TRL, where the rate falls to 0
+            besides: give a schedule for that. Parameters are those that the loss depends on.
+            Batches of ``accumulation=n`` weigh as they would in one large batch.
+
+    Raises TypeError for what the method has no use for, and as `gw.Trainer` does.
+
+    >>> import gradwright as gw
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2), eos=0)
+    >>> trainer = gw.align.trainer(model, gw.align.SFT(), optimizer=gw.optim.Adam(0.02))
+    >>> data = [{"prompt": [1, 2], "completion": [3]}] * 4
+    >>> history = trainer.fit(data, epochs=40, batch_size=4, progress=False)
+    >>> model.generate([[1, 2]])[0].tokens
+    [3, 0]
+    """
+    given = {name: settings.pop(name) for name in GIVEN if name in settings}
+    given = {name: value for name, value in given.items() if value is not None}
+    objective = method.objective(model, seed=settings.get("seed", 0), **given)
+    settings.setdefault("optimizer", AdamW(method.learning_rate, weight_decay=0.0))
+    settings.setdefault("clip_norm", 1.0)
+    own, tokens = getattr(objective, "callbacks", ()), getattr(objective, "tokens", None)
+    settings["callbacks"] = [*own, *settings.get("callbacks", ())]
+    if type(n := settings.get("accumulation")) is int and tokens is not None:
+        settings["accumulation"] = Accumulation(n, by="token", tokens=tokens)
+    reached = ancestors(objective.losses.values())
+    parameters = [t.name for t in model.graph.trainable if t.node in reached]
+    if len(parameters) < len(model.graph.trainable):  # a reward model has no use for the head
+        settings.setdefault("parameters", parameters)
+    return Trainer(model.graph, objective, **settings)

@@ -1,0 +1,1 @@
+"""Data of alignment: from the columns of the field to rows of tokens."""

@@ -1,0 +1,220 @@
+"""Columns of the field: which kind of data they are, and whether each row holds what it must."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import FeedError
+from .messages import wrong_messages
+from .records import Record, names_of
+from .report import Problems, told
+
+Message = Mapping[str, Any]
+Part = str | list[Message] | list[int]
+"""A text, messages, or tokens."""
+KINDS = {
+    "pair": "prompt, chosen, rejected and perhaps margin; or chosen, rejected",
+    "label": "prompt, completion, label",
+    "completion": "prompt, completion",
+    "prompt": "prompt, and any others",
+    "text": "text, or messages",
+}
+OWN = ("prompt", "completion", "chosen", "rejected", "label", "margin", "text", "messages")
+OWN += ("tools", "chat_template_kwargs")
+"""Columns that mean something by themselves."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that has been checked: its number in the data, and its parts by column."""
+
+    number: int
+    parts: Mapping[str, Part]
+    tools: Sequence[Any] | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """What the row tells the template beyond its messages."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Further columns."""
+    label: bool = False
+    margin: float | None = None
+
+
+def kind_of(names: Sequence[str]) -> str:
+    """Return the kind of data that columns tell; raises FeedError where they tell none, or two.
+
+    >>> kind_of(["prompt", "completion", "label"]), kind_of(["messages"])
+    ('label', 'text')
+    """
+    held = set(names)
+    fits = {
+        "pair": {"chosen", "rejected"} <= held,
+        "completion": {"prompt", "completion"} <= held,
+        "text": bool({"text", "messages"} & held),
+    }
+    found = [kind for kind, fit in fits.items() if fit]
+    if not found and "prompt" in held:
+        return "prompt"
+    if len(found) != 1:
+        raise FeedError(
+            f"the columns {', '.join(names) or 'nothing'} do not tell what kind of data they are",
+            facts=[f"{kind}: {columns}" for kind, columns in KINDS.items()],
+            hint=f"kind={found[0] if found else 'completion'!r}, or rename columns",
+        )
+    return "label" if found == ["completion"] and "label" in held else found[0]
+
+
+def checked(rows: Sequence[Record], kind: str | None) -> tuple[str, list[Row]]:
+    """Return the kind of data, found from its columns if it is not given, and its rows, checked.
+
+    Raises FeedError of all that is wrong with them.
+
+    >>> kind, rows = checked([{"prompt": "2+2=", "completion": "4"}], None)
+    >>> kind, dict(rows[0].parts)
+    ('completion', {'prompt': '2+2=', 'completion': '4'})
+    """
+    names = names_of(rows)
+    kind = kind_of(names) if kind is None else kind
+    if kind not in KINDS:
+        raise FeedError(f"there is no kind of data {kind!r}", need=", ".join(KINDS))
+    needed = _needed(kind, names)
+    if absent := [name for name in needed if name not in names]:
+        raise FeedError(
+            f"the data has no column {', '.join(map(repr, absent))}",
+            facts=[f"columns: {', '.join(map(repr, names)) or 'none'}"],
+            need=f"{kind}: {KINDS[kind]}",
+        )
+    further = [name for name in names if name not in OWN and name not in needed]
+    problems = Problems()
+    found = [_row(i, row, kind, needed, further, problems) for i, row in enumerate(rows)]
+    problems.check()
+    return kind, found
+
+
+def _needed(kind: str, names: Sequence[str]) -> list[str]:
+    if kind == "text":
+        return ["messages"] if "messages" in names and "text" not in names else ["text"]
+    if kind == "pair":
+        prompt = ["prompt"] if "prompt" in names else []
+        return [*prompt, "chosen", "rejected"]
+    return ["prompt"] if kind == "prompt" else ["prompt", "completion"]
+
+
+def _row(
+    number: int,
+    record: Record,
+    kind: str,
+    needed: Sequence[str],
+    further: Sequence[str],
+    problems: Problems,
+) -> Row:
+    """Return a row of which every problem is noted."""
+    parts: dict[str, Part] = {}
+    for name in needed:
+        part = _listed(record.get(name))
+        if wrong := _wrong(part, needs_messages=name == "messages"):
+            problems.add(number, name, *wrong)
+        else:
+            parts[name] = part  # type: ignore[assignment]
+    if len(parts) == len(needed):
+        if (
+            kind == "pair"
+            and "prompt" not in parts
+            and form(parts["chosen"]) == form(parts["rejected"])
+        ):
+            parts = _shared_beginning(parts["chosen"], parts["rejected"])
+        _check_together(number, parts, problems)
+    tools, variables = _json(record.get("tools")), record.get("chat_template_kwargs")
+    variables = {} if variables is None else variables
+    if tools is not None and not isinstance(tools, list):
+        problems.add(number, "tools", told(record.get("tools")), "a list, or one as JSON")
+    if not isinstance(variables, Mapping):
+        problems.add(number, "chat_template_kwargs", told(variables), "a dict")
+    label, margin = record.get("label"), record.get("margin")
+    if kind == "label" and not isinstance(label, bool):
+        problems.add(number, "label", told(label), "True or False")
+    if kind == "pair" and "margin" in record and not _is_number(margin):
+        problems.add(number, "margin", told(margin), "a finite number")
+    others = {name: record.get(name) for name in further} if kind == "prompt" else {}
+    margin = float(margin) if _is_number(margin) else None
+    return Row(number, parts, tools, variables, others, label is True, margin)
+
+
+def _listed(part: Any) -> Any:
+    """Return an array of tokens or messages, which Parquet may hold, and a tuple, as a list."""
+    if isinstance(part, np.ndarray) and part.ndim == 1:
+        return part.tolist()
+    return list(part) if isinstance(part, tuple) else part
+
+
+def _wrong(part: Any, *, needs_messages: bool) -> tuple[str, str] | None:
+    """Return what came and what was needed, if a part is none."""
+    if isinstance(part, str) and not needs_messages:
+        return None
+    if isinstance(part, list):
+        if part and isinstance(part[0], Mapping):
+            return wrong_messages(part)
+        if not needs_messages and all(type(token) is int and token >= 0 for token in part):
+            return None
+    need = "messages" if needs_messages else "a text, messages, or tokens"
+    return told(part), need
+
+
+def _check_together(number: int, parts: Mapping[str, Part], problems: Problems) -> None:
+    """Note parts of different kinds, and messages that cannot follow each other."""
+    kinds = {name: form(part) for name, part in parts.items() if len(part)}
+    if len(set(kinds.values())) > 1:
+        came = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
+        problems.add(number, next(iter(parts)), came, "all texts, all messages, or all tokens")
+        return
+    if "messages" not in kinds.values():
+        return
+    if "prompt" in kinds and parts["prompt"][-1]["role"] == "assistant":  # type: ignore[index]
+        problems.add(number, "prompt", "its last message is the assistant's", "user's or tool's")
+    for name in ("completion", "chosen", "rejected"):
+        if name in kinds:
+            role = parts[name][0]["role"]  # type: ignore[index]
+            if role != "assistant":
+                problems.add(number, name, f"its first message is of {role!r}", "'assistant'")
+
+
+def form(part: Part) -> str:
+    """Return what a part is; an empty list are tokens.
+
+    >>> form("a"), form([{"role": "user", "content": "a"}]), form([1])
+    ('text', 'messages', 'tokens')
+    """
+    if isinstance(part, str):
+        return "text"
+    return "messages" if len(part) and isinstance(part[0], Mapping) else "tokens"
+
+
+def _shared_beginning(chosen: Any, rejected: Any) -> dict[str, Part]:
+    """Return a pair with the beginning that both share as prompt; each keeps something behind it.
+
+    Of texts, a space before the first difference belongs to what follows.
+    """
+    most = max(0, min(len(chosen), len(rejected)) - 1)
+    n = next((i for i in range(most) if chosen[i] != rejected[i]), most)
+    if isinstance(chosen, str) and n and chosen[n - 1] == " ":
+        n -= 1
+    return {"prompt": chosen[:n], "chosen": chosen[n:], "rejected": rejected[n:]}
+
+
+def _json(tools: Any) -> Any:
+    """Return tools that are told as JSON."""
+    if not isinstance(tools, str):
+        return tools
+    try:
+        return json.loads(tools)
+    except (ValueError, RecursionError):
+        return tools
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,1 @@
+"""Methods: settings of alignment, a file each; one makes the objective that a trainer trains."""

@@ -1,0 +1,1 @@
+"""Objectives: what alignment makes small, and what feeds it."""

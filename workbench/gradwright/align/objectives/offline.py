@@ -1,0 +1,283 @@
+"""The objective of data that is fixed: rows of tokens, pairs of them, or rows with labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...data import Batches, batches
+from ...data.batches import Feeds
+from ...errors import TrainingError
+from ...graph import Tensor, ancestors
+from ...session import Session
+from ...train.position import Position
+from ...words.jsonable import to_json
+from ..data.collate import collate
+from ..data.examples import examples
+from ..data.packing import pack
+from ..data.rows import Examples, TokenRow
+from ..logps import check_said
+from ..losses.loss import Loss
+from ..model import LanguageModel
+from ..reference import SyncReference, check_still
+from .asked import Asked
+from .sequences import SequenceBatches, Sequences
+
+Array = np.ndarray[Any, Any]
+ROWS = 16
+"""Rows whose reference is computed at once, before training."""
+
+
+class OfflineMethod(Protocol):
+    """What this objective asks of a method."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Which kinds of examples it takes, as `examples` names them."""
+
+    @property
+    def mismatched(self) -> bool:
+        """Whether prompts stand before completions of others, too."""
+
+    @property
+    def packed(self) -> str:
+        """How rows share the rows of a batch; empty where they do not."""
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether the reference is asked once, before training."""
+
+    @property
+    def sync(self) -> tuple[float, int] | None:
+        """Which share of the policy the reference takes on, and every how many steps."""
+
+    @property
+    def disable_dropout(self) -> bool:
+        """Whether training drops nothing."""
+
+    @property
+    def max_length(self) -> int | None:
+        """The length that rows are cut to."""
+
+    @property
+    def pad_to_multiple_of(self) -> int:
+        """What the widths of batches are multiples of."""
+
+    def reading(self) -> dict[str, Any]:
+        """Return settings of `examples`."""
+
+    def loss(self, asked: Asked) -> Loss:
+        """Return the loss of a batch."""
+
+
+class OfflineObjective:
+    """What a trainer makes small where all completions are given: SFT, DPO, KTO and their kin.
+
+    ``fit`` takes what `examples` takes, or its result, and ``step`` a few such rows. The order of
+    an epoch is a function of seed and epoch. Its state says by which method it was trained.
+    """
+
+    def __init__(
+        self, model: LanguageModel, method: OfflineMethod, *, tokenizer: Any = None, seed: int = 0
+    ) -> None:
+        self.model, self.method, self.graph = model, method, model.graph
+        self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
+        self._seed, name = seed, type(method).__name__.lower()
+        self._places: Tensor | None = getattr(model, "position_ids", None)
+        if method.packed and self._places is None:
+            raise TrainingError(
+                "packed rows see each other in this model",
+                need="a model of position_ids",
+                hint="Decoder(config, position_ids=True)",
+            )
+        self.asked = Asked(model, precomputed=method.precomputed)
+        with self.graph._at_top(), self.graph.scope(self.graph._free_scope(name)):
+            loss = method.loss(self.asked)
+        self.losses: Mapping[str, Tensor] = {name: loss.value}
+        self.metrics: Mapping[str, Tensor] = dict(loss.metrics)
+        self.callbacks = (
+            [] if method.sync is None else [SyncReference(self._reference, *method.sync)]
+        )
+        """What a trainer must call beside those that it is given."""
+        if method.disable_dropout:
+            _settle_dropout(self.losses.values())
+        self._known: dict[int, list[Array]] = {}
+        """What the reference says of data, by its checksum; of the latest two."""
+
+    @property
+    def tokens(self) -> Tensor | None:
+        """What counts the tokens of a batch, where the loss is a mean over them."""
+        return self.asked.said.mask if "text" in self.method.kinds else None
+
+    @property
+    def _reference(self) -> Tensor:
+        assert self.asked.reference is not None
+        return self.asked.reference
+
+    # -- data ------------------------------------------------------------------------------------
+
+    def batches(
+        self,
+        data: Any,
+        at: Position | None,
+        *,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        drop_last: bool = False,
+    ) -> Batches:
+        """Return data as batches; an epoch's order is a function of seed and epoch."""
+        self._check()
+        found, seed = self._examples(data), self._seed if shuffle else None
+        if self.method.packed:
+            return self._packed(found, batch_size, seed, drop_last, exact=at is not None)
+        held = self._sequences(found)
+        references = self._references(held)
+        return SequenceBatches(
+            held,
+            lambda rows: self._feeds(held, rows, references),
+            batch_size,
+            seed=seed,
+            drop_last=drop_last,
+            exact=at is not None,
+        )
+
+    def feeds(self, batch: Any) -> Feeds:
+        """Return what rows feed, all of them as one batch."""
+        self._check()
+        found = self._examples(batch)
+        if self.method.packed:
+            return self._by_tensor(self._arrays(found))
+        held = self._sequences(found)
+        return self._feeds(held, range(held.n), self._references(held))
+
+    def _check(self) -> None:
+        check_said(self.model, self.asked.said)
+        if self.asked.reference is not None:
+            check_still(self.asked.reference)
+
+    def _examples(self, data: Any) -> Examples:
+        method, kinds = self.method, self.method.kinds
+        if not isinstance(data, Examples):
+            kind = kinds[0] if len(kinds) == 1 else None
+            data = examples(data, kind, self.tokenizer, eos=self.model.eos, **method.reading())
+        if data.kind not in kinds:
+            raise TrainingError(
+                f"these are examples of the kind {data.kind!r}",
+                need=f"{' or '.join(map(repr, kinds))}, for {type(method).__name__}",
+            )
+        return data
+
+    def _sequences(self, found: Examples) -> Sequences:
+        method = self.method
+        return Sequences.of(found, mismatched=method.mismatched, length=method.max_length)
+
+    def _packed(
+        self,
+        found: Examples,
+        batch_size: int | None,
+        seed: int | None,
+        drop_last: bool,
+        *,
+        exact: bool,
+    ) -> Batches:
+        arrays = self._by_tensor(self._arrays(found))
+        return batches(
+            self.graph,
+            arrays,
+            list(arrays),
+            batch_size,
+            shuffle=seed is not None,
+            seed=seed or 0,
+            drop_last=drop_last,
+            exact=exact,
+        )
+
+    def _arrays(self, found: Examples) -> dict[str, Array]:
+        length = self.method.max_length or max(map(len, found.rows))
+        return pack(found.rows, length, self.method.packed)
+
+    def _by_tensor(self, arrays: Mapping[str, Array]) -> Feeds:
+        """Return arrays by the placeholders of the model."""
+        fed = {self.model.ids: arrays["ids"], self.model.labels: arrays["labels"]}
+        return fed if self._places is None else {**fed, self._places: arrays["position_ids"]}
+
+    def _feeds(
+        self, held: Sequences, at: Sequence[int], references: Sequence[Sequence[Array]]
+    ) -> Feeds:
+        """Return what some examples feed, part below part."""
+        rows, fed = held.rows(at), self.asked.fed
+        feeds = self._by_tensor(self._collated(rows))
+        shape = feeds[self.model.ids].shape
+        for name, t in fed.items():
+            if name == "tokens":
+                lengths = np.array([len(row) for row in rows])
+                feeds[t] = np.arange(shape[1]) < lengths[:, None]
+            elif name == "reference":
+                feeds[t] = said = np.zeros((shape[0], shape[1] - 1), np.float32)
+                known = [part[i] for part in references for i in at]
+                for row, values in zip(said, known, strict=True):
+                    row[: len(values)] = values
+            else:
+                feeds[t] = held.columns[name][list(at)]
+        return feeds
+
+    def _collated(self, rows: Sequence[TokenRow]) -> dict[str, Array]:
+        multiple, places = self.method.pad_to_multiple_of, self._places is not None
+        return collate(rows, position_ids=places, multiple_of=multiple)
+
+    # -- the reference ---------------------------------------------------------------------------
+
+    def _references(self, held: Sequences) -> list[list[Array]]:
+        """Return what the reference says of each row of each part, where that is fed."""
+        if "reference" not in self.asked.fed:
+            return []
+        key = held.checksum
+        if key not in self._known:
+            rows = held.rows(range(held.n))
+            session, said = Session(self.graph), list[Array]()
+            for start in range(0, len(rows), ROWS):
+                some = rows[start : start + ROWS]
+                found = session.run(self._reference, self._by_tensor(self._collated(some)))
+                said += [values[: len(row) - 1] for values, row in zip(found, some, strict=True)]
+            self._known = dict([*self._known.items()][-1:]) | {key: said}
+        known = self._known[key]
+        return [known[start : start + held.n] for start in range(0, len(known), held.n)]
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the method, as JSON."""
+        return {"method": np.frombuffer(json.dumps(to_json(self.method)).encode(), np.uint8)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raise TrainingError for the state of another method, naming the fields that differ."""
+        check_method(self.method, state)
+
+
+def check_method(method: Any, state: Mapping[str, Any]) -> None:
+    """Refuse state of another method, or of other settings of it."""
+    own = to_json(method)
+    try:
+        came = json.loads(bytes(np.asarray(state["method"], np.uint8)))
+        names = sorted(own.keys() | came.keys())
+    except (KeyError, ValueError, AttributeError, TypeError):
+        raise TrainingError("this is no state of a method", need="'method' as JSON") from None
+    other = [name for name in names if own.get(name) != came.get(name)]
+    if other:
+        raise TrainingError(
+            "this training was by another method",
+            facts=[f"{name}: {came.get(name)!r}, not {own.get(name)!r}" for name in other],
+            hint="the same settings as before, or a new training from the weights alone",
+        )
+
+
+def _settle_dropout(losses: Any) -> None:
+    """Have what losses are made of drop nothing, in training neither."""
+    nodes = [n for n in ancestors(losses) if n.op.follows_mode and "p" in n.op.attributes()]
+    if nodes:
+        with nodes[0].graph.edit() as edit:
+            for node in nodes:
+                edit.change(node, node.op.for_mode(False))
