@@ -39,23 +39,25 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>", pad_token="<pad>")
 
 
-def folder(path: Path) -> Path:
+def folder(path: Path, **sizes: int) -> Path:
     """Save a tiny Llama of random weights and its tokenizer."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    LlamaForCausalLM(LlamaConfig(**SIZES)).save_pretrained(path)
+    LlamaForCausalLM(LlamaConfig(**SIZES | sizes)).save_pretrained(path)
     tokenizer().save_pretrained(path)
     return path
 
 
-def rows(*columns: str, n: int = 6, seed: int = 3) -> list[dict[str, list[int]]]:
+def rows(*columns: str, n: int = 6, longest: int = 5, seed: int = 3) -> list[dict[str, list[int]]]:
     """Return rows of tokens of unequal lengths in these columns."""
     rng = np.random.default_rng(seed)
-    return [
-        {c: rng.integers(3, WORDS, rng.integers(1, 6)).tolist() for c in columns} for _ in range(n)
-    ]
+
+    def draw() -> list[int]:
+        return [int(t) for t in rng.integers(3, WORDS, rng.integers(1, longest + 1))]
+
+    return [{column: draw() for column in columns} for _ in range(n)]
 
 
 def texts(data: list[dict[str, Any]]) -> Any:
