@@ -13,11 +13,15 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``Pipeline``: several methods one after another, planned, resumed and reported
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
+- ``judge``: what rewards say of a rollout; ``ExactMatch``, ``NumberNear``, ``Pattern``, ``Format``,
+  ``Length``, ``Overlong``, ``Repetition``, ``Code``, ``GraphReward``, ``ModelReward``, functions,
+  and ``Weighted``, ``Gate``, sums and products of them
 """
 
 from .aligned import trainer
+from .data.by_length import ByLength, order_by_length
 from .data.codec import Codec
-from .data.collate import batches_by_length, collate
+from .data.collate import collate
 from .data.examples import examples, prompts
 from .data.packing import pack
 from .data.report import DataReport
@@ -55,17 +59,17 @@ from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.kto import KTO
 from .methods.method import Method
 from .methods.orpo import ORPO
+from .methods.ppo import PPO
 from .methods.reward_model import RewardModel
+from .methods.rloo import RLOO
 from .methods.sft import SFT
 from .model import LanguageModel
 from .objectives.policy import PolicyObjective
+from .pairs import PairView
 from .pipeline.pipeline import Pipeline
 from .pipeline.plan import Plan
 from .pipeline.report import Report
 from .pipeline.stage import Stage
-from .reference import reference_log_probs
-from .reward_head import reward_head
-from .pairs import PairView
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.code import Code
@@ -90,17 +94,17 @@ __all__ = [
     "GSPO",
     "KTO",
     "ORPO",
+    "PPO",
+    "RLOO",
     "SFT",
+    "ByLength",
     "ChatTemplate",
-    "Codec",
-    "Comparison",
-    "DataReport",
-    "Distill",
     "Code",
     "CodeLimits",
     "Codec",
     "Comparison",
     "DataReport",
+    "Distill",
     "DrGRPO",
     "ExactMatch",
     "Examples",
@@ -158,6 +162,7 @@ __all__ = [
     "leave_one_out",
     "model_log_probs",
     "normalize_then_sum",
+    "order_by_length",
     "orpo",
     "pack",
     "ppo",

@@ -54,6 +54,17 @@ if TYPE_CHECKING:
     )
     from .sequential import Conv, Dense, Embedding, Sequential
     from .speculation import Draft
+    from .speech_synthesis import (
+        EspeakVoice,
+        FormantVoice,
+        MelConfig,
+        SpeechSynthesizer,
+        SpeechSynthesizerConfig,
+        log_mel,
+        mel_cepstral_distortion,
+        sound_of_log_mel,
+        wav_bytes,
+    )
     from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
     from .vision_language import VisionLanguage, VisionLanguageConfig
     from .whisper import SpeechTokens, Whisper, WhisperConfig
@@ -72,11 +83,14 @@ __all__ = [
     "Dense",
     "Draft",
     "Embedding",
+    "EspeakVoice",
+    "FormantVoice",
     "FrequencyPenalty",
     "Generation",
     "Greedy",
     "Interpretation",
     "KvCache",
+    "MelConfig",
     "MinP",
     "NoRepeatNgram",
     "Piece",
@@ -88,6 +102,8 @@ __all__ = [
     "RopeScaling",
     "Score",
     "Sequential",
+    "SpeechSynthesizer",
+    "SpeechSynthesizerConfig",
     "SpeechTokens",
     "Strategy",
     "Temperature",
@@ -111,11 +127,15 @@ __all__ = [
     "generation_graph",
     "in_order",
     "load_state_dict",
+    "log_mel",
+    "mel_cepstral_distortion",
     "probabilities",
     "save_gguf",
     "save_pretrained",
+    "sound_of_log_mel",
     "state_dict",
     "tokenizer_from_gguf",
+    "wav_bytes",
     "windows",
 ]
 
@@ -141,6 +161,10 @@ _HOMES = {
         ),
         ".sequential": "Conv Dense Embedding Sequential",
         ".speculation": "Draft",
+        ".speech_synthesis": (
+            "EspeakVoice FormantVoice MelConfig SpeechSynthesizer SpeechSynthesizerConfig log_mel"
+            " mel_cepstral_distortion sound_of_log_mel wav_bytes"
+        ),
         ".tokenizers": "CharTokenizer TextCodec TextStream Tokenizer decode_stream",
         ".vision_language": "VisionLanguage VisionLanguageConfig",
         ".whisper": "SpeechTokens Whisper WhisperConfig",

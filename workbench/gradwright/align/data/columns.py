@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ...errors import FeedError
 from .messages import wrong_messages
 from .records import Record, names_of
@@ -114,7 +116,7 @@ def _row(
     """Return a row of which every problem is noted."""
     parts: dict[str, Part] = {}
     for name in needed:
-        part = record.get(name)
+        part = _listed(record.get(name))
         if wrong := _wrong(part, needs_messages=name == "messages"):
             problems.add(number, name, *wrong)
         else:
@@ -127,7 +129,8 @@ def _row(
         ):
             parts = _shared_beginning(parts["chosen"], parts["rejected"])
         _check_together(number, parts, problems)
-    tools, variables = _json(record.get("tools")), record.get("chat_template_kwargs") or {}
+    tools, variables = _json(record.get("tools")), record.get("chat_template_kwargs")
+    variables = {} if variables is None else variables
     if tools is not None and not isinstance(tools, list):
         problems.add(number, "tools", told(record.get("tools")), "a list, or one as JSON")
     if not isinstance(variables, Mapping):
@@ -142,11 +145,18 @@ def _row(
     return Row(number, parts, tools, variables, others, label is True, margin)
 
 
+def _listed(part: Any) -> Any:
+    """Return an array of tokens or messages, which Parquet may hold, and a tuple, as a list."""
+    if isinstance(part, np.ndarray) and part.ndim == 1:
+        return part.tolist()
+    return list(part) if isinstance(part, tuple) else part
+
+
 def _wrong(part: Any, *, needs_messages: bool) -> tuple[str, str] | None:
     """Return what came and what was needed, if a part is none."""
     if isinstance(part, str) and not needs_messages:
         return None
-    if isinstance(part, Sequence) and not isinstance(part, str | bytes):
+    if isinstance(part, list):
         if part and isinstance(part[0], Mapping):
             return wrong_messages(part)
         if not needs_messages and all(type(token) is int and token >= 0 for token in part):

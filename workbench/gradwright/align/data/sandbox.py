@@ -141,7 +141,7 @@ def environment() -> Any:
         ) from None
 
     class Metered(NodeTransformer):
-        """Puts a payment at the begin of what can be run again, and a function for ``~``."""
+        """Lets turns be paid for, and calls functions for ``~`` and slices."""
 
         def _paid(self, node: Any) -> Any:
             self.generic_visit(node)
@@ -154,6 +154,13 @@ def environment() -> Any:
         def visit_Concat(self, node: Any) -> Any:
             self.generic_visit(node)
             return _call(nodes, "joined", *node.nodes)
+
+        def visit_Getitem(self, node: Any) -> Any:
+            self.generic_visit(node)
+            if not isinstance(node.arg, nodes.Slice):
+                return node
+            ends = (node.arg.start, node.arg.stop, node.arg.step)
+            return _call(nodes, "sliced", node.node, *(e or nodes.Const(None) for e in ends))
 
     class Environment(ImmutableSandboxedEnvironment):
         intercepted_binops = frozenset(["+", "*", "**", "%"])
@@ -169,9 +176,8 @@ def environment() -> Any:
             weigh(*values)
             return paid("".join(map(str, values)))
 
-        def getitem(self, obj: Any, argument: Any) -> Any:
-            found = super().getitem(obj, argument)
-            return paid(found) if isinstance(argument, slice) else found
+        def sliced(self, value: Any, *ends: Any) -> Any:
+            return paid(value[slice(*ends)])
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             weigh(left, right)

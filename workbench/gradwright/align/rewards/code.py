@@ -13,7 +13,7 @@ from ...errors import GraphError
 from ...words.jsonable import jsonable
 from .rule import Rule, Texts, column_of
 from .sandbox.enforced import enforced
-from .sandbox.sandbox import CodeLimits, Ran, run_code
+from .sandbox.sandbox import CodeLimits, Ran, best_way, run_code
 
 FENCE = re.compile(r"^```[^\S\n]*(?:python3?|py)?[^\S\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -59,6 +59,7 @@ class Code(Rule):
             )
         if self.workers is not None and self.workers < 1:
             raise GraphError(f"workers={self.workers} makes no sense", need="workers >= 1")
+        best_way()
 
     @staticmethod
     def enforced() -> dict[str, bool]:

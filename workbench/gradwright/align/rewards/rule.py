@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import FeedError, GraphError
 from ...words.jsonable import jsonable
 from ...words.spelling import meant
+from .calling import called
 from .reward import Reward
 
 Array = np.ndarray[Any, Any]
@@ -107,7 +108,7 @@ class Composed(Rule):
 
     def __call__(self, prompts: Texts, completions: Texts, **columns: Sequence[Any]) -> Any:
         given = {"prompts": prompts, "completions": completions, **columns}
-        values = [np.array(part(**given), np.float64) for part in self.parts]
+        values = [called(part, name_of(part), given) for part in self.parts]
         return self.combined(values).tolist()
 
 
