@@ -61,7 +61,7 @@ DATA: dict[str, Any] = {
     "prefer": [{"prompt": c, "chosen": NEXT[c], "rejected": c} for c in LETTERS[4:]],
     "draw": prompts(),
 }
-EXAM = {"max_new_tokens": 2, "slices": ["late"]}
+EXAM = {"max_new_tokens": 2, "samples": 0, "slices": ["late"]}
 
 
 def right(prompts: Sequence[str], completions: Sequence[str], **_: Any) -> list[float]:
@@ -70,7 +70,10 @@ def right(prompts: Sequence[str], completions: Sequence[str], **_: Any) -> list[
 
 
 def pipeline(
-    *stages: Stage, reward: Callable[..., Any] = right, maker: Callable[[], Decoder] = make
+    *stages: Stage,
+    reward: Callable[..., Any] = right,
+    maker: Callable[[], Decoder] = make,
+    **exam: Any,
 ) -> Pipeline:
     """Return a pipeline of some stages."""
     names = [stage.name for stage in stages]
@@ -81,7 +84,7 @@ def pipeline(
         given={"draw": {"rewards": reward}} if "draw" in names else {},
         prompts=prompts(),
         verifier=ExactMatch("answer"),
-        exam=EXAM,
+        exam=EXAM | exam,
     )
 
 
@@ -104,4 +107,4 @@ def values(model: Decoder) -> dict[str, bytes]:
 
 if __name__ == "__main__":
     reward = killed_in(int(sys.argv[2]))
-    pipeline(TUNE, PREFER, DRAW, reward=reward).run(sys.argv[1], progress=False)
+    pipeline(TUNE, DRAW, reward=reward).run(sys.argv[1], progress=False)
