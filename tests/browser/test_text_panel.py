@@ -101,8 +101,8 @@ def test_a_text_is_written_and_looked_into(page, lab, screens):
     # The stepper stands before the graph that computes it.
     panel.get_by_role("button", name="Step through").click()
     lab.event("page", value="step")
-    expect(view.locator(".gw-talk")).to_contain_text("ids 1 × 10")
-    view.locator(".gw-talk").get_by_role("tab", name="Text", exact=True).click()
+    expect(view.locator(".gw-tabbed")).to_contain_text("ids 1 × 10")
+    view.locator(".gw-tabbed").get_by_role("tab", name="Text", exact=True).click()
 
     # A view of its own stands in the side panel, which stays while the notebook scrolls.
     page.command("gradwright:show-panel")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .panels.ops.panel import OpReference as OpReference
     from .panels.parameters.panel import ParameterTable as ParameterTable
     from .panels.plot.panel import LivePlot as LivePlot
+    from .panels.rollouts.pairs import PreferencePanel as PreferencePanel
+    from .panels.rollouts.panel import RolloutPanel as RolloutPanel
     from .panels.runs.panel import RunComparison as RunComparison
     from .panels.stepper.panel import StepperPanel as StepperPanel
     from .panels.tensor.panel import TensorView as TensorView
@@ -29,6 +31,8 @@ _ROOMS = {
     "LivePlot": "panels.plot.panel",
     "OpReference": "panels.ops.panel",
     "ParameterTable": "panels.parameters.panel",
+    "PreferencePanel": "panels.rollouts.pairs",
+    "RolloutPanel": "panels.rollouts.panel",
     "RunComparison": "panels.runs.panel",
     "RuntimeComparison": "panels.compare.panel",
     "StepperPanel": "panels.stepper.panel",

@@ -13,6 +13,7 @@ from gradwright import Graph
 from .host.host import Host
 from .host.panel import Panel
 from .host.part import Part
+from .host.wire import Message
 from .panels.adapters.panel import AdaptersPanel
 from .panels.check.panel import CheckPanel
 from .panels.check.watch import WatchPanel
@@ -20,6 +21,7 @@ from .panels.compare.panel import ComparePanel
 from .panels.graph.panel import GraphView
 from .panels.parameters.panel import ParameterPanel
 from .panels.plot.panel import PlotPanel
+from .panels.rollouts.panel import RolloutsPanel, module_message
 from .panels.runs.panel import RunsPanel
 from .panels.stepper.panel import StepPanel
 from .panels.tensor.panel import TensorPanel
@@ -27,6 +29,7 @@ from .panels.training.panel import TrainerPanel
 
 TABS: dict[str, tuple[type[Panel], ...]] = {
     "train": TrainerPanel.panels,
+    "rollouts": (RolloutsPanel,),
     "parameters": (ParameterPanel,),
     "adapters": (AdaptersPanel,),
     "step": (StepPanel,),
@@ -59,7 +62,7 @@ class Workbench(Host):
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
         options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
-            one of "train", "parameters", "adapters", "step", "tensor", "check", "onnx" and "runs".
+            one of "train", "rollouts", "parameters", "adapters", "step", "tensor", "check", "onnx" and "runs".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
@@ -99,6 +102,7 @@ class Workbench(Host):
             options.setdefault("tab", "step")
         super().__init__(graph, trainer, data=data, feeds=feeds, **options)
         self.desk.on("tensor", self._bring_tensor)
+        self.desk.on("steps", self._bring_stepper)
 
     def show_tensor(self, value: Any, index: str = "", *, name: str = "") -> None:
         """Show a tensor of the graph, or any array, in front."""
@@ -108,9 +112,17 @@ class Workbench(Host):
     def _bring_tensor(self, value: Any, name: str) -> None:
         self.tab = "tensor"
 
+    def _bring_stepper(self) -> None:
+        self.tab = "step"
+
     def shows(self, part: Part) -> bool:
         """Tell whether a panel is in front, or the drawing."""
         return _TAB_OF.get(type(part), self.tab) == self.tab
+
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
+        """Return the messages that bring a new view up to date; whole, code that it asks for."""
+        found = super().new_view_messages(whole=whole)
+        return [*found, module_message()] if whole and self.rollout_rewards else found
 
     @traitlets.observe("tab")
     def _on_tab(self, _: Any) -> None:
@@ -121,7 +133,7 @@ class Workbench(Host):
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""
         panels = (
             *(*GraphView.panels, ParameterPanel, AdaptersPanel),
-            *(PlotPanel, StepPanel, CheckPanel),
+            *(RolloutsPanel, PlotPanel, StepPanel, CheckPanel),
         )
         return "".join(self.part(panel).to_table() for panel in (*panels, ComparePanel))
 

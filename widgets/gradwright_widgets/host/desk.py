@@ -35,6 +35,7 @@ Topic = Literal[
     "standing",  # answered with the node that the stepper runs next, "" where it has ended
     "value",  # name; answered with the value that the stepper knows
     "tensor",  # value, name: somebody wants to see a tensor
+    "steps",  # somebody wants to see the stepper, which has begun anew
     "watched",  # names: what a watch of the gradients has found wrong
     "overlay",  # title, values, scale: what colours the drawing; values None takes it off
     "training",  # something about the training has changed

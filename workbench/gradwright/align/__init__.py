@@ -9,18 +9,27 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``sft``: next-token loss of completions; ``reward``: Bradley-Terry loss of a reward model
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
+- ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
+- ``Pipeline``: several methods one after another, planned, resumed and reported
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
+- ``judge``: what rewards say of a rollout; ``ExactMatch``, ``NumberNear``, ``Pattern``, ``Format``,
+  ``Length``, ``Overlong``, ``Repetition``, ``Code``, ``GraphReward``, ``ModelReward``, functions,
+  and ``Weighted``, ``Gate``, sums and products of them
 """
 
 from .aligned import trainer
+from .data.by_length import ByLength, order_by_length
 from .data.codec import Codec
-from .data.collate import batches_by_length, collate
+from .data.collate import collate
 from .data.examples import examples, prompts
 from .data.packing import pack
 from .data.report import DataReport
 from .data.rows import Examples, TokenRow
 from .data.template import ChatTemplate
+from .evaluation.comparing import Comparison, compare
+from .evaluation.evaluating import evaluate
+from .evaluation.held_out import HeldOut
 from .experience import Experience
 from .logps import TokenLogProbs, model_log_probs, token_log_probs
 from .losses.advantages import (
@@ -28,6 +37,7 @@ from .losses.advantages import (
     group_advantages,
     kl_estimate,
     leave_one_out,
+    normalize_then_sum,
     token_rewards,
     whiten,
 )
@@ -42,33 +52,60 @@ from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
 from .methods.cpo import CPO, SimPO
+from .methods.distill import Distill
 from .methods.dpo import DPO
+from .methods.grpo import GRPO
+from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.kto import KTO
 from .methods.method import Method
 from .methods.orpo import ORPO
+from .methods.ppo import PPO
 from .methods.reward_model import RewardModel
+from .methods.rloo import RLOO
 from .methods.sft import SFT
 from .model import LanguageModel
+from .objectives.policy import PolicyObjective
+from .pairs import PairView
+from .pipeline.pipeline import Pipeline
+from .pipeline.plan import Plan
+from .pipeline.report import Report
+from .pipeline.stage import Stage
 from .reference import reference_log_probs
 from .reward_head import reward_head
+from .rewards.code import Code
+from .rewards.graph import GraphReward, ModelReward
 from .rewards.judge import judge
 from .rewards.numbers import NumberNear
 from .rewards.reward import Failure, Reward, RowsError, Scores
 from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+from .rewards.sandbox.sandbox import CodeLimits
 from .rewards.text import ExactMatch, Format, Pattern
 from .rewards.tokens import Length, Overlong, Repetition
 from .rollouts.rollout import Prompt, Rollout, Sampler
 from .rollouts.sampler import GenerationSampler, Progress, complete
 
 __all__ = [
+    "BNPO",
+    "CISPO",
     "CPO",
+    "DAPO",
     "DPO",
+    "GRPO",
+    "GSPO",
     "KTO",
     "ORPO",
+    "PPO",
+    "RLOO",
     "SFT",
+    "ByLength",
     "ChatTemplate",
+    "Code",
+    "CodeLimits",
     "Codec",
+    "Comparison",
     "DataReport",
+    "Distill",
+    "DrGRPO",
     "ExactMatch",
     "Examples",
     "Experience",
@@ -76,16 +113,24 @@ __all__ = [
     "Format",
     "Gate",
     "GenerationSampler",
+    "GraphReward",
+    "HeldOut",
     "LanguageModel",
     "Length",
     "Loss",
     "Method",
+    "ModelReward",
     "NumberNear",
     "Overlong",
+    "PairView",
     "Pattern",
+    "Pipeline",
+    "Plan",
+    "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
+    "Report",
     "Reward",
     "RewardModel",
     "RewardProduct",
@@ -96,14 +141,16 @@ __all__ = [
     "Sampler",
     "Scores",
     "SimPO",
+    "Stage",
     "TokenLogProbs",
     "TokenRow",
     "Weighted",
-    "batches_by_length",
     "collate",
+    "compare",
     "complete",
     "cpo",
     "dpo",
+    "evaluate",
     "examples",
     "gae",
     "group_advantages",
@@ -113,6 +160,8 @@ __all__ = [
     "kto",
     "leave_one_out",
     "model_log_probs",
+    "normalize_then_sum",
+    "order_by_length",
     "orpo",
     "pack",
     "ppo",

@@ -45,11 +45,25 @@ export interface Traits {
   onnx_state: "" | "running" | "done" | "stopped" | "failed";
   outputs: string[];
   overlay: object;
+  pairs: object;
+  pairs_first: number;
+  pairs_sort: "given" | "wrong" | "right" | "close";
+  pairs_token: number[];
   parameters: object[];
   path_to: string;
   paths: "none" | "upstream" | "downstream" | "both";
   record: boolean;
   reruns: object;
+  rollout: object;
+  rollout_alarms: object[];
+  rollout_first: number;
+  rollout_live: boolean;
+  rollout_measure: "advantage" | "ratio" | "kl" | "entropy" | "reward";
+  rollout_page: "rollouts" | "step";
+  rollout_rewards: object[];
+  rollout_show: "all" | "mixed" | "alike" | "cut" | "failed";
+  rollout_sort: "drawn" | "best" | "worst" | "spread" | "longest";
+  rollout_token: number[];
   runs_chosen: string[];
   runs_filter: string;
   runs_log: boolean;
@@ -64,7 +78,7 @@ export interface Traits {
   state: "idle" | "running" | "paused" | "stopped" | "finished" | "failed";
   stepping: object;
   stops: string[];
-  tab: "train" | "parameters" | "adapters" | "step" | "tensor" | "check" | "onnx" | "runs";
+  tab: "train" | "rollouts" | "parameters" | "adapters" | "step" | "tensor" | "check" | "onnx" | "runs";
   table_closed: string[];
   table_columns: ("shape" | "dtype" | "count" | "mean" | "std" | "norm" | "gradient_norm" | "ratio")[];
   table_filter: string;
@@ -137,11 +151,22 @@ export type Request =
   | "inspector.code"
   | "inspector.look"
   | "inspector.sync"
+  | "pairs.look"
+  | "pairs.measure"
+  | "pairs.sync"
   | "parameters.freeze"
   | "parameters.sync"
   | "plot.sync"
   | "rate.set"
   | "rate.sync"
+  | "rollouts.look"
+  | "rollouts.pause"
+  | "rollouts.resume"
+  | "rollouts.step"
+  | "rollouts.switch"
+  | "rollouts.sync"
+  | "rollouts.tensor"
+  | "rollouts.weigh"
   | "runs.look"
   | "runs.sync"
   | "stepper.break"
@@ -188,10 +213,16 @@ export type Told =
   | "inspector.code"
   | "inspector.facts"
   | "inspector.values"
+  | "pairs.page"
+  | "pairs.token"
   | "parameters.statistics"
   | "plot.points"
   | "rate.schedule"
   | "refused"
+  | "rollouts.figures"
+  | "rollouts.module"
+  | "rollouts.page"
+  | "rollouts.token"
   | "runs.curves"
   | "runs.seen"
   | "runs.table"

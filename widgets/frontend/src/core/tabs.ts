@@ -38,19 +38,22 @@ export function tabStrip(label: string, pages: readonly { title: string; page: H
   return { root, tabs, show };
 }
 
-export interface Tab {
-  name: Traits["tab"];
+/** Traits that say which panel is in front. */
+type Front = "tab" | "text_page" | "rollout_page";
+
+export interface Tab<K extends Front = "tab"> {
+  name: Traits[K];
   title: string;
   /** A list without which the tab is not there, unless it is in front. */
   needs?: Named<object[]>;
   mount: (host: HTMLElement) => () => void;
 }
 
-/** Panels over the trait `tab`. Every one is mounted at once, so that all of them follow the kernel. */
-export function mountTabs(host: HTMLElement, model: Model, panels: readonly Tab[]): () => void {
+/** Panels over a trait. Every one is mounted at once, so that all of them follow the kernel. */
+export function mountTabs<K extends Front>(host: HTMLElement, model: Model, front: K, panels: readonly Tab<K>[]): () => void {
   const cleanup = new Cleanup();
   const pages = panels.map(({ title }) => ({ title, page: element("div", { class: "gw-page" }) }));
-  const strip = tabStrip("Panels", pages, (at) => commit(model, "tab", panels[at].name));
+  const strip = tabStrip("Panels", pages, (at) => commit(model, front, panels[at].name));
   const root = element("div", { class: "gw-tabbed" }, strip.root, ...pages.map(({ page }) => page));
   host.append(root);
   panels.forEach(({ name, mount }, k) => {
@@ -58,11 +61,11 @@ export function mountTabs(host: HTMLElement, model: Model, panels: readonly Tab[
     cleanup.add(mount(pages[k].page));
   });
   const update = (): void => {
-    const front = Math.max(0, panels.findIndex(({ name }) => name === model.get("tab")));
-    panels.forEach(({ needs }, k) => (strip.tabs[k].hidden = needs !== undefined && k !== front && !(model.get(needs) as object[] | undefined)?.length));
-    strip.show(front);
+    const shown = Math.max(0, panels.findIndex(({ name }) => name === model.get(front)));
+    panels.forEach(({ needs }, k) => (strip.tabs[k].hidden = needs !== undefined && k !== shown && !(model.get(needs) as object[] | undefined)?.length));
+    strip.show(shown);
   };
-  cleanup.model(model, "change:tab", update);
+  cleanup.model(model, `change:${front}`, update);
   for (const { needs } of panels) if (needs) cleanup.model(model, `change:${needs}`, update);
   cleanup.add(() => root.remove());
   update();

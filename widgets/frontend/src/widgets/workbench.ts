@@ -4,10 +4,11 @@
 import type { Model } from "../core/afm";
 import type { Traits } from "../core/contract";
 import { element } from "../core/dom";
+import { lazyPanel } from "../core/lazy";
 import type { Panel } from "../core/panel";
 import { defineWidget } from "../core/shell";
 import { addStyle } from "../core/style";
-import { mountTabs } from "../core/tabs";
+import { mountTabs, type Tab } from "../core/tabs";
 import { adaptersPanel } from "../panels/adapters/panel";
 import { checkPanel } from "../panels/check/panel";
 import { comparePanel } from "../panels/compare/panel";
@@ -21,8 +22,12 @@ import css from "./workbench.css";
 
 addStyle(css);
 
+/** Lists without which a page is not there. */
+const NEEDS: Partial<Record<Traits["tab"], Tab["needs"]>> = { adapters: "adapters", rollouts: "rollout_rewards" };
+
 const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown> }[] = [
   { name: "train", title: "Train", panel: trainingPanel },
+  { name: "rollouts", title: "Rollouts", panel: lazyPanel("rollout_rewards", "rollouts.sync", "rollouts.module") as Panel<unknown> },
   { name: "parameters", title: "Parameters", panel: parametersPanel },
   { name: "adapters", title: "Adapters", panel: adaptersPanel },
   { name: "step", title: "Step", panel: stepperPanel },
@@ -35,8 +40,8 @@ const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown
 function mountBench(root: HTMLElement, model: Model, shared: unknown[]): () => void {
   const bench = element("div", { class: "gw-bench" });
   root.append(bench);
-  const tabs = PAGES.map(({ name, title, panel }, k) => ({ name, title, needs: name === "adapters" ? ("adapters" as const) : undefined, mount: (host: HTMLElement) => panel.mount(host, model, shared[k]) }));
-  const cleanups = [graphPanel.mount(bench, model, undefined), mountTabs(bench, model, tabs)];
+  const tabs = PAGES.map(({ name, title, panel }, k) => ({ name, title, needs: NEEDS[name], mount: (host: HTMLElement) => panel.mount(host, model, shared[k]) }));
+  const cleanups = [graphPanel.mount(bench, model, undefined), mountTabs(bench, model, "tab", tabs)];
   return () => cleanups.forEach((cleanup) => cleanup());
 }
 

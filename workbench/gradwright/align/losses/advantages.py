@@ -14,16 +14,28 @@ from ...ops.core.movement import ExpandDims
 from .loss import chosen_from, counted, kept, same, token_mean
 
 
-def _groups(rewards: Tensor, n: int) -> Tensor:
+def _checked(n: int) -> int:
     if n < 2:
         raise GraphError(f"a group of {n} has nothing to compare", need="num_generations >= 2")
-    return rewards.reshape((-1, n))
+    return n
 
 
-def _spread(x: Tensor, n: Any, axis: int | None) -> Any:
-    """Return the standard deviation with Bessel's correction."""
-    off = x - x.mean(axis, keepdims=axis is not None)
-    return Sqrt()((off * off).sum(axis, keepdims=axis is not None) / (n - 1))
+def _groups(rewards: Tensor, n: int) -> Tensor:
+    return rewards.reshape((-1, _checked(n)))
+
+
+def _said(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rewards with zeros for NaN, and a mask of those that are numbers."""
+    there = x == x
+    return kept(x, there), counted(there, x)
+
+
+def _centred(x: Tensor, there: Tensor, axis: int | None) -> tuple[Any, Any]:
+    """Return x less its mean, and the deviation with Bessel's correction, of what is there."""
+    keep = axis is not None
+    n = there.sum(axis, keepdims=keep)
+    off = (x - (x * there).sum(axis, keepdims=keep) / Maximum()(n, 1)) * there
+    return off, Sqrt()((off * off).sum(axis, keepdims=keep) / Maximum()(n - 1, 1))
 
 
 def group_advantages(
@@ -32,8 +44,8 @@ def group_advantages(
     """Return (R − mean of its group)/(std + 1e-4), f32[B]; groups are runs of ``num_generations``.
 
     std is the group's, with Bessel's correction; that of all rows for ``"batch"``; for ``"none"``
-    nothing is divided by (Dr. GRPO). Rewards that are all equal give 0. Raises GraphError for
-    groups of one.
+    nothing is divided by (Dr. GRPO). Rewards that are all equal give 0. A reward that is NaN counts
+    in no mean, and its advantage is 0. Raises GraphError for groups of one.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -42,18 +54,46 @@ def group_advantages(
     [[-1.0, 1.0, 0.0, 0.0]]
     """
     chosen_from("scale_rewards", scale_rewards, ("group", "batch", "none"))
-    groups = _groups(rewards, num_generations)
-    off = groups - groups.mean(-1, keepdims=True)
-    if scale_rewards == "group":
-        off = off / (_spread(groups, num_generations, -1) + 1e-4)
-    elif scale_rewards == "batch":
-        n = counted(rewards == rewards, rewards).sum()
-        off = off / (_spread(rewards, n, None) + 1e-4)
-    return off.reshape((-1,))
+    off, std = _centred(*_said(_groups(rewards, num_generations)), -1)
+    if scale_rewards == "batch":
+        _, std = _centred(*_said(rewards), None)
+    return (off if scale_rewards == "none" else off / (std + 1e-4)).reshape((-1,))
+
+
+def normalize_then_sum(rewards: Tensor, weights: Tensor, num_generations: int) -> Tensor:
+    """Return advantages of several rewards, each put on one scale first, f32[B] (GDPO).
+
+    z_k = (R_k − mean of its group)/(std + 1e-4),  s = Σ_k w_k·z_k,  A = (s − mean s)/(std s + 1e-4)
+
+    ``rewards`` are f32[B, K], ``weights`` f32[K]. What is NaN counts for nothing; a row without
+    any reward has A = 0. Raises GraphError for groups of one.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> each, w = g.constant([[0.0, 10.0], [1.0, 30.0]]), g.constant([1.0, 1.0])
+    >>> y = gw.align.normalize_then_sum(each, w, 2)
+    >>> [x.round(3) for x in g.output({}, y).values()]
+    [array([-0.707,  0.707], dtype=float32)]
+    """
+    n = _checked(num_generations)
+    x, there = _said(rewards)
+    shape = (-1, n, rewards.shape[1])
+    off, std = _centred(x.reshape(shape), there.reshape(shape), 1)
+    z = (off / (std + 1e-4)).reshape((-1, rewards.shape[1]))
+    return normalized((z * weights).sum(-1), there.max(-1))
+
+
+def normalized(x: Tensor, there: Tensor) -> Tensor:
+    """Return (x − mean)/(std + 1e-4) over what is there, with Bessel's correction; 0 elsewhere."""
+    off, std = _centred(kept(x, there), counted(there, x), None)
+    found: Tensor = off / (std + 1e-4)
+    return found
 
 
 def leave_one_out(rewards: Tensor, num_generations: int) -> Tensor:
     """Return R − mean of the others of its group, f32[B] (Ahmadian et al. 2024, "RLOO").
+
+    A reward that is NaN counts in no mean, and its advantage is 0, as is one that is left alone.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -61,9 +101,11 @@ def leave_one_out(rewards: Tensor, num_generations: int) -> Tensor:
     >>> [x.tolist() for x in g.output({}, y).values()]
     [[-2.0, 2.0]]
     """
-    groups = _groups(rewards, num_generations)
-    others = (groups.sum(-1, keepdims=True) - groups) / (num_generations - 1)
-    return (groups - others).reshape((-1,))
+    groups, there = _said(_groups(rewards, num_generations))
+    n = there.sum(-1, keepdims=True) - 1
+    others = (groups.sum(-1, keepdims=True) - groups) / Maximum()(n, 1)
+    alone = counted(n > 0, groups)
+    return ((groups - others) * there * alone).reshape((-1,))
 
 
 def kl_estimate(logps: Tensor, ref_logps: Tensor, kind: str = "k1") -> Any:

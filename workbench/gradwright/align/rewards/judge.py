@@ -37,9 +37,9 @@ def judge(
     column, unweighted; two of one name are told apart by a number. A reward that raises, or takes
     longer than ``limit_seconds`` for all rows, is asked row by row (each row has its share of the
     time), and the rows at fault are named: in an error, or, with ``on_error="skip"``, among the
-    ``failures`` of the scores, where that reward then says nothing of them. Rules of this package
-    have limits of their own. A thread that hangs in a call outside Python cannot be stopped; it is
-    left behind.
+    ``failures`` of the scores, where that reward then says nothing of them. ``Code`` and rewards
+    that are graphs keep to limits of their own. What hangs in a call outside Python cannot be
+    stopped; it is left behind in its thread.
 
     Raises FeedError where a reward gives something else than a finite number or None for each row,
     and for columns of the data that have the name of one of a rollout's own.
@@ -55,7 +55,7 @@ def judge(
     """
     if on_error not in ("raise", "skip"):
         raise FeedError(f"on_error={on_error!r} is not known", need="'raise' or 'skip'")
-    tops = _named(rewards)
+    tops = named(rewards)
     leaves = list(itertools.chain.from_iterable(_leaves(reward, name) for name, reward in tops))
     names = unique([name for name, _ in leaves])
     columns, rows = columns_of(rollout), len(rollout)
@@ -115,7 +115,25 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _named(rewards: Any) -> list[tuple[str, Reward]]:
+def curves(rewards: Rewards) -> tuple[str, ...]:
+    """Return the names of the curves that `judge` makes of rewards.
+
+    >>> import gradwright as gw
+    >>> from gradwright.align.rewards.judge import curves
+    >>> curves([gw.align.ExactMatch() + gw.align.Length(target=3), gw.align.Length(target=2)])
+    ('exact_match', 'length', 'length_2')
+    """
+    return unique([name for top, reward in named(rewards) for name, _ in _leaves(reward, top)])
+
+
+def named(rewards: Rewards) -> list[tuple[str, Reward]]:
+    """Return rewards with the names of what they weigh; raises FeedError for what is none.
+
+    >>> import gradwright as gw
+    >>> from gradwright.align.rewards.judge import named
+    >>> [name for name, _ in named(gw.align.ExactMatch())]
+    ['exact_match']
+    """
     if isinstance(rewards, Mapping):
         tops = list(rewards.items())
     else:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...errors import FeedError, GraphError
 from ...words.jsonable import jsonable
 from ...words.spelling import meant
+from .calling import called
 from .reward import Reward
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +32,8 @@ class Rule:
     """
 
     name: str = ""
+    limited: ClassVar[bool] = False
+    """Whether it keeps to a limit of time of its own, so that nobody else has to end it."""
 
     def __call__(self, prompts: Texts, completions: Texts, **columns: Sequence[Any]) -> Any:
         """Return a number for each completion, NaN where there is nothing to say."""
@@ -105,7 +108,7 @@ class Composed(Rule):
 
     def __call__(self, prompts: Texts, completions: Texts, **columns: Sequence[Any]) -> Any:
         given = {"prompts": prompts, "completions": completions, **columns}
-        values = [np.array(part(**given), np.float64) for part in self.parts]
+        values = [called(part, name_of(part), given) for part in self.parts]
         return self.combined(values).tolist()
 
 

@@ -3,11 +3,11 @@
 
 import { ask, Cleanup, commit, isSaved, type Model, type Named } from "../../core/afm";
 import { action, checkbox, element, everyFrame, example, field, textButton } from "../../core/dom";
+import { bars, line } from "../../core/figures";
 import { bytesText, compact, counted, grouped } from "../../core/format";
 import type { Panel } from "../../core/panel";
 import { addStyle } from "../../core/style";
 import css from "./adapters.css";
-import { bars, line } from "./figures";
 import { deltaStore, type DeltaStore } from "./store";
 
 addStyle(css);
@@ -180,7 +180,7 @@ function mountAdapterPanel(host: HTMLElement, model: Model, store: DeltaStore): 
     const first = `σ₁ ${compact(values[0] ?? 0, 3)}, ${Math.round((100 * (values[0] ?? 0) ** 2) / energy)} % of ‖Δ‖²`;
     detail.replaceChildren(
       element("div", { class: "gw-adapter-about" }, element("strong", { class: "gw-code" }, place), ...(norms[norms.length - 1] ? [] : [" ", element("span", { class: "gw-detail" }, "adds nothing")])),
-      ...(energy ? [figure("Singular values", first, bars(values, 232, 64))] : []),
+      ...(energy ? [figure("Singular values", first, bars(values, 232, 64, `Singular values: ${values.map((value) => compact(value, 3)).join(", ")}`, (value, k) => `σ${k + 1} = ${compact(value, 4)}`))] : []),
       ...(norms.length > 1 ? [figure("Norm", `${compact(norms[0], 3)} → ${compact(norms[norms.length - 1], 3)}, ${steps}`, line(norms, 232, 64))] : []),
       ...(ranks.length > 1 ? [figure("Rank", `${ranks[0]} → ${ranks[ranks.length - 1]}, ${steps}`, line(ranks, 232, 64, true))] : []),
     );

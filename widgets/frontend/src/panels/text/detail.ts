@@ -6,8 +6,9 @@ import { rgb, cssOf, mixed } from "../../core/colors";
 import { bytesText, compact } from "../../core/format";
 import type { Theme } from "../../core/theme";
 import { tabStrip } from "../../core/tabs";
+import { visible } from "../../core/tokens";
 import { ranked, type Lens } from "./flow";
-import { percent, visible, type Attention, type TextStore } from "./store";
+import { percent, type Attention, type TextStore } from "./store";
 
 const LENSES: readonly { lens: Lens; title: string }[] = [
   { lens: "likely", title: "Likely" },

@@ -2,12 +2,12 @@
 
 import { element } from "../../core/dom";
 import { compact } from "../../core/format";
-import { percent, surprise, visible, type Choice, type TextStore, type Token } from "./store";
+import { pieces, tint, visible } from "../../core/tokens";
+import { percent, surprise, type Choice, type TextStore, type Token } from "./store";
 
 /** What colours the text: how likely tokens were, what is attended to, what adds to a logit. */
 export type Lens = "likely" | "attention" | "why";
 
-const DEPTH = 62; // % of a hue at its strongest; ink stays readable on it
 const SURE = 0.55; // what is certain is quieter than what surprises
 
 export interface Flow {
@@ -73,8 +73,7 @@ export function flow(store: TextStore, choose: (at: number) => void, hover: (at:
       span.classList.toggle("gw-token-prompt", place < prompt);
       span.setAttribute("aria-selected", String(place === chosen));
       const [amount, hue] = colour(place, token);
-      span.dataset.hue = hue;
-      span.style.setProperty("--gw-amount", `${Math.round(DEPTH * amount)}%`);
+      tint(span, hue, amount);
     });
     if (chosen >= 0 && spans[chosen]) root.setAttribute("aria-activedescendant", spans[chosen].id);
     else root.removeAttribute("aria-activedescendant");
@@ -82,12 +81,6 @@ export function flow(store: TextStore, choose: (at: number) => void, hover: (at:
     current = chosen;
   };
   return { root, draw };
-}
-
-/** Text with its line breaks as such, and a mark where each is. */
-function pieces(text: string): (Node | string)[] {
-  if (!text) return [element("span", { class: "gw-token-mark" }, "▯")];
-  return text.split("\n").flatMap((part, k) => (k ? [element("span", { class: "gw-token-mark" }, "↵"), "\n", part] : [part]));
 }
 
 /** Tokens that might have come, best first, each with a bar of its probability; the one that came is marked. */

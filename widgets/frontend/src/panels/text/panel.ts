@@ -7,9 +7,10 @@ import { compact, grouped } from "../../core/format";
 import type { Panel } from "../../core/panel";
 import { addStyle } from "../../core/style";
 import { themeOf } from "../../core/theme";
+import { visible } from "../../core/tokens";
 import { detail } from "./detail";
 import { flow, ranked } from "./flow";
-import { textStore, visible, type TextStore } from "./store";
+import { textStore, type TextStore } from "./store";
 import css from "./text.css";
 
 addStyle(css);

@@ -107,8 +107,3 @@ export function percent(p: number | null): string {
 export function surprise(p: number): number {
   return p >= 0.5 ? 1 - 2 * p : Math.min(1, (-Math.log2(p) - 1) / 9);
 }
-
-/** Text with what cannot be seen made visible. */
-export function visible(text: string): string {
-  return text.replaceAll("\n", "↵").replaceAll("\t", "⇥").replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length)) || "∅";
-}

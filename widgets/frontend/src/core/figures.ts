@@ -1,11 +1,10 @@
-// Small pictures of numbers: a line over the steps, and bars of singular values.
+// Small pictures of numbers: a line over the steps, and bars side by side.
 
-import { svg } from "../../core/dom";
-import { compact } from "../../core/format";
+import { svg } from "./dom";
 
 /** A line through values, from the least to the largest of them; one that does not move lies in the middle. */
 export function line(values: readonly number[], width: number, height: number, stepped = false): SVGElement {
-  const root = svg("svg", { class: "gw-adapter-line", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  const root = svg("svg", { class: "gw-figure-line", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   const finite = values.filter(Number.isFinite);
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
   if (finite.length < 2) return root;
@@ -22,17 +21,17 @@ export function line(values: readonly number[], width: number, height: number, s
   return root;
 }
 
-/** A bar for each singular value, the largest first. */
-export function bars(values: readonly number[], width: number, height: number): SVGElement {
-  const root = svg("svg", { class: "gw-adapter-bars", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Singular values: ${values.map((value) => compact(value, 3)).join(", ")}` });
-  const most = values[0] || 1;
+/** Bars side by side, none wider than 24 pixels; `title` says what each is. */
+export function bars(values: readonly number[], width: number, height: number, label: string, title: (value: number, k: number) => string): SVGElement {
+  const root = svg("svg", { class: "gw-figure-bars", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  const most = Math.max(...values) || 1;
   const step = Math.min(24, width / values.length);
   values.forEach((value, k) => {
     const high = Math.max(1, (height * value) / most) || 1;
     const bar = svg("rect", { x: k * step, y: height - high, width: Math.max(1, step - 2), height: high, rx: 1 });
-    const title = svg("title", {});
-    title.textContent = `σ${k + 1} = ${compact(value, 4)}`;
-    bar.append(title);
+    const words = svg("title", {});
+    words.textContent = title(value, k);
+    bar.append(words);
     root.append(bar);
   });
   return root;

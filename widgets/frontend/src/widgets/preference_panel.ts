@@ -1,0 +1,5 @@
+import { defineWidget } from "../core/shell";
+import { pairsPanel } from "../panels/rollouts/pairs";
+
+const { widget, open } = defineWidget(pairsPanel);
+export { widget as default, open };

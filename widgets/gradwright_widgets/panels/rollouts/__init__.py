@@ -1,0 +1,1 @@
+"""Rollouts and preference pairs: what a policy has drawn, token by token."""

@@ -1,0 +1,198 @@
+"""What methods share that train on completions which the policy samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from ...errors import GraphError
+from ..experience import Experience
+from ..losses.loss import Loss
+from ..model import LanguageModel
+from ..objectives.terms import Judged, Step, Worth
+from ..rewards.judge import Rewards
+from ..rollouts.rollout import Sampler
+
+if TYPE_CHECKING:
+    from ..objectives.policy import PolicyObjective
+
+TRAINER = "the trainer has it: optimizer=, accumulation=, precision=, fit(batch_size=…)"
+OWN = "completions are drawn by the model's own generation, or by sampler=…"
+SHOWN = "objective.experience has what was sampled, and a panel shows it"
+REFUSED = {
+    **dict.fromkeys(
+        (
+            *("per_device_train_batch_size", "gradient_accumulation_steps", "adam_beta1"),
+            *("num_train_epochs", "max_steps", "weight_decay", "max_grad_norm", "warmup_steps"),
+            *("lr_scheduler_type", "bf16", "fp16", "seed", "gradient_checkpointing"),
+            *("output_dir", "logging_steps", "save_steps", "report_to"),
+        ),
+        TRAINER,
+    ),
+    "generation_batch_size": "batch_size·steps_per_generation says it",
+    "num_generations_eval": "held-out prompts are sampled in groups of num_generations",
+    "disable_dropout": "a model says its own dropout; ratio_tolerance finds one that acts",
+    "pad_to_multiple_of": "widths are rounded so that few shapes come",
+    "use_adaptive_entropy": "entropy_coef stays what it is",
+    "sync_ref_model": "the reference stays what it is",
+    "ref_model_mixup_alpha": "the reference stays what it is",
+    "ref_model_sync_steps": "the reference stays what it is",
+    "max_tool_calling_iterations": "completions call no tools",
+    "chat_template_kwargs": "templates belong to the data",
+    "cache_implementation": OWN,
+    "generation_kwargs": OWN,
+    **dict.fromkeys(("log_completions", "num_completions_to_print", "log_unique_prompts"), SHOWN),
+}
+"""Options of TRL that are refused, and why."""
+PREFIXES = {"vllm_": OWN, "use_vllm": OWN, "use_transformers_": OWN, "log_": SHOWN}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """Settings of methods that sample: how completions are drawn and judged.
+
+    Args:
+        temperature: of the softmax, in sampling and in log-probabilities.
+        top_p, top_k, min_p, repetition_penalty: how sampling leaves tokens out; log-probabilities
+            are those of the whole softmax.
+        reward_weights: what each reward counts; 1 by default.
+        shuffle_dataset: whether prompts come in another order in each epoch.
+        ratio_tolerance: how far the logarithm of a ratio may be from 0 before a rollout's first
+            step, where policy and sampler are the same; None does not look. Steps in bfloat16 are
+            further off than steps in float32.
+        learning_rate: of AdamW, where a trainer is given no optimizer.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    reward_weights: tuple[float, ...] | None = None
+    shuffle_dataset: bool = True
+    ratio_tolerance: float | None = 1e-4
+    learning_rate: float = 1e-6
+
+    def __new__(cls, *_: Any, **named: Any) -> Self:
+        """Refuse options of TRL that mean nothing here, and say why."""
+        for name in named:
+            why = REFUSED.get(name) or next(
+                (why for start, why in PREFIXES.items() if name.startswith(start)), None
+            )
+            if why is not None and name not in cls.__dataclass_fields__:
+                raise GraphError(f"{cls.__name__} has no {name}: {why}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        if self.reward_weights is not None:
+            weights = tuple(float(w) for w in self.reward_weights)
+            object.__setattr__(self, "reward_weights", weights)
+            self.check(all(map(math.isfinite, weights)), "reward_weights", "finite numbers")
+        self.check(self.temperature > 0, "temperature", "a number > 0")
+        least = 2 if self.in_groups else 1
+        for name in ("num_generations", "num_iterations", "steps_per_generation"):
+            n, low = getattr(self, name), least if name == "num_generations" else 1
+            self.check(isinstance(n, int) and n >= low, name, f"an int >= {low}")
+        n = self.max_completion_length
+        self.check(isinstance(n, int) and n >= 1, "max_completion_length", "an int >= 1")
+        if self.ratio_tolerance is not None:
+            self.check(self.ratio_tolerance > 0, "ratio_tolerance", "a number > 0, or None")
+
+    def check(self, ok: bool, name: str, need: str) -> None:
+        """Raise GraphError for a setting that is not what it must be."""
+        if not ok:
+            raise GraphError(
+                f"{type(self).__name__}: {name}={getattr(self, name)!r} makes no sense", need=need
+            )
+
+    # -- what an objective asks --------------------------------------------------------------------
+
+    in_groups: ClassVar[bool] = True
+    """Whether completions of one prompt are compared with each other."""
+    by_token: ClassVar[bool] = False
+    """Whether each token has an advantage of its own."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Names of facts that the method adds to those of a rollout."""
+        return ()
+
+    @property
+    def num_generations(self) -> int:
+        """How many completions each prompt has."""
+        return 1
+
+    @property
+    def num_iterations(self) -> int:
+        """How often a rollout is gone through."""
+        return 1
+
+    @property
+    def steps_per_generation(self) -> int:
+        """In how many batches."""
+        return 1
+
+    @property
+    def max_completion_length(self) -> int:
+        """After how many tokens a completion is cut."""
+        return 1
+
+    @property
+    def mask_truncated_completions(self) -> bool:
+        """Whether completions that were cut count for nothing."""
+        return False
+
+    @property
+    def refills(self) -> int:
+        """How often prompts are drawn in the place of those whose rewards are equal, at most."""
+        return 0
+
+    @property
+    def critic(self) -> str:
+        """What gives values: ``"head"`` on the policy's trunk, ``"copy"`` of the policy, or ""."""
+        return ""
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether log-probabilities of a reference are asked for."""
+        return False
+
+    def shaped(self, rewards: Rewards) -> Rewards:
+        """Return rewards with those that the method itself gives."""
+        return rewards
+
+    def facts(self, made: Experience) -> dict[str, float]:
+        """Return what the method adds to the facts of a rollout, by the names in ``told``."""
+        return {}
+
+    def worth(self, seen: Judged) -> Worth:
+        """Return what completions were worth, as a graph."""
+        raise NotImplementedError
+
+    def loss(self, step: Step) -> Loss:
+        """Return the loss of a batch of a rollout."""
+        raise NotImplementedError
+
+    def objective(
+        self,
+        model: LanguageModel,
+        *,
+        rewards: Rewards,
+        sampler: Sampler | None = None,
+        tokenizer: Any = None,
+        seed: int = 0,
+        deterministic: bool = True,
+    ) -> PolicyObjective:
+        """Return the objective that a trainer of ``model.graph`` takes in the place of a loss."""
+        from ..objectives.policy import PolicyObjective
+
+        return PolicyObjective(
+            model,
+            self,
+            rewards,
+            sampler=sampler,
+            tokenizer=tokenizer,
+            seed=seed,
+            deterministic=deterministic,
+        )

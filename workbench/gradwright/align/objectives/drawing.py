@@ -1,0 +1,202 @@
+"""Drawing: prompts become completions, scores, and what policy and reference say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...graph import Graph, Tensor
+from ...models.decoder.rows import IGNORED
+from ...session import Session
+from ..experience import Experience
+from ..model import LanguageModel
+from ..rewards.judge import Rewards, judge, named
+from ..rewards.reward import Scores
+from ..rollouts.rollout import Prompt, Rollout, Sampler
+from .valuation import Valuation
+
+if TYPE_CHECKING:
+    from ..methods.sampled import Sampled
+
+Array = np.ndarray[Any, Any]
+EQUAL = 1e-8
+"""Rewards that differ by less are the same."""
+Further = Callable[[int], Sequence[Prompt]]
+
+
+@dataclass(frozen=True)
+class Refills:
+    """How groups of equal rewards were replaced."""
+
+    times: int = 0
+    left_out: int = 0
+    """How many such groups were left out."""
+    of: int = 0
+    """How many groups were drawn in all."""
+
+
+class Drawing:
+    """What makes experience of prompts; it changes nothing, and draws the same by the same seed.
+
+    ``told`` are the tensors that are measured once when a rollout is drawn, by the names that
+    ``Experience`` has for them.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        method: Sampled,
+        sampler: Sampler,
+        session: Session,
+        told: Mapping[str, Tensor],
+    ) -> None:
+        self.model, self.method, self.sampler = model, method, sampler
+        self._session, self._told = session, dict(told)
+        self.valuation: Valuation | None = None
+        """What makes advantages of scores, once there are any."""
+        self.rows_at_once: int | None = None
+        """How many rows are measured together: those of a batch."""
+
+    def drawn(
+        self,
+        prompts: Sequence[Prompt],
+        rewards: Rewards,
+        seeds: Iterator[int],
+        *,
+        further: Further | None = None,
+    ) -> tuple[Rollout, Scores, Refills]:
+        """Return completions of prompts, and what they are worth.
+
+        With ``further``, which gives so many prompts more, groups of equal rewards are replaced as
+        long as the method says. ``seeds`` has one for each call of the sampler.
+        """
+        n, method = len(prompts), self.method
+        groups = self._groups(prompts, rewards, next(seeds))
+        refills = Refills(of=n)
+        if not method.refills or further is None:
+            return *_joined(groups, method.num_generations), refills
+        told = [group for group in groups if not group.is_equal]
+        equal = [group for group in groups if group.is_equal]
+        for times in range(1, method.refills + 1):
+            if len(told) >= n:
+                break
+            groups = self._groups(further(n), rewards, next(seeds))
+            told += [group for group in groups if not group.is_equal]
+            equal += [group for group in groups if group.is_equal]
+            refills = replace(refills, times=times, of=refills.of + n)
+        refills = replace(refills, left_out=len(equal))
+        return *_joined((told + equal)[:n], method.num_generations), refills
+
+    def _groups(self, prompts: Sequence[Prompt], rewards: Rewards, seed: int) -> list[_Group]:
+        rollout = self.sampler.sample(prompts, self.method.num_generations, seed)
+        weights = self.method.reward_weights
+        shaped = self.method.shaped(rewards)
+        if weights is not None:  # what a method adds counts 1
+            weights = (*weights, *[1.0] * (len(named(shaped)) - len(named(rewards))))
+        return _split(rollout, judge(shaped, rollout, weights=weights))
+
+    def experience(self, rollout: Rollout, scores: Scores, *, number: int, step: int) -> Experience:
+        """Return a rollout with all that is known of its tokens, by the weights as they are."""
+        ids, labels = _padded(rollout, self.method.max_completion_length)
+        if self.method.mask_truncated_completions:
+            labels[~rollout.ended] = IGNORED
+        said = self._said(
+            {self.model.ids: ids, self.model.labels: labels, **fed(self.model.graph, rollout)}
+        )
+        if self.valuation is None or self.valuation.n_rewards != scores.each.shape[1]:
+            self.valuation = Valuation(self.method, scores.each.shape[1])
+        mask = labels[:, 1:] != IGNORED
+        worth = self.valuation.of(scores, {"ended": rollout.ended, "mask": mask, **said})
+        return Experience(number, step, rollout, scores, ids, labels, **said, **worth)
+
+    def _said(self, feeds: Mapping[Tensor, Array]) -> dict[str, Array]:
+        """Return what is measured of all rows, as many at a time as a step has."""
+        rows, at_once = len(next(iter(feeds.values()))), self.rows_at_once or 1 << 62
+        parts = [
+            self._session.run(self._told, {t: a[i : i + at_once] for t, a in feeds.items()})
+            for i in range(0, rows, at_once)
+        ]
+        return {n: np.concatenate([part[n] for part in parts]) for n in self._told}
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The completions of one prompt, and what they are worth."""
+
+    rollout: Rollout
+    scores: Scores
+
+    @property
+    def is_equal(self) -> bool:
+        said = self.scores.total[~np.isnan(self.scores.total)]
+        return bool(said.size == 0 or np.ptp(said) <= EQUAL)
+
+
+def _split(rollout: Rollout, scores: Scores) -> list[_Group]:
+    """Return the groups of a rollout, of which the first has its time and its failures."""
+    found, n = [], rollout.group
+    for i, prompt in enumerate(rollout.prompts):
+        rows = slice(i * n, (i + 1) * n)
+        held = (rollout.completions, rollout.texts, rollout.reasons, rollout.seeds)
+        drawn = Rollout([prompt], n, *(each[rows] for each in held), rollout.seconds * (i == 0))
+        failures = tuple(
+            replace(one, row=one.row - rows.start)
+            for one in scores.failures
+            if rows.start <= one.row < rows.stop
+        )
+        judged = Scores(scores.names, scores.each[rows], scores.total[rows], failures, scores.facts)
+        found.append(_Group(drawn, judged))
+    return found
+
+
+def _joined(groups: Sequence[_Group], n: int) -> tuple[Rollout, Scores]:
+    """Return groups as one rollout."""
+    parts = [group.rollout for group in groups]
+    rollout = Rollout(
+        [part.prompts[0] for part in parts],
+        n,
+        [row for part in parts for row in part.completions],
+        [row for part in parts for row in part.texts],
+        [row for part in parts for row in part.reasons],
+        [row for part in parts for row in part.seeds],
+        sum(part.seconds for part in parts),
+    )
+    told = [group.scores for group in groups]
+    failures = tuple(
+        replace(one, row=one.row + i * n) for i, each in enumerate(told) for one in each.failures
+    )
+    each, total = (np.concatenate([getattr(s, name) for s in told]) for name in ("each", "total"))
+    facts = tuple(dict.fromkeys(fact for scores in told for fact in scores.facts))
+    return rollout, Scores(told[0].names, each, total, failures, facts)
+
+
+def _padded(rollout: Rollout, longest: int) -> tuple[Array, Array]:
+    """Return ids and labels in one of few widths, within what the longest completion needs."""
+    made = rollout.arrays()
+    width = made["ids"].shape[1]
+    most = max(len(prompt.tokens) for prompt in rollout.prompts) + longest
+    more = [(0, 0), (0, max(0, min(rounded(width), most) - width))]
+    return np.pad(made["ids"], more), np.pad(made["labels"], more, constant_values=IGNORED)
+
+
+def rounded(n: int) -> int:
+    """Return a width of at most an eighth more, of which there are eight up to each double.
+
+    >>> [rounded(n) for n in (7, 15, 17, 100, 1000)]
+    [7, 15, 18, 104, 1024]
+    """
+    step = 1 << max(0, n.bit_length() - 4)
+    return -(-n // step) * step
+
+
+def fed(graph: Graph, rollout: Rollout) -> dict[Tensor, Array]:
+    """Return what prompts feed to other placeholders, such as images: a row for each completion."""
+    names = rollout.prompts[0].feeds if rollout.prompts else ()
+    found = {}
+    for name in names:
+        rows = np.stack([np.asarray(prompt.feeds[name]) for prompt in rollout.prompts])
+        found[graph[name]] = np.repeat(rows, rollout.group, axis=0)
+    return found

@@ -1,0 +1,358 @@
+"""The policy objective: prompts become completions, their worth, and steps on these."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...data.batches import Feeds
+from ...errors import TrainingError
+from ...evaluation.metrics import Metric
+from ...graph import Tensor
+from ...session import Session
+from ...train.position import Position
+from ...train.stateful import beneath
+from ...words.jsonable import from_json, to_json
+from ..data.examples import prompts
+from ..experience import Experience
+from ..logps import model_log_probs
+from ..model import LanguageModel
+from ..reference import reference_log_probs
+from ..rewards.judge import Rewards
+from ..rollouts.rollout import Prompt, Sampler
+from ..rollouts.sampler import GenerationSampler
+from .critic import critic_values
+from .drawing import Drawing, fed
+from .facts import Fact, facts, names
+from .kept import arrays_of, experience_of, from_json_array, json_array
+from .minibatches import HeldOut, Minibatches
+from .terms import Step
+
+if TYPE_CHECKING:
+    from ..methods.sampled import Sampled
+
+Array = np.ndarray[Any, Any]
+SPACING = 1 << 20
+"""Seeds between two calls of a sampler: more than a call has rows."""
+HELD_OUT = 1 << 62
+"""Where the seeds of held-out prompts begin."""
+LOOKED_AT = 8
+"""Rows of a rollout's first batch whose ratios are looked at before the step."""
+COUNTS = ("drawn", "calls", "extra", "num_tokens", "epoch", "part", "seed")
+
+
+class PolicyObjective:
+    """What a method that samples makes small: it draws, judges and weighs, step by step.
+
+    Data are prompts. A rollout is drawn when its first batch is asked for, with the weights as they
+    are then; all that is known of it is measured once and stays, until the next one. Drawn is what
+    follows from weights, prompts, seed and count, so that a training which is killed goes on to the
+    bit. Made by ``method.objective(model, rewards=…)``.
+
+    Args:
+        model: the policy.
+        method: settings, such as ``GRPO()``.
+        rewards: what completions are worth, as `judge` takes them.
+        sampler: what draws; by default the model's own generation, by the method's settings.
+        tokenizer: for prompts that are text; by default that of the model.
+        seed: decides what is drawn, and the order of prompts.
+        deterministic: whether what is measured and drawn repeats to the bit.
+
+    >>> import gradwright as gw
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocabulary=5, width=8, layers=1, heads=2), eos=0)
+    >>> def short(completion_ids): return [-len(row) for row in completion_ids]
+    >>> method = gw.align.GRPO(num_generations=4, max_completion_length=3)
+    >>> trainer = gw.align.trainer(model, method, rewards=short)
+    >>> prompts = [gw.align.Prompt([1, 2]), gw.align.Prompt([3])]
+    >>> history = trainer.fit(prompts, batch_size=8, progress=False)
+    >>> trainer.objective.experience.advantages.shape, trainer.objective.drawn
+    ((8,), 1)
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        method: Sampled,
+        rewards: Rewards,
+        *,
+        sampler: Sampler | None = None,
+        tokenizer: Any = None,
+        seed: int = 0,
+        deterministic: bool = True,
+    ) -> None:
+        self.model, self.method, self.graph = model, method, model.graph
+        self.rewards = rewards
+        """What completions are worth; others count from the next rollout on."""
+        self.watchers: list[Callable[[Experience], None]] = []
+        """Called with each rollout of the training that has been drawn."""
+        self.experience: Experience | None = None
+        """What steps are taken on now."""
+        self.history: dict[str, list[float]] = {}
+        """The facts of each rollout of the training, by name."""
+        self.seed, self.drawn, self.num_tokens = seed, 0, 0
+        self._calls = self._extra = 0
+        self._place = (-1, -1)
+        self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
+        """For prompts that are text."""
+        self._session = Session(self.graph, deterministic=deterministic)
+        if sampler is None:
+            sampler = GenerationSampler(
+                model,
+                max_new_tokens=method.max_completion_length,
+                temperature=method.temperature,
+                top_k=method.top_k,
+                top_p=method.top_p,
+                min_p=method.min_p or 0.0,
+                repetition_penalty=method.repetition_penalty,
+                session={"deterministic": deterministic},
+            )
+        self._build(sampler)
+
+    def _build(self, sampler: Sampler) -> None:
+        """Make the loss, under a scope of its own, and what is fed to it."""
+        graph, method = self.graph, self.method
+        said = model_log_probs(self.model, temperature=method.temperature)
+        told = {"log_probs": said.log_probs, "entropy": said.entropy}
+        if method.needs_reference:
+            told["ref_log_probs"] = reference_log_probs(self.model, temperature=method.temperature)
+        values = None
+        if method.critic:
+            values = told["values"] = critic_values(self.model, said.mask, method.critic)
+        places, told_names = said.log_probs.shape, names(method, self.rewards)
+        shapes: dict[str, Any] = {
+            "advantages": places if method.by_token else places[:1],
+            "old_log_probs": places,
+            "num_items": (),
+            "facts": (len(told_names),),
+            **({"ref_log_probs": places} if method.needs_reference else {}),
+            **({"old_values": places, "returns": places} if method.critic else {}),
+        }
+        with graph._at_top(), graph.scope(graph._free_scope(type(method).__name__.lower())):
+            self._fed = {name: graph.placeholder(name, shape) for name, shape in shapes.items()}
+            given = {name: t for name, t in self._fed.items() if name != "facts"}
+            loss = method.loss(
+                Step(said.log_probs, said.entropy, said.mask, values=values, **given)
+            )
+        self.losses: Mapping[str, Tensor] = {"loss": loss.value}
+        self.curves = told_names
+        """Names of the facts that are recorded with the steps."""
+        seen = {name: Fact(self._fed["facts"], i) for i, name in enumerate(told_names)}
+        self.metrics: Mapping[str, Tensor | Metric | str] = {**loss.metrics, **seen}
+        self.drawing = Drawing(self.model, method, sampler, self._session, told)
+        """What makes experience of prompts."""
+        self._log_probs = said.log_probs
+
+    # -- data ------------------------------------------------------------------------------------
+
+    def batches(
+        self,
+        data: Any,
+        at: Position | None,
+        *,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        drop_last: bool = False,
+    ) -> Minibatches | HeldOut:
+        """Return prompts as batches of completions, ``batch_size`` of them in each."""
+        rows = self.prompts(data)
+        if at is None:
+            return HeldOut(self, rows, batch_size)
+        shuffle = shuffle and self.method.shuffle_dataset
+        return Minibatches(self, rows, at, batch_size, shuffle=shuffle)
+
+    def prompts(self, data: Any) -> list[Prompt]:
+        """Return data as prompts: a list of them, or what `gw.align.prompts` reads."""
+        if isinstance(data, Sequence) and all(isinstance(row, Prompt) for row in data):
+            return list(data)
+        return prompts(data, self.tokenizer)
+
+    def feeds(self, batch: Any) -> Feeds:
+        """Draw completions of a batch of prompts, and return what they feed, as one batch."""
+        self.drawing.rows_at_once = None
+        self._take(self.prompts(batch), (-1, -1), -1, None)
+        return self.feeds_of(self._drawn(), slice(None), 1)
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def collect(
+        self,
+        prompts: Sequence[Prompt],
+        place: tuple[int, int],
+        step: int,
+        size: int,
+        further: Callable[[int, int], Sequence[Prompt]],
+        *,
+        first: int = 0,
+    ) -> None:
+        """Draw the rollout of a place in the data, unless it is there already.
+
+        One whose first batch is still to come must be of the weights as they are. Interrupted, it
+        is drawn again, and the same.
+        """
+        held = self.experience
+        if held is not None and self._place == place and (first or held.step == step):
+            return
+        self.drawing.rows_at_once = size
+        self._take(prompts, place, step, further)
+
+    def _take(
+        self,
+        prompts: Sequence[Prompt],
+        place: tuple[int, int],
+        step: int,
+        further: Callable[[int, int], Sequence[Prompt]] | None,
+    ) -> None:
+        calls, extra = itertools.count(self._calls), self._extra
+        used = [self._calls]
+
+        def seeds() -> Iterator[int]:
+            for used[0] in calls:
+                yield (self.seed * (1 << 40) + used[0] * SPACING) % HELD_OUT
+
+        def more(n: int) -> Sequence[Prompt]:
+            nonlocal extra
+            extra += n
+            return further(extra - n, n) if further is not None else ()
+
+        drawing = self.drawing
+        rollout, scores, refills = drawing.drawn(
+            prompts, self.rewards, seeds(), further=None if further is None else more
+        )
+        made = drawing.experience(rollout, scores, number=self.drawn, step=step)
+        prompted = sum(len(p.tokens) for p in rollout.prompts) * rollout.group
+        self.num_tokens += prompted + int(rollout.lengths.sum())
+        self._calls, self._extra, self._place = used[0] + 1, extra, place
+        self.drawn += 1
+        self.experience = made
+        found, last = facts(self.method, made, refills, self.num_tokens), self.drawn - 1
+        for name in {*self.history, *found}:
+            column = self.history.setdefault(name, [float("nan")] * last)
+            column.append(found.get(name, float("nan")))
+        for watch in list(self.watchers):
+            watch(made)
+
+    def measured(self, prompts: Sequence[Prompt], number: int) -> Feeds:
+        """Return the feeds of held-out prompts, which leave no trace."""
+        seeds = itertools.count(HELD_OUT + number * SPACING)
+        rollout, scores, refills = self.drawing.drawn(prompts, self.rewards, seeds)
+        made = self.drawing.experience(rollout, scores, number=number, step=-1)
+        found = facts(self.method, made, refills, self.num_tokens)
+        return self.feeds_of(made, slice(None), 1, found)
+
+    def _drawn(self) -> Experience:
+        if self.experience is None:
+            raise TrainingError("nothing has been drawn yet", hint="trainer.fit(prompts)")
+        return self.experience
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def rows_of(self, iteration: int, part: int) -> Array:
+        """Return the rows of a batch of the present rollout, which are shuffled each time."""
+        made, parts = self._drawn(), self.method.steps_per_generation
+        n = len(made.rollout)
+        if parts == 1:
+            return np.arange(n)
+        order = np.random.default_rng((self.seed, 2, made.number, iteration)).permutation(n)
+        size = n // parts
+        return np.asarray(order[part * size : (part + 1) * size])
+
+    def minibatch(self, iteration: int, part: int) -> Feeds:
+        """Return what a batch of the present rollout feeds."""
+        parts = self.method.steps_per_generation
+        return self.feeds_of(self._drawn(), self.rows_of(iteration, part), parts)
+
+    def feeds_of(
+        self, made: Experience, rows: Any, parts: int, found: Mapping[str, float] | None = None
+    ) -> Feeds:
+        """Return what rows of a rollout feed, which makes so many batches."""
+        if found is None:
+            found = {name: column[-1] for name, column in self.history.items()}
+        told = np.array([found.get(name, np.nan) for name in self.curves], np.float32)
+        feeds: Feeds = {self.model.ids: made.ids[rows], self.model.labels: made.labels[rows]}
+        given = {"old_log_probs": made.log_probs, "old_values": made.values}
+        for name, t in self._fed.items():
+            if name == "num_items":
+                feeds[t] = np.float32(made.mask.sum() / parts)
+            elif name == "facts":
+                feeds[t] = told
+            else:
+                feeds[t] = given.get(name, getattr(made, name, None))[rows]
+        for t, array in fed(self.graph, made.rollout).items():
+            feeds[t] = array[rows]
+        return feeds
+
+    def check_ratio(self, feeds: Feeds) -> None:
+        """Raise TrainingError where policy and sampler are not the same before the first step.
+
+        It looks at up to eight rows of the batch, by the tensor that the loss is made of, in
+        training: what differs there is no ratio but an error.
+        """
+        most = self.method.ratio_tolerance
+        if most is None:
+            return
+        old = feeds[self._fed["old_log_probs"]][:LOOKED_AT]
+        own = set(self._fed.values())
+        of_rows = {t: a[:LOOKED_AT] for t, a in feeds.items() if t not in own}
+        now = self._session.run(self._log_probs, of_rows, training=True)
+        off = np.abs(now - old)
+        worst = float(off.max(initial=0.0))
+        if worst <= most:
+            return
+        row, place = np.unravel_index(off.argmax(), off.shape)
+        raise TrainingError(
+            f"the ratio is not 1 before the first step on a rollout: |log ratio| is {worst:.3g}",
+            facts=[
+                f"at row {row}, token {place + 1}: log-probability {old[row, place]:.6g} when it "
+                f"was drawn, {now[row, place]:.6g} now",
+                "dropout, another temperature, another mask or weights that have moved do that",
+            ],
+            need=f"|log ratio| <= {most:g}",
+            hint="a model without dropout; ratio_tolerance=None does not look",
+        )
+
+    def ratios(self) -> Array:
+        """Return exp(log π now − log π old) of the present rollout, f32[rows, T − 1]."""
+        made = self._drawn()
+        feeds = {self.model.ids: made.ids, self.model.labels: made.labels}
+        now = self._session.run(self._log_probs, {**feeds, **fed(self.graph, made.rollout)})
+        return np.asarray(np.exp(now - made.log_probs))
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the method, what is counted, the facts of all rollouts, and the present one."""
+        counts = (self.drawn, self._calls, self._extra, self.num_tokens, *self._place, self.seed)
+        made = {} if self.experience is None else arrays_of(self.experience)
+        return {
+            "method": json_array(to_json(self.method)),
+            "counts": np.array(counts),
+            **{f"history/{name}": np.array(column) for name, column in self.history.items()},
+            **{f"rollout/{name}": array for name, array in made.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` returned; raises TrainingError for another method's."""
+        saved, own = from_json_array(state["method"]), to_json(self.method)
+        if saved != own:
+            differ = [k for k in {**own, **saved} if saved.get(k) != own.get(k)]
+            raise TrainingError(
+                f"this is state of another method than {type(self.method).__name__}",
+                facts=[f"{k}: {saved.get(k)!r}, not {own.get(k)!r}" for k in differ],
+                need=repr(from_json(saved)),
+            )
+        counts = [int(n) for n in np.asarray(state["counts"]).reshape(-1)]
+        if len(counts) != len(COUNTS) or min(counts[:4]) < 0:
+            raise TrainingError("this is no state of a policy objective: it has other counts")
+        held = beneath("rollout/", state)
+        made = experience_of(held) if held else None
+        history = {
+            name: [float(x) for x in np.asarray(column)]
+            for name, column in beneath("history/", state).items()
+        }
+        self.drawn, self._calls, self._extra, self.num_tokens, *place, self.seed = counts
+        self._place = (place[0], place[1])
+        self.experience, self.history = made, history
