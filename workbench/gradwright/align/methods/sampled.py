@@ -13,23 +13,15 @@ from ..model import LanguageModel
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Sampler
+from .refused import ELSEWHERE
 
 if TYPE_CHECKING:
     from ..objectives.policy import PolicyObjective
 
-TRAINER = "the trainer has it: optimizer=, accumulation=, precision=, fit(batch_size=…)"
 OWN = "completions are drawn by the model's own generation, or by sampler=…"
 SHOWN = "objective.experience has what was sampled, and a panel shows it"
 REFUSED = {
-    **dict.fromkeys(
-        (
-            *("per_device_train_batch_size", "gradient_accumulation_steps", "adam_beta1"),
-            *("num_train_epochs", "max_steps", "weight_decay", "max_grad_norm", "warmup_steps"),
-            *("lr_scheduler_type", "bf16", "fp16", "seed", "gradient_checkpointing"),
-            *("output_dir", "logging_steps", "save_steps", "report_to"),
-        ),
-        TRAINER,
-    ),
+    **ELSEWHERE,
     "generation_batch_size": "batch_size·steps_per_generation says it",
     "num_generations_eval": "held-out prompts are sampled in groups of num_generations",
     "disable_dropout": "a model says its own dropout; ratio_tolerance finds one that acts",
