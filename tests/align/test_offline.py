@@ -128,6 +128,17 @@ def test_rows_of_a_batch_lie_part_below_part_in_few_widths():
             assert labels[at].tolist() == shown
 
 
+def test_rows_longer_than_the_context_are_cut_or_named():
+    config = DecoderConfig(**SIZES, positions="learned", context=6)
+    model = Decoder(config, eos=0)
+    long = [{"prompt": [1, 2, 3, 4], "completion": [5, 6, 7]}] * 2
+    feeds = align.SFT().objective(model).feeds(long)
+    assert feeds[model.ids].tolist() == [[1, 2, 3, 4, 5, 6]] * 2
+    whole = align.examples(long, "completion", eos=0)
+    with pytest.raises(FeedError, match="row 0 of the data has 8 tokens"):
+        trainer(align.SFT(), model).fit(whole, progress=False)
+
+
 def test_prompts_stand_before_the_completion_of_the_row_before():
     model = decoder()
     feeds = align.KTO().objective(model).feeds(LABELLED[:3])
