@@ -80,7 +80,12 @@ def normalize_then_sum(rewards: Tensor, weights: Tensor, num_generations: int) -
     shape = (-1, n, rewards.shape[1])
     off, std = _centred(x.reshape(shape), there.reshape(shape), 1)
     z = (off / (std + 1e-4)).reshape((-1, rewards.shape[1]))
-    off, std = _centred((z * weights).sum(-1), there.max(-1), None)
+    return normalized((z * weights).sum(-1), there.max(-1))
+
+
+def normalized(x: Tensor, there: Tensor) -> Tensor:
+    """Return (x − mean)/(std + 1e-4) over what is there, with Bessel's correction; 0 elsewhere."""
+    off, std = _centred(kept(x, there), counted(there, x), None)
     found: Tensor = off / (std + 1e-4)
     return found
 

@@ -103,6 +103,11 @@ class GRPO(Sampled):
         return cls(**(own | settings))
 
     @property
+    def refills(self) -> int:
+        """How often prompts are drawn in the place of those whose rewards are equal, at most."""
+        return self.max_refills if self.dynamic_sampling else 0
+
+    @property
     def needs_reference(self) -> bool:
         """Whether there is a KL term."""
         return self.beta != 0

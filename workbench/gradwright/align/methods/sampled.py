@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ...errors import GraphError
+from ..experience import Experience
 from ..losses.loss import Loss
 from ..model import LanguageModel
 from ..objectives.terms import Judged, Step, Worth
@@ -107,25 +108,50 @@ class Sampled:
 
     # -- what an objective asks --------------------------------------------------------------------
 
-    in_groups = True
+    in_groups: ClassVar[bool] = True
     """Whether completions of one prompt are compared with each other."""
-    num_generations = 1
-    """How many completions each prompt has."""
-    num_iterations = 1
-    """How often a rollout is gone through."""
-    steps_per_generation = 1
-    """In how many batches."""
-    max_completion_length = 1
-    mask_truncated_completions = False
-    """Whether completions that were cut count for nothing."""
-    dynamic_sampling = False
-    """Whether groups of equal rewards are left out, and others drawn in their place."""
-    max_refills = 0
-    """How often others are drawn, at most."""
-    by_token = False
+    by_token: ClassVar[bool] = False
     """Whether each token has an advantage of its own."""
-    critic: str | None = None
-    """What gives values: ``"head"`` on the policy's trunk, ``"copy"`` of the policy, or None."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Names of facts that the method adds to those of a rollout."""
+        return ()
+
+    @property
+    def num_generations(self) -> int:
+        """How many completions each prompt has."""
+        return 1
+
+    @property
+    def num_iterations(self) -> int:
+        """How often a rollout is gone through."""
+        return 1
+
+    @property
+    def steps_per_generation(self) -> int:
+        """In how many batches."""
+        return 1
+
+    @property
+    def max_completion_length(self) -> int:
+        """After how many tokens a completion is cut."""
+        return 1
+
+    @property
+    def mask_truncated_completions(self) -> bool:
+        """Whether completions that were cut count for nothing."""
+        return False
+
+    @property
+    def refills(self) -> int:
+        """How often prompts are drawn in the place of those whose rewards are equal, at most."""
+        return 0
+
+    @property
+    def critic(self) -> str:
+        """What gives values: ``"head"`` on the policy's trunk, ``"copy"`` of the policy, or ""."""
+        return ""
 
     @property
     def needs_reference(self) -> bool:
@@ -135,6 +161,10 @@ class Sampled:
     def shaped(self, rewards: Rewards) -> Rewards:
         """Return rewards with those that the method itself gives."""
         return rewards
+
+    def facts(self, made: Experience) -> dict[str, float]:
+        """Return what the method adds to the facts of a rollout, by the names in ``told``."""
+        return {}
 
     def worth(self, seen: Judged) -> Worth:
         """Return what completions were worth, as a graph."""

@@ -76,11 +76,11 @@ class Drawing:
         n, method = len(prompts), self.method
         groups = self._groups(prompts, rewards, next(seeds))
         refills = Refills(of=n)
-        if not method.dynamic_sampling or further is None:
+        if not method.refills or further is None:
             return *_joined(groups, method.num_generations), refills
         told = [group for group in groups if not group.is_equal]
         equal = [group for group in groups if group.is_equal]
-        for times in range(1, method.max_refills + 1):
+        for times in range(1, method.refills + 1):
             if len(told) >= n:
                 break
             groups = self._groups(further(n), rewards, next(seeds))

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...data.batches import Feeds
-from ...errors import FeedError, TrainingError
+from ...errors import TrainingError
 from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
+from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
 from ..model import LanguageModel
 from ..reference import reference_log_probs
-from ..rewards.judge import Rewards, curves
+from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler
+from .critic import critic_values
 from .drawing import Drawing, fed
 from .facts import Fact, facts, names
 from .kept import arrays_of, experience_of, from_json_array, json_array
@@ -117,18 +119,24 @@ class PolicyObjective:
         told = {"log_probs": said.log_probs, "entropy": said.entropy}
         if method.needs_reference:
             told["ref_log_probs"] = reference_log_probs(self.model, temperature=method.temperature)
-        places, told_names = said.log_probs.shape, names(curves(method.shaped(self.rewards)))
+        values = None
+        if method.critic:
+            values = told["values"] = critic_values(self.model, said.mask, method.critic)
+        places, told_names = said.log_probs.shape, names(method, self.rewards)
         shapes: dict[str, Any] = {
             "advantages": places if method.by_token else places[:1],
             "old_log_probs": places,
             "num_items": (),
             "facts": (len(told_names),),
             **({"ref_log_probs": places} if method.needs_reference else {}),
+            **({"old_values": places, "returns": places} if method.critic else {}),
         }
         with graph._at_top(), graph.scope(graph._free_scope(type(method).__name__.lower())):
             self._fed = {name: graph.placeholder(name, shape) for name, shape in shapes.items()}
             given = {name: t for name, t in self._fed.items() if name != "facts"}
-            loss = method.loss(Step(said.log_probs, said.entropy, said.mask, **given))
+            loss = method.loss(
+                Step(said.log_probs, said.entropy, said.mask, values=values, **given)
+            )
         self.losses: Mapping[str, Tensor] = {"loss": loss.value}
         self.curves = told_names
         """Names of the facts that are recorded with the steps."""
@@ -150,25 +158,22 @@ class PolicyObjective:
         drop_last: bool = False,
     ) -> Minibatches | HeldOut:
         """Return prompts as batches of completions, ``batch_size`` of them in each."""
-        prompts = self.prompts(data)
+        rows = self.prompts(data)
         if at is None:
-            return HeldOut(self, prompts, batch_size)
+            return HeldOut(self, rows, batch_size)
         shuffle = shuffle and self.method.shuffle_dataset
-        return Minibatches(self, prompts, at, batch_size, shuffle=shuffle)
+        return Minibatches(self, rows, at, batch_size, shuffle=shuffle)
 
     def prompts(self, data: Any) -> list[Prompt]:
-        """Return data as prompts; raises FeedError for what is none."""
+        """Return data as prompts: a list of them, or what `gw.align.prompts` reads."""
         if isinstance(data, Sequence) and all(isinstance(row, Prompt) for row in data):
             return list(data)
-        raise FeedError(
-            f"prompts are given as a {type(data).__name__}", need="a list of gw.align.Prompt"
-        )
+        return prompts(data, self.tokenizer)
 
     def feeds(self, batch: Any) -> Feeds:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
-        prompts = self.prompts(batch)
         self.drawing.rows_at_once = None
-        self._take(prompts, (-1, -1), -1, None)
+        self._take(self.prompts(batch), (-1, -1), -1, None)
         return self.feeds_of(self._drawn(), slice(None), 1)
 
     # -- drawing ---------------------------------------------------------------------------------
@@ -223,7 +228,7 @@ class PolicyObjective:
         self._calls, self._extra, self._place = used[0] + 1, extra, place
         self.drawn += 1
         self.experience = made
-        found, last = facts(made, refills, self.num_tokens), self.drawn - 1
+        found, last = facts(self.method, made, refills, self.num_tokens), self.drawn - 1
         for name in {*self.history, *found}:
             column = self.history.setdefault(name, [float("nan")] * last)
             column.append(found.get(name, float("nan")))
@@ -235,7 +240,7 @@ class PolicyObjective:
         seeds = itertools.count(HELD_OUT + number * SPACING)
         rollout, scores, refills = self.drawing.drawn(prompts, self.rewards, seeds)
         made = self.drawing.experience(rollout, scores, number=number, step=-1)
-        found = facts(made, refills, self.num_tokens)
+        found = facts(self.method, made, refills, self.num_tokens)
         return self.feeds_of(made, slice(None), 1, found)
 
     def _drawn(self) -> Experience:
@@ -268,7 +273,7 @@ class PolicyObjective:
             found = {name: column[-1] for name, column in self.history.items()}
         told = np.array([found.get(name, np.nan) for name in self.curves], np.float32)
         feeds: Feeds = {self.model.ids: made.ids[rows], self.model.labels: made.labels[rows]}
-        given = {"old_log_probs": made.log_probs, "advantages": made.advantages}
+        given = {"old_log_probs": made.log_probs, "old_values": made.values}
         for name, t in self._fed.items():
             if name == "num_items":
                 feeds[t] = np.float32(made.mask.sum() / parts)
