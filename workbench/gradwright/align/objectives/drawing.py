@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 EQUAL = 1e-8
 """Rewards that differ by less are the same."""
 Further = Callable[[int], Sequence[Prompt]]
+"""Gives as many prompts again, for the n-th time."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ class Drawing:
     ) -> tuple[Rollout, Scores, Refills]:
         """Return completions of prompts, and what they are worth.
 
-        With ``further``, which gives so many prompts more, groups of equal rewards are replaced as
-        long as the method says. ``seeds`` has one for each call of the sampler.
+        With ``further``, groups of equal rewards are replaced as long as the method says. ``seeds``
+        has one for each call of the sampler.
         """
         n, method = len(prompts), self.method
         groups = self._groups(prompts, rewards, next(seeds))
@@ -83,7 +84,7 @@ class Drawing:
         for times in range(1, method.refills + 1):
             if len(told) >= n:
                 break
-            groups = self._groups(further(n), rewards, next(seeds))
+            groups = self._groups(further(times - 1), rewards, next(seeds))
             told += [group for group in groups if not group.is_equal]
             equal += [group for group in groups if group.is_equal]
             refills = replace(refills, times=times, of=refills.of + n)
@@ -140,8 +141,15 @@ def _split(rollout: Rollout, scores: Scores) -> list[_Group]:
     found, n = [], rollout.group
     for i, prompt in enumerate(rollout.prompts):
         rows = slice(i * n, (i + 1) * n)
-        held = (rollout.completions, rollout.texts, rollout.reasons, rollout.seeds)
-        drawn = Rollout([prompt], n, *(each[rows] for each in held), rollout.seconds * (i == 0))
+        drawn = Rollout(
+            [prompt],
+            n,
+            rollout.completions[rows],
+            rollout.texts[rows],
+            rollout.reasons[rows],
+            rollout.seeds[rows],
+            rollout.seconds * (i == 0),
+        )
         failures = tuple(
             replace(one, row=one.row - rows.start)
             for one in scores.failures
