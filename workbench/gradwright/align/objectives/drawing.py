@@ -55,7 +55,7 @@ class Drawing:
         told: Mapping[str, Tensor],
     ) -> None:
         self.model, self.method, self.sampler = model, method, sampler
-        self._session, self._told = session, dict(told)
+        self._session, self.told = session, dict(told)
         self.valuation: Valuation | None = None
         """What makes advantages of scores, once there are any."""
         self.rows_at_once: int | None = None
@@ -117,10 +117,10 @@ class Drawing:
         """Return what is measured of all rows, as many at a time as a step has."""
         rows, at_once = len(next(iter(feeds.values()))), self.rows_at_once or 1 << 62
         parts = [
-            self._session.run(self._told, {t: a[i : i + at_once] for t, a in feeds.items()})
+            self._session.run(self.told, {t: a[i : i + at_once] for t, a in feeds.items()})
             for i in range(0, rows, at_once)
         ]
-        return {n: np.concatenate([part[n] for part in parts]) for n in self._told}
+        return {n: np.concatenate([part[n] for part in parts]) for n in self.told}
 
 
 @dataclass(frozen=True)

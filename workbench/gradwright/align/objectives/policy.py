@@ -13,6 +13,7 @@ from ...errors import TrainingError
 from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
+from ...train.callbacks.base import Callback
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
@@ -20,7 +21,7 @@ from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
 from ..model import LanguageModel
-from ..reference import reference_log_probs
+from ..reference import check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler
@@ -110,6 +111,8 @@ class PolicyObjective:
                 repetition_penalty=method.repetition_penalty,
                 session={"deterministic": deterministic},
             )
+        self.callbacks: list[Callback] = []
+        """What a trainer calls between steps."""
         self._build(sampler)
 
     def _build(self, sampler: Sampler) -> None:
@@ -159,6 +162,8 @@ class PolicyObjective:
     ) -> Minibatches | HeldOut:
         """Return prompts as batches of completions, ``batch_size`` of them in each."""
         rows = self.prompts(data)
+        if (reference := self.drawing.told.get("ref_log_probs")) is not None:
+            check_still(reference)
         if at is None:
             return HeldOut(self, rows, batch_size)
         shuffle = shuffle and self.method.shuffle_dataset
