@@ -21,7 +21,7 @@ from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
 from ..model import LanguageModel
-from ..reference import check_still, reference_log_probs
+from ..reference import SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler
@@ -121,7 +121,11 @@ class PolicyObjective:
         said = model_log_probs(self.model, temperature=method.temperature)
         told = {"log_probs": said.log_probs, "entropy": said.entropy}
         if method.needs_reference:
-            told["ref_log_probs"] = reference_log_probs(self.model, temperature=method.temperature)
+            ref = reference_log_probs(self.model, temperature=method.temperature)
+            told["ref_log_probs"] = ref
+            if method.sync_ref_model:
+                alpha, every = method.ref_model_mixup_alpha, method.ref_model_sync_steps
+                self.callbacks = [SyncReference(ref, alpha, every)]
         values = None
         if method.critic:
             values = told["values"] = critic_values(self.model, said.mask, method.critic)
