@@ -155,6 +155,14 @@ def test_an_adapter_is_the_policy_and_its_base_the_reference() -> None:
     assert kl[0] == 0 and kl[-1] > 0
 
 
+def test_a_reference_follows_the_policy_where_it_shall() -> None:
+    follows = {"sync_ref_model": True, "ref_model_sync_steps": 3, "ref_model_mixup_alpha": 1.0}
+    trainer = trained(GRPO(**SMALL, beta=0.1, **follows))
+    fit(trainer, 2)
+    kl = trainer.objective.history["rollout/kl"]
+    assert kl[0] == 0 and 0 < kl[1] < kl[2] and kl[3] < 1e-9
+
+
 # -- resuming --------------------------------------------------------------------------------------
 
 RESUMED = {
@@ -203,7 +211,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         ({"loss_type": "cispo"}, "epsilon_high=None"),
         ({"temperature": 0.0}, "temperature=0.0"),
         ({"loss_type": "ppo"}, "loss_type='ppo'"),
-        ({"use_vllm": True}, "GRPO has no use_vllm: completions are drawn by"),
+        ({"use_vllm": True}, r"GRPO has no use_vllm\n.*completions are drawn by"),
+        ({"sync_ref_model": True}, "sync_ref_model=True makes no sense"),
         ({"generation_batch_size": 4}, "batch_size·steps_per_generation"),
     ):
         with pytest.raises(GraphError, match=text):

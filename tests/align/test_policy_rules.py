@@ -85,15 +85,16 @@ def loss_of(now: Any, old: Any, ref: Any, rows: Any) -> float:
 
 
 def check() -> None:
-    """Hold the losses of four steps on one rollout against the rule."""
+    """Hold the losses of four steps on a rollout, and of one on the next, against the rule."""
     trainer = made()
     model, objective = trainer.objective.model, trainer.objective
     old = ref = log_probs(model)
     clipped = []
-    for step in range(4):
+    for step in range(5):
         now = log_probs(model)
+        old = now if step == 4 else old
         trainer.fit(PROMPTS, steps=1, batch_size=3, progress=False)
-        rows = objective.rows_of(*divmod(step, 2))
+        rows = objective.rows_of(*divmod(step % 4, 2))
         found = trainer.history.steps["loss"][step]
         np.testing.assert_allclose(found, loss_of(now, old, ref, rows), rtol=2e-5, atol=1e-6)
         clipped.append(trainer.history.steps["clip_ratio/region_mean"][step])
