@@ -53,6 +53,9 @@ def test_rewards_of_tokens_are_those_of_trl() -> None:
     for longest, cache in ((30, 10), (20, 20), (25, 0)):
         rule = theirs.get_soft_overlong_punishment(longest, cache)
         assert Overlong(longest, cache)(texts, texts, completion_ids=ids) == rule(ids)
+        scores = judge([rule, Overlong(longest, cache)], drawn(["a" * n for n in range(40)]))
+        assert scores.names == ("soft_overlong_punishment_reward", "overlong")
+        assert (scores.each[:, 0] == scores.each[:, 1]).all()
 
 
 def test_format_is_that_of_trl() -> None:
