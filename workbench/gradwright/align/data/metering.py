@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import MappingView
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,6 +12,8 @@ SPENT = 1 << 25
 """Characters and turns that a rendering may pay for."""
 WEIGHT = 1 << 22
 """Characters that one value may have."""
+PRODUCT = 1 << 26
+"""Characters that an operation could make of what it is given."""
 ELEMENTS = 1 << 18
 """Elements of lists, and of what these hold, that one value may have."""
 WIDEST = 10_000
@@ -76,12 +79,12 @@ def weigh(*values: Any) -> int:
     while waiting:
         value = waiting.pop()
         walked += 1
-        total += len(value) if isinstance(value, str) else 1
+        total += len(value) if isinstance(value, str | range) else 1
         if isinstance(value, int) and value.bit_length() > BITS:
             raise SpentError(f"a number in it has more than {BITS:,} bits")
         if isinstance(value, dict):
             waiting += [*value, *value.values()]
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | MappingView):
             waiting += value
         if total > WEIGHT or walked + len(waiting) > ELEMENTS:
             raise SpentError(
@@ -93,29 +96,26 @@ def weigh(*values: Any) -> int:
 
 def check_product(size: int, times: int) -> None:
     """Raise SpentError where something of a size would be made too many times."""
-    if size * max(0, times) > WEIGHT:
-        raise SpentError(f"it makes a value of more than {WEIGHT:,} characters")
+    if size * times > PRODUCT:
+        raise SpentError(f"it could make a value of more than {PRODUCT:,} characters")
 
 
 def check_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise SpentError where a method or filter would make too much of what it is given.
+    """Raise SpentError where a method or filter could make too much of what it is given.
 
-    The first argument is what it is a method of.
+    The first argument is what it is a method of. None makes more than what is largest, as often as
+    the second is long: so ``replace``, ``join`` and ``format`` do.
     """
     given = [*args, *kwargs.values()]
-    size = weigh(*given)
+    second, largest = [0, 0, *sorted(map(weigh, given))][-2:]
+    check_product(second, largest)
     numbers = (abs(v) for v in [*args[1:], *kwargs.values()] if isinstance(v, int))
     widest = max(numbers, default=0)
-    if widest > WIDEST or widest * size > WEIGHT:
+    if widest > WIDEST:
         raise SpentError(f"{name} is given the number {widest}")
-    texts = [v for v in given if isinstance(v, str)]
-    if name in ("format", "format_map") and texts:
-        check_format(texts[0])
-    if name == "replace" and len(texts) > 2:
-        check_product(len(texts[2]), texts[0].count(texts[1]))
-    if name == "join" and len(given) > 1:
-        by, items = (given[0], given[1]) if isinstance(given[0], str) else (given[1], given[0])
-        check_product(weigh(by), len(items) if hasattr(items, "__len__") else 0)
+    check_product(widest, largest)
+    if name in ("format", "format_map") and given and isinstance(given[0], str):
+        check_format(given[0])
 
 
 def check_format(text: str) -> None:
@@ -126,12 +126,12 @@ def check_format(text: str) -> None:
 
 def check_operands(operator: str, left: Any, right: Any) -> None:
     """Raise SpentError where an operator would make too much of its operands."""
-    weigh(left, right)
-    if operator == "*":
-        number, other = (left, right) if isinstance(left, int) else (right, left)
-        if isinstance(number, int) and not isinstance(other, int | float):
-            check_product(weigh(other), number)
+    sizes = weigh(left), weigh(right)
+    if operator == "*" and isinstance(left, int) != isinstance(right, int):
+        number, size = (left, sizes[1]) if isinstance(left, int) else (right, sizes[0])
+        check_product(size, max(0, number))
     if operator == "**" and isinstance(left, int) and isinstance(right, int):
-        check_product(left.bit_length() * WEIGHT // BITS, right)
+        check_product(left.bit_length() * PRODUCT // BITS, max(0, right))
     if operator == "%" and isinstance(left, str):
+        check_product(*sizes)
         check_format(left)

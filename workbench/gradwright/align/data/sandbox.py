@@ -203,11 +203,12 @@ def _check_name(name: Any) -> None:
 
 def _careful(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter or test that weighs what it is given, and pays for what it makes."""
+    first = int(hasattr(of, "jinja_pass_arg"))  # filters that are given a context before all
 
     @functools.wraps(of)
     def checked(*args: Any, **kwargs: Any) -> Any:
         args = tuple(list(a) if isinstance(a, Iterator) else a for a in args)
-        check_given(name, args, kwargs)
+        check_given(name, args[first:], kwargs)
         return paid(of(*args, **kwargs))
 
     return checked
@@ -225,14 +226,13 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Return JSON; jinja's own filter writes it for HTML."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
+    """Return JSON, paid for piece by piece; jinja's own filter writes it for HTML."""
+    if isinstance(indent, str):
+        raise RefusedError("tojson has an indent that is no number")
+    encoder = json.JSONEncoder(
+        ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
+    return "".join(map(paid, encoder.iterencode(value)))
 
 
 def _dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
