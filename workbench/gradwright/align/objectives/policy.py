@@ -181,14 +181,13 @@ class PolicyObjective:
             return list(data)
         return prompts(data, self.tokenizer)
 
-    def _lowered(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        return self.in_its_precision(tensors)
-
     def feeds(self, batch: Any) -> Feeds:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
         self.drawing.rows_at_once = None
         self._take(self.prompts(batch), (-1, -1), -1, None)
-        return self.feeds_of(self._drawn(), slice(None), 1)
+        feeds = self.feeds_of(self._drawn(), slice(None), 1)
+        self.check_ratio(feeds)
+        return feeds
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -321,6 +320,9 @@ class PolicyObjective:
             need=f"|log ratio| <= {most:g}",
             hint="a model without dropout; ratio_tolerance=None does not look",
         )
+
+    def _lowered(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        return self.in_its_precision(tensors)
 
     def _said(self) -> Tensor:
         """Return the log-probabilities that a step's loss is made of."""
