@@ -79,6 +79,11 @@ def test_template_of_a_gguf_file() -> None:
 
 NS = "{% set ns = namespace(x=['a'], n=9) %}"
 MACRO = "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}"
+DOUBLE = (
+    "{% for i in range(50) %}{% set ns.x = (ns.x, ns.x) %}{% set ns.y = (ns.y, ns.y) %}{% endfor %}"
+)
+TUPLES = "{% set ns = namespace(x=1, y=1) %}" + DOUBLE
+LISTS = TUPLES.replace("(ns.x, ns.x)", "[ns.x, ns.x]").replace("(ns.y, ns.y)", "[ns.y, ns.y]")
 HOSTILE = {
     "repeats": "{{ 'a' * 10**10 }}",
     "power": "{{ (10**10000)**10000 }}",
@@ -86,7 +91,21 @@ HOSTILE = {
     "loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     "macros": MACRO + "{{ f(60) }}",
     "doubles": NS + "{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "blocks": "{% block a %}{% set x = self.a() %}{% set x = self.a() %}{% endblock %}",
+    "compares": LISTS + "{{ ns.x == ns.y }}",
+    "views": LISTS + "{{ {'a': ns.x}.items() == {'a': ns.y}.items() }}",
+    "hashes": TUPLES + "{{ {ns.x: 1} }}",
+    "looks_up": TUPLES + "{{ {'a': 1}[ns.x] }}",
+    "tests": LISTS + "{{ ns.x is eq(ns.y) }}",
+    "refuses": LISTS + "{{ raise_exception(ns.x) }}",
     "joins": "{{ ('b' * 10000).join(['a'] * 90000) }}",
+    "joins_filter": "{{ range(90000) | join(d='b' * 10000) }}",
+    "translates": "{{ ('a' * 100000).translate({97: 'b' * 100000}) }}",
+    "fields": "{{ ('{0}' * 100000).format('b' * 100000) }}",
+    "keys": "{{ ('%(a)s' * 100000) % {'a': 'b' * 100000} }}",
+    "indents": "{{ ('\n' * 100000) | indent('b' * 100000) }}",
+    "json": "{% set ns = namespace(x=range(90000) | list) %}{% for i in range(300) %}"
+    "{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | tojson(indent=600) }}",
     "replaces": "{{ ('a' * 100000) | replace('a', 'b' * 100000) }}",
     "method": "{{ 'a'.ljust(10**10) }}",
     "bytes": "{{ (1).to_bytes(10**10) }}",
@@ -109,12 +128,14 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_template_cannot_reach_out_or_take_for_ever(name: str, monkeypatch) -> None:
-    monkeypatch.setattr("gradwright.align.data.sandbox.SECONDS", 0.2)
+    monkeypatch.setattr("gradwright.align.data.metering.SECONDS", 0.2)
     with pytest.raises(gw.errors.FeedError, match="does not take the messages"):
         ChatTemplate(HOSTILE[name]).render(USER)
 
 
-@pytest.mark.parametrize("source", ["{{", "{% for %}", "{{ x | nothing }}", "{{ " + "(" * 5000])
+@pytest.mark.parametrize(
+    "source", ["{{", "{% for %}", "{{ x | nothing }}", "{{ x | random }}", "{{ " + "(" * 5000]
+)
 def test_source_that_is_no_template_is_refused(source: str) -> None:
     with pytest.raises(gw.errors.FeedError, match="no template of jinja2"):
         ChatTemplate(source)

@@ -191,6 +191,13 @@ def test_what_is_missing_for_all_rows_is_told_once() -> None:
         examples(rows, None, CHARS, eos=EOS, max_len=4)
 
 
+def test_a_margin_that_only_some_rows_have_is_a_problem() -> None:
+    rows = [*ROWS, {name: ROWS[0][name] for name in ("prompt", "chosen", "rejected")}]
+    with pytest.raises(FeedError) as raised:
+        examples(rows, None, CHARS, eos=EOS)
+    assert raised.value.facts == ["row 2, 'margin': nothing; needed: a finite number"]
+
+
 def test_the_report_says_what_became_of_each_row() -> None:
     pair = {"chosen": "yes", "rejected": "no"}
     rows = [
@@ -235,7 +242,7 @@ def test_conversations_that_do_not_end_with_eos_are_reported() -> None:
 
 def test_prompts_keep_their_columns_and_leave_out_what_is_too_long() -> None:
     rows = [
-        {"prompt": "1+1=", "answer": 2, "completion": "2"},
+        {"prompt": "1+1=", "answer": 2, "label": "2", "tools": "[]"},
         {"prompt": "1" * 9, "answer": 1},
         {"prompt": "", "answer": 1},
         {"prompt": "2+2=", "hint": [1]},
@@ -243,9 +250,11 @@ def test_prompts_keep_their_columns_and_leave_out_what_is_too_long() -> None:
     found = prompts(rows, CHARS, max_length=8)
     assert [p.text for p in found] == ["1+1=", "2+2="]
     assert [p.columns for p in found] == [
-        {"answer": 2, "hint": None},
-        {"answer": None, "hint": [1]},
+        {"answer": 2, "label": "2", "hint": None},
+        {"answer": None, "label": None, "hint": [1]},
     ]
+    with pytest.raises(FeedError, match="has a column 'completions'"):
+        prompts([{"prompt": "a", "completions": "b"}], CHARS)
     (talk,) = prompts([{"prompt": [USER]}], tokenizer(), template=CHATML)
     assert talk.text.endswith("<|im_start|>assistant\n")
     assert tokenizer().decode(talk.tokens, special=True) == talk.text

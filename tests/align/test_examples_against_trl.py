@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.align import TokenRow, examples, pack
+from gradwright.models.huggingface.tokenizer import PretrainedTokenizer
 from tests.align.chat_templates import CHATML, STYLES
 from tests.align.texts import conversation, text, theirs, tokenizer
 
@@ -32,9 +34,16 @@ def quiet() -> Any:
     datasets.enable_progress_bars()
 
 
-def prepared(trainer: Any, rows: list[dict[str, Any]], template: str | None, **args: Any) -> Any:
+def prepared(
+    trainer: Any,
+    rows: list[dict[str, Any]],
+    template: str | None,
+    *,
+    bos: bool = False,
+    **args: Any,
+) -> Any:
     """Return what a trainer of TRL makes of rows before it trains."""
-    other = theirs(template)
+    other = theirs(template, bos=bos)
     given = {"dataset_num_proc": None, "dataset_text_field": "text", "assistant_only_loss": False}
     given |= {"max_length": None, "truncation_mode": "keep_start", "shuffle_dataset": False}
     settings = SimpleNamespace(**{**given, **args})
@@ -91,7 +100,7 @@ def test_prompts_and_completions(chat: bool, completion_only: bool, mode: str) -
 
 @pytest.mark.parametrize("style", STYLES)
 def test_assistant_masks_in_conversations(style: str) -> None:
-    rng, template = np.random.default_rng(4), "{% set bos_token='' %}" + STYLES[style]
+    rng = np.random.default_rng(4)
     rows = [{"messages": conversation(rng, 2 + 2 * (i % 2), "assistant")} for i in range(ROWS)]
     template = STYLES[style].replace("bos_token", "'<bos>'").replace("eos_token", "'<eos>'")
     wanted = prepared(SFTTrainer, rows, template, assistant_only_loss=True)
@@ -108,6 +117,18 @@ def test_texts_get_an_eos_once() -> None:
     rng = np.random.default_rng(5)
     rows = [{"text": text(rng, 9) + "it ok;" + "<eos>" * (i % 2)} for i in range(ROWS)]
     same(examples(rows, None, theirs()).rows, prepared(SFTTrainer, rows, None))
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_a_bos_that_the_tokenizer_adds_stands_once(chat: bool, tmp_path: Path) -> None:
+    rows = [{"prompt": r["prompt"], "completion": r["chosen"]} for r in pairs(7, chat)]
+    template = STYLES["headers"]
+    wanted = prepared(SFTTrainer, rows, template, bos=True)
+    assert all(row["input_ids"].count(1) == 1 for row in wanted)
+    other = theirs(template, bos=True)
+    other.save_pretrained(tmp_path)
+    for mine in (other, PretrainedTokenizer(tmp_path / "tokenizer.json")):
+        same(examples(rows, "completion", mine).rows, wanted)
 
 
 @pytest.mark.parametrize("mode", ["keep_start", "keep_end"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -100,6 +101,24 @@ def test_no_pattern_hangs_and_all_mean_what_re_means() -> None:
     for bad in ("(", r"(a)\1", "(?=a)"):
         with pytest.raises(GraphError):
             Pattern(bad)
+
+
+async def later(completions: list[str]) -> list[float]:
+    await asyncio.sleep(0)
+    return [float(len(text)) for text in completions]
+
+
+def test_each_reward_has_its_own_name() -> None:
+    """Names come from a mapping, from the rule, or from its class; weights do not change them."""
+    texts = ["a", "bc"]
+    given = {"mine": 0.5 * Length(target=2, unit="characters"), "later": later}
+    scores = judge(given, drawn(texts))
+    assert {name: column.tolist() for name, column in scores.by_name().items()} == {
+        "mine": [0.5, 1.0], "later": [1.0, 2.0],
+    }  # fmt: skip
+    assert scores.total.tolist() == [1.25, 2.5]
+    rewards = [0.5 * Pattern("a"), Pattern("b", name="b"), lambda completions: [0, 0], later]
+    assert judge(rewards, drawn(texts)).names == ("pattern", "b", "lambda", "later")
 
 
 def odd(completions: list[str]) -> list[Any]:

@@ -23,12 +23,18 @@ def tokenizer() -> gw.models.Tokenizer:
 
 
 @functools.cache
-def theirs(template: str | None = None) -> Any:
-    """Return transformers' tokenizer over the same library object."""
+def theirs(template: str | None = None, *, bos: bool = False) -> Any:
+    """Return transformers' tokenizer of the same tokens; with ``bos`` one that begins texts so."""
+    from tokenizers import Tokenizer
+    from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
+    inner = Tokenizer.from_str(tokenizer().inner.to_str())
+    if bos:
+        begun = [("<bos>", inner.token_to_id("<bos>"))]
+        inner.post_processor = TemplateProcessing(single="<bos> $A", special_tokens=begun)
     names = {"pad_token": "<pad>", "bos_token": "<bos>", "eos_token": "<eos>"}
-    found = PreTrainedTokenizerFast(tokenizer_object=tokenizer().inner, **names)
+    found = PreTrainedTokenizerFast(tokenizer_object=inner, **names)
     found.chat_template = template
     return found
 

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks.alignment dpo``: steps of alignment beside TRL's, on one thread.
+"""``python -m tests.benchmarks.alignment dpo grpo``: steps beside TRL's, on one thread.
 
 A small Llama on both sides, the same rows in the same batches. Times are of the processor, in
 turns, for another process on the same core would count on the wall. Above 1, ours is faster.
@@ -20,6 +20,7 @@ from pathlib import Path  # noqa: E402
 
 import gradwright as gw  # noqa: E402
 from tests.align import trainers_of_theirs as sides  # noqa: E402
+from tests.benchmarks.alignment_grpo import grpo  # noqa: E402
 
 SIZES = {
     "hidden_size": 128, "intermediate_size": 344, "num_hidden_layers": 4, "vocab_size": 2048,
@@ -85,7 +86,7 @@ def race(rivals: dict[str, Callable[[], None]]) -> None:
         print(f"  {name:<12} {median * 1e3:8.1f} ms {spread}  {median / first:5.2f}x")
 
 
-BENCHES = {"dpo": dpo}
+BENCHES = {"dpo": dpo, "grpo": lambda: grpo(SIZES, race)}
 
 
 def main() -> None:

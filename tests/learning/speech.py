@@ -68,22 +68,20 @@ def words(seed: int, voice: Any, tens: Iterable[str] = TENS, held_out: int = HEL
 
 
 def train(
-    data: Words, seed: int, steps: int = 300, rows: int = 16, width: int = 128
+    data: Words, seed: int, steps: int = 300, rows: int = 16, width: int = 128, rate: float = 2e-3
 ) -> tuple[SpeechSynthesizer, SpeechSynthesizer]:
     """Return a model that has learnt them, and one that has not."""
     letters = "".join(sorted(set("".join(data.texts))))
     config = SpeechSynthesizerConfig(letters, width=width)
     model, untrained = (SpeechSynthesizer(config, seed=seed) for _ in range(2))
-    every = [data.texts[i] for i in data.train], [data.spectra[i] for i in data.train]
+    shown = model.examples(
+        [data.texts[i] for i in data.train], [data.spectra[i] for i in data.train]
+    )
     for one in (model, untrained):
-        one.scale(one.examples(*every))
-    rates = gw.schedules.Cosine(2e-3, steps=steps, warmup=10, floor=2e-4)
-    trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(rates), clip_norm=1.0)
-    rng = np.random.default_rng(seed)
-    for _ in range(steps):
-        drawn = rng.choice(data.train, rows, replace=False)
-        texts, spectra = [data.texts[i] for i in drawn], [data.spectra[i] for i in drawn]
-        trainer.step(model.examples(texts, spectra))
+        one.scale(shown)
+    rates = gw.schedules.Cosine(rate, steps=steps, warmup=10, floor=rate / 10)
+    trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(rates), clip_norm=1.0, seed=seed)
+    trainer.fit(shown, batch_size=rows, steps=steps, drop_last=True, progress=False)
     return model, untrained
 
 
@@ -97,8 +95,9 @@ def judge(model: SpeechSynthesizer, untrained: SpeechSynthesizer, data: Words) -
     scale = model.graph.values["mel_std"]
     judged = range(min(JUDGED, len(held)))
     sounds = [log_mel(sound_of_log_mel(said[i])) for i in range(min(4, len(held)))]
+    off = [np.abs((a - b) / scale).mean() for a, b in zip(in_time, true, strict=True)]
     return {
-        "L1": float(np.mean([np.abs((a - b) / scale).mean() for a, b in zip(in_time, true, strict=True)])),
+        "L1": float(np.mean(off)),
         "distance": _mean(said, true),
         "sound": _mean(sounds, true),
         "length": float(np.mean([abs(len(s) / n - 1) for s, n in zip(said, frames, strict=True)])),
@@ -117,8 +116,8 @@ def problems(found: Mapping[str, float]) -> list[str]:
     third, wrong = THIRD * found["other word"], []
     if found["distance"] > third:
         wrong.append(f"{found['distance']:.2f} is above {third:.2f}, a third of another word")
-    if found["sound"] > third + found["true sound"]:
-        wrong.append(f"as sound it is {found['sound']:.2f}, above {third + found['true sound']:.2f}")
+    if found["sound"] > (most := third + found["true sound"]):
+        wrong.append(f"as sound it is {found['sound']:.2f}, above {most:.2f}")
     if found["nearest"] < 1:
         wrong.append(f"only {found['nearest']:.0%} of words are nearest to the true one")
     if not found["untrained"] > found["other word"] * 0.8:

@@ -145,7 +145,6 @@ __all__ = [
     "TokenLogProbs",
     "TokenRow",
     "Weighted",
-    "batches_by_length",
     "collate",
     "compare",
     "complete",

@@ -56,7 +56,7 @@ def _rows(data: Any) -> Iterable[Any]:
     if isinstance(data, Mapping):
         return _of_columns(data)
     if hasattr(data, "column_names") and hasattr(data, "with_format"):
-        return iter(data.with_format(None))
+        return list(data.with_format(None))
     if hasattr(data, "iloc"):
         return list(data.to_dict("records"))
     if hasattr(data, "__arrow_c_stream__"):

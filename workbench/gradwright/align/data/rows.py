@@ -76,6 +76,12 @@ class Examples:
     label              ``rows``, ``desirable``
     prompt             ``prompts``
     =================  =============================================================
+
+    >>> import gradwright as gw
+    >>> data = {"prompt": [[5], [6]], "completion": [[7], [8]], "label": [True, False]}
+    >>> found = gw.align.examples(data, eos=2)
+    >>> found, found.rows[1].tokens, found.desirable
+    (<2 examples of the kind 'label'>, [6, 8, 2], [True, False])
     """
 
     kind: str

@@ -57,7 +57,8 @@ def group_advantages(
     off, std = _centred(*_said(_groups(rewards, num_generations)), -1)
     if scale_rewards == "batch":
         _, std = _centred(*_said(rewards), None)
-    return (off if scale_rewards == "none" else off / (std + 1e-4)).reshape((-1,))
+    found: Tensor = (off if scale_rewards == "none" else off / (std + 1e-4)).reshape((-1,))
+    return found
 
 
 def normalize_then_sum(rewards: Tensor, weights: Tensor, num_generations: int) -> Tensor:
@@ -105,7 +106,8 @@ def leave_one_out(rewards: Tensor, num_generations: int) -> Tensor:
     n = there.sum(-1, keepdims=True) - 1
     others = (groups.sum(-1, keepdims=True) - groups) / Maximum()(n, 1)
     alone = counted(n > 0, groups)
-    return ((groups - others) * there * alone).reshape((-1,))
+    found: Tensor = ((groups - others) * there * alone).reshape((-1,))
+    return found
 
 
 def kl_estimate(logps: Tensor, ref_logps: Tensor, kind: str = "k1") -> Any:

@@ -99,7 +99,7 @@ class GRPO(Sampled):
     @classmethod
     def paper(cls, **settings: Any) -> Self:
         """Return the settings of the paper: a KL term of weight 0.04, means of rows."""
-        own = {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False}
+        own: dict[str, Any] = {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False}
         return cls(**(own | settings))
 
     @property

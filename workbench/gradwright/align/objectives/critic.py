@@ -30,7 +30,7 @@ def critic_values(model: LanguageModel, mask: Tensor, kind: str) -> Tensor:
             made = {n for n in graph.all_nodes if n not in held and not n.derived}
             adapters_of(graph).references |= made
         with graph._at_top(), graph.scope(SCOPE):
-            w = graph.variable("value_weight", (states.shape[-1],), init=0.0)
+            w = graph.variable("value_weight", (int(states.shape[-1]),), init=0.0)
             b = graph.variable("value_bias", (), init=0.0)
             return [(states @ w + b)[:, :-1]]
 

@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 EQUAL = 1e-8
 """Rewards that differ by less are the same."""
 Further = Callable[[int], Sequence[Prompt]]
+"""Gives as many prompts again, for the n-th time."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Drawing:
         told: Mapping[str, Tensor],
     ) -> None:
         self.model, self.method, self.sampler = model, method, sampler
-        self._session, self._told = session, dict(told)
+        self._session, self.told = session, dict(told)
         self.valuation: Valuation | None = None
         """What makes advantages of scores, once there are any."""
         self.rows_at_once: int | None = None
@@ -70,8 +71,8 @@ class Drawing:
     ) -> tuple[Rollout, Scores, Refills]:
         """Return completions of prompts, and what they are worth.
 
-        With ``further``, which gives so many prompts more, groups of equal rewards are replaced as
-        long as the method says. ``seeds`` has one for each call of the sampler.
+        With ``further``, groups of equal rewards are replaced as long as the method says. ``seeds``
+        has one for each call of the sampler.
         """
         n, method = len(prompts), self.method
         groups = self._groups(prompts, rewards, next(seeds))
@@ -83,7 +84,7 @@ class Drawing:
         for times in range(1, method.refills + 1):
             if len(told) >= n:
                 break
-            groups = self._groups(further(n), rewards, next(seeds))
+            groups = self._groups(further(times - 1), rewards, next(seeds))
             told += [group for group in groups if not group.is_equal]
             equal += [group for group in groups if group.is_equal]
             refills = replace(refills, times=times, of=refills.of + n)
@@ -116,10 +117,10 @@ class Drawing:
         """Return what is measured of all rows, as many at a time as a step has."""
         rows, at_once = len(next(iter(feeds.values()))), self.rows_at_once or 1 << 62
         parts = [
-            self._session.run(self._told, {t: a[i : i + at_once] for t, a in feeds.items()})
+            self._session.run(self.told, {t: a[i : i + at_once] for t, a in feeds.items()})
             for i in range(0, rows, at_once)
         ]
-        return {n: np.concatenate([part[n] for part in parts]) for n in self._told}
+        return {n: np.concatenate([part[n] for part in parts]) for n in self.told}
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,15 @@ def _split(rollout: Rollout, scores: Scores) -> list[_Group]:
     found, n = [], rollout.group
     for i, prompt in enumerate(rollout.prompts):
         rows = slice(i * n, (i + 1) * n)
-        held = (rollout.completions, rollout.texts, rollout.reasons, rollout.seeds)
-        drawn = Rollout([prompt], n, *(each[rows] for each in held), rollout.seconds * (i == 0))
+        drawn = Rollout(
+            [prompt],
+            n,
+            rollout.completions[rows],
+            rollout.texts[rows],
+            rollout.reasons[rows],
+            rollout.seeds[rows],
+            rollout.seconds * (i == 0),
+        )
         failures = tuple(
             replace(one, row=one.row - rows.start)
             for one in scores.failures

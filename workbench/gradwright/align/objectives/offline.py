@@ -154,7 +154,8 @@ class OfflineObjective:
         return self._feeds(held, range(held.n), self._references(held))
 
     def _check(self) -> None:
-        check_said(self.model, self.asked.said)
+        for said in self.asked.heard:
+            check_said(self.model, said)
         if self.asked.reference is not None:
             check_still(self.asked.reference)
 

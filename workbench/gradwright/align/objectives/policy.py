@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...errors import TrainingError
 from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
+from ...train.callbacks.base import Callback
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
@@ -20,7 +21,7 @@ from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
 from ..model import LanguageModel
-from ..reference import reference_log_probs
+from ..reference import SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler
@@ -110,6 +111,8 @@ class PolicyObjective:
                 repetition_penalty=method.repetition_penalty,
                 session={"deterministic": deterministic},
             )
+        self.callbacks: list[Callback] = []
+        """What a trainer calls between steps."""
         self._build(sampler)
 
     def _build(self, sampler: Sampler) -> None:
@@ -118,7 +121,11 @@ class PolicyObjective:
         said = model_log_probs(self.model, temperature=method.temperature)
         told = {"log_probs": said.log_probs, "entropy": said.entropy}
         if method.needs_reference:
-            told["ref_log_probs"] = reference_log_probs(self.model, temperature=method.temperature)
+            ref = reference_log_probs(self.model, temperature=method.temperature)
+            told["ref_log_probs"] = ref
+            if method.sync_ref_model:
+                alpha, every = method.ref_model_mixup_alpha, method.ref_model_sync_steps
+                self.callbacks = [SyncReference(ref, alpha, every)]
         values = None
         if method.critic:
             values = told["values"] = critic_values(self.model, said.mask, method.critic)
@@ -159,6 +166,8 @@ class PolicyObjective:
     ) -> Minibatches | HeldOut:
         """Return prompts as batches of completions, ``batch_size`` of them in each."""
         rows = self.prompts(data)
+        if (reference := self.drawing.told.get("ref_log_probs")) is not None:
+            check_still(reference)
         if at is None:
             return HeldOut(self, rows, batch_size)
         shuffle = shuffle and self.method.shuffle_dataset
@@ -206,31 +215,25 @@ class PolicyObjective:
         step: int,
         further: Callable[[int, int], Sequence[Prompt]] | None,
     ) -> None:
-        calls, extra = itertools.count(self._calls), self._extra
-        used = [self._calls]
-
-        def seeds() -> Iterator[int]:
-            for used[0] in calls:
-                yield (self.seed * (1 << 40) + used[0] * SPACING) % HELD_OUT
-
-        def more(n: int) -> Sequence[Prompt]:
-            nonlocal extra
-            extra += n
-            return further(extra - n, n) if further is not None else ()
-
-        drawing = self.drawing
+        """Draw a rollout, and then count it: what is interrupted has changed nothing."""
+        n, drawing, at = len(prompts), self.drawing, self.seed * (1 << 40)
+        calls = itertools.count(self._calls)
         rollout, scores, refills = drawing.drawn(
-            prompts, self.rewards, seeds(), further=None if further is None else more
+            prompts,
+            self.rewards,
+            ((at + call * SPACING) % HELD_OUT for call in calls),
+            further=None if further is None else lambda k: further(self._extra + k * n, n),
         )
         made = drawing.experience(rollout, scores, number=self.drawn, step=step)
         prompted = sum(len(p.tokens) for p in rollout.prompts) * rollout.group
         self.num_tokens += prompted + int(rollout.lengths.sum())
-        self._calls, self._extra, self._place = used[0] + 1, extra, place
+        self._calls += 1 + refills.times
+        self._extra += refills.times * n
+        self._place, self.experience = place, made
         self.drawn += 1
-        self.experience = made
-        found, last = facts(self.method, made, refills, self.num_tokens), self.drawn - 1
+        found = facts(self.method, made, refills, self.num_tokens)
         for name in {*self.history, *found}:
-            column = self.history.setdefault(name, [float("nan")] * last)
+            column = self.history.setdefault(name, [float("nan")] * (self.drawn - 1))
             column.append(found.get(name, float("nan")))
         for watch in list(self.watchers):
             watch(made)
@@ -273,14 +276,14 @@ class PolicyObjective:
             found = {name: column[-1] for name, column in self.history.items()}
         told = np.array([found.get(name, np.nan) for name in self.curves], np.float32)
         feeds: Feeds = {self.model.ids: made.ids[rows], self.model.labels: made.labels[rows]}
-        given = {"old_log_probs": made.log_probs, "old_values": made.values}
+        given = {**vars(made), "old_log_probs": made.log_probs, "old_values": made.values}
         for name, t in self._fed.items():
             if name == "num_items":
                 feeds[t] = np.float32(made.mask.sum() / parts)
             elif name == "facts":
                 feeds[t] = told
             else:
-                feeds[t] = given.get(name, getattr(made, name, None))[rows]
+                feeds[t] = given[name][rows]
         for t, array in fed(self.graph, made.rollout).items():
             feeds[t] = array[rows]
         return feeds

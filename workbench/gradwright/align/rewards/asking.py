@@ -11,7 +11,7 @@ import numpy as np
 
 from ...debug.stopping import stop
 from ...errors import FeedError
-from .calling import numbers, taken
+from .calling import awaited, numbers, taken
 from .reward import Reward, RowsError
 from .rule import Rule
 
@@ -69,12 +69,12 @@ def ask(
 def _within(seconds: float | None, call: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """Return ``call(**given)``; raises _TooLongError after ``seconds``, and stops the thread."""
     if seconds is None:
-        return call(**given)
+        return awaited(call(**given))
     ends: list[Any] = []
 
     def run() -> None:
         try:
-            ends.append((call(**given), None))
+            ends.append((awaited(call(**given)), None))
         except BaseException as error:  # raised again by who waits
             ends.append((None, error))
 

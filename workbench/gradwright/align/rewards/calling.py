@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +26,18 @@ def called(reward: Reward, name: str, columns: Mapping[str, Sequence[Any]]) -> A
     [1.0, 2.0]
     """
     given = {key: columns[key] for key in taken(reward, name, columns)}
-    return numbers(reward(**given), name, len(columns["completions"]))
+    return numbers(awaited(reward(**given)), name, len(columns["completions"]))
+
+
+def awaited(said: Any) -> Any:
+    """Return what a function gave, or, where it is an ``async`` one, what comes of it.
+
+    >>> from gradwright.align.rewards.calling import awaited
+    >>> async def ask(): return [1.0]
+    >>> awaited(ask()), awaited([2.0])
+    ([1.0], [2.0])
+    """
+    return asyncio.run(said) if inspect.iscoroutine(said) else said
 
 
 def taken(reward: Reward, name: str, columns: Mapping[str, Any]) -> list[str]:

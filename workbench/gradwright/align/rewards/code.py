@@ -77,8 +77,11 @@ class Code(Rule):
         if self.column is not None:
             held = column_of(columns, self.column, rows, self)
         workers = self.workers or min(8, max(1, (os.cpu_count() or 2) // 2))
-        with ThreadPoolExecutor(workers, "code") as pool:
+        pool = ThreadPoolExecutor(workers, "code")
+        try:
             return list(pool.map(self._of, completions, held))
+        finally:  # an interrupt waits for those that run, and begins no other
+            pool.shutdown(cancel_futures=True)
 
     def run(self, completion: str, tests: str | Sequence[str] = ()) -> Ran:
         r"""Return what comes of one completion: what passed, what went wrong, what it printed.

@@ -1,0 +1,103 @@
+"""The loss by hand from a model's logits, and that each wrong way to compute it is caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.align import logps
+from gradwright.align.methods.fixed import Fixed
+from gradwright.align.objectives import asked
+from gradwright.models import Decoder, DecoderConfig
+
+EOS, BETA = 0, 0.5
+PAIRS = [
+    {"prompt": [1, 2, 3], "chosen": [4, 5], "rejected": [6]},
+    {"prompt": [7], "chosen": [8], "rejected": [9, 10, 2, 5]},
+]
+
+
+def said(model, prompt, completion):
+    """Return log p(completion, eos | prompt) in float64, token after token."""
+    tokens = [*prompt, *completion, EOS]
+    x = np.float64(model.graph.output({"ids": [tokens]}, "logits")["logits"])[0]
+    log_p = x - np.log(np.exp(x).sum(-1, keepdims=True))
+    return sum(log_p[at - 1, tokens[at]] for at in range(len(prompt), len(tokens)))
+
+
+def by_hand(model, reference):
+    """Return the loss of DPO, the mean of −log σ(β(Δ_chosen − Δ_rejected))."""
+    losses = []
+    for row in PAIRS:
+        moved = [
+            said(model, row["prompt"], row[name]) - said(reference, row["prompt"], row[name])
+            for name in ("chosen", "rejected")
+        ]
+        losses.append(np.log1p(np.exp(-BETA * (moved[0] - moved[1]))))
+    return np.mean(losses)
+
+
+def models():
+    """Return a policy that has left its reference, and the reference."""
+    config = DecoderConfig(vocabulary=12, width=16, layers=1, heads=2)
+    return Decoder(config, eos=EOS), Decoder(config)
+
+
+def check_the_loss_of_dpo():
+    model, reference = models()
+    objective = gw.align.DPO(beta=BETA).objective(model)
+    rng = np.random.default_rng(0)
+    for t in model.graph.trainable:
+        moved = model.graph.values[t.name] + rng.normal(0, 0.2, t.shape)
+        model.graph.values[t.name] = np.float32(moved)
+    (loss,) = objective.losses.values()
+    found = gw.Session(model.graph).run(loss, objective.feeds(PAIRS))
+    assert abs(by_hand(model, reference) - np.log(2)) > 0.02
+    np.testing.assert_allclose(found, by_hand(model, reference), rtol=1e-5)
+
+
+def test_the_loss_of_dpo_is_what_logits_say():
+    check_the_loss_of_dpo()
+
+
+def unshifted(patch):
+    """Ask each state about the token that it has read, and not about the next."""
+    right = logps.token_log_probs
+
+    def wrong(hidden, weight, ids, *rest, **more):
+        return right(hidden, weight, gw.concat([ids[:, :1], ids[:, :-1]], axis=1), *rest, **more)
+
+    patch.setattr(logps, "token_log_probs", wrong)
+
+
+def without_mask(patch):
+    right = logps.token_log_probs
+    patch.setattr(
+        logps,
+        "token_log_probs",
+        lambda hidden, weight, ids, mask, **more: right(hidden, weight, ids, None, **more),
+    )
+
+
+def with_prompt(patch):
+    patch.setattr(Fixed, "reading", lambda _: {"completion_only_loss": False})
+
+
+def without_eos(patch):
+    patch.setattr(Fixed, "reading", lambda _: {"add_eos": False})
+
+
+def its_own_reference(patch):
+    patch.setattr(
+        asked, "reference_log_probs", lambda model: gw.align.model_log_probs(model).log_probs
+    )
+
+
+@pytest.mark.parametrize(
+    "mutate", [unshifted, without_mask, with_prompt, without_eos, its_own_reference]
+)
+def test_a_mutant_is_caught(mutate, monkeypatch):
+    mutate(monkeypatch)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        check_the_loss_of_dpo()
