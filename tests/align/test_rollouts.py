@@ -213,3 +213,48 @@ def test_settings_and_prompts_that_make_no_sense_are_told(model) -> None:
     ):
         with pytest.raises((FeedError, GraphError), match=match):
             sampler.sample(prompts, group, 0)
+
+
+class Resumes(gw.Callback):
+    """Notes where a training pauses, and has it go on."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        self.seen = seen
+
+    def on_pause(self, trainer: Any) -> None:
+        self.seen.append("pause")
+        trainer.resume()
+
+
+def test_a_pause_or_stop_ends_a_rollout_within_a_token_and_changes_nothing() -> None:
+    def learnt(wish: str) -> tuple[list[Any], list[Any]]:
+        seen: list[Any] = []
+        model = Decoder(CONFIG, eos=EOS)
+        method = gw.align.GRPO(num_generations=2, max_completion_length=8)
+        trainer = gw.align.trainer(
+            model, method, rewards=length, callbacks=[Resumes(seen)], deterministic=True
+        )
+
+        def wishes(progress: Progress) -> None:
+            seen.append(progress.tokens)
+            if len(seen) == 11 and wish:  # the third token of the second rollout
+                getattr(trainer, wish)()
+
+        trainer.objective.drawing.sampler.watchers.insert(0, wishes)
+        how = {"batch_size": 2, "progress": False}
+        trainer.fit(PROMPTS, epochs=1, **how)
+        if wish == "stop":
+            assert trainer.steps_done == 1
+            seen.append("stop")
+            trainer.fit(PROMPTS, epochs=1, **how)
+        return seen, [trainer.values[v.name].tobytes() for v in trainer.graph.variables]
+
+    whole, values = learnt("")
+    for wish in ("pause", "stop"):
+        seen, same = learnt(wish)
+        assert seen[:12] == [*whole[:11], wish] and seen[12:] == whole[8:]
+        assert same == values
+
+
+def length(completion_ids: Any) -> list[float]:
+    return [float(len(row) + sum(row) % 5) for row in completion_ids]
