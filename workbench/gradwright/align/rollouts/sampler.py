@@ -203,9 +203,12 @@ def strategies(
         return in_order([*listed, Greedy()])
     if temperature != 1:
         listed.append(Temperature(temperature))
-    for value, nothing, rule in ((top_k, 0, TopK), (top_p, 1, TopP), (min_p, 0, MinP)):
-        if value != nothing:
-            listed.append(rule(value))
+    if top_k != 0:
+        listed.append(TopK(top_k))
+    if top_p != 1:
+        listed.append(TopP(top_p))
+    if min_p != 0:
+        listed.append(MinP(min_p))
     return in_order(listed)
 
 
