@@ -109,6 +109,21 @@ def test_one_that_was_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     assert report.comparison() == whole.report(tmp_path / "whole").comparison()
 
 
+def test_one_that_is_stopped_ends_with_the_step_and_goes_on(tmp_path: Path) -> None:
+    def stopping(prompts, completions, **columns):
+        if made.trainer.steps_done:
+            made.trainer.stop()
+        return right(prompts, completions, **columns)
+
+    made = pipeline(DRAW, reward=stopping)
+    report = made.run(tmp_path, progress=False)
+    assert not report.is_done and "0 of 1 trainings are done" in str(report)
+    assert made.trainer is None
+    for _ in range(DRAW.steps):
+        report = report if report.is_done else made.run(tmp_path, progress=False)
+    assert report.is_done and report.trained("draw").course.steps.rows == DRAW.steps
+
+
 def test_adapters_are_handed_on_and_the_base_stays(tmp_path: Path) -> None:
     made = pipeline(TUNE, PREFER, maker=make_adapted)
     made.run(tmp_path, progress=False)
