@@ -56,14 +56,17 @@ def test_a_reward_teaches_what_the_teacher_forgot(
     change = compare(before, answers(made))
     carries = before.groups()["carries=True"]
     assert before.rate(among=carries) < 0.2 and before.rate(among=~carries) > 0.9
-    assert change.after.rate() > 0.8 and change.mcnemar().z > 4 < change.mcnemar("sampled").z
+    assert change.after.rate() > 0.8 and change.mcnemar().z > 4
+    assert change.after.rate("sampled") > before.rate("sampled") + 0.05
     assert change.after.rate(among=~carries) > 0.9 and change.after.format_rate() > 0.98
 
 
 def test_a_reward_that_coins_decide_does_not(first: Mapping[str, Array], before: HeldOut) -> None:
+    """What it gains is within what chance does to 216 prompts, a third of what GRPO gains."""
     method = replace(alignment.METHODS["random reward"], **DRAWN)
     made, _ = alignment.train(method, first, SPLIT, 0, SMALL)
-    assert answers(made).rate() <= before.rate() + alignment.SLACK
+    change = compare(before, answers(made))
+    assert change.after.rate() < before.rate() + 0.1 and change.mcnemar().z < 4
 
 
 def test_preferences_teach_it(first: Mapping[str, Array], before: HeldOut) -> None:

@@ -58,6 +58,16 @@ class Report(Tabular):
     """What a pipeline has come to; printed, tables of each stage, of what was lost, of controls.
 
     Stages that are not done yet are missing. Names and answers of models are text, never HTML.
+
+    >>> import gradwright as gw
+    >>> from gradwright.align.pipeline.report import Report, Trained
+    >>> history = gw.History()
+    >>> history.add_step(gw.train.Record(1, 1, {"loss": 0.5}, 0.1))
+    >>> print(Report((Trained("rank", "", history, None, None),), 2, None).table())
+    report
+    stage  steps  loss  answers  before  after  gained  lost  z  p
+    rank   1      0.5
+    1 of 2 trainings are done
     """
 
     trainings: tuple[Trained, ...]
