@@ -42,7 +42,12 @@ def decoder(**settings):
 
 
 def trainer(method, model=None, **settings):
-    settings = {"optimizer": gw.optim.Adam(0.01), "deterministic": True, "kernels": "off", **settings}
+    settings = {
+        "optimizer": gw.optim.Adam(0.01),
+        "deterministic": True,
+        "kernels": "off",
+        **settings,
+    }
     return align.trainer(decoder() if model is None else model, method, **settings)
 
 

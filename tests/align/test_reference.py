@@ -65,6 +65,24 @@ def test_adapters_have_the_base_without_a_second_copy():
     assert (later == base).all() and np.abs(policy - base).max() > 1e-3
 
 
+def test_an_adapter_that_has_been_trained_is_part_of_it():
+    model = decoder()
+    gw.adapters.add(model, LoRA(r=2), where="q|v", name="tuned")
+    said = align.model_log_probs(model).log_probs
+    align.trainer(model, align.SFT(), optimizer=gw.optim.SGD(1.0)).step(
+        [{"prompt": [1, 2], "completion": [3, 4]}]
+    )
+    gw.adapters.add(model, LoRA(r=2, init=False), where="o", name="fresh").disable()
+    n, start = len(model.graph.variables), asked(model, said)[0]
+    gw.adapters.of(model)["fresh"].enable()
+    ref = align.reference_log_probs(model)
+    copies = [t.name for t in model.graph.variables][n:]
+    assert len(copies) == 8 and all("tuned/lora" in name for name in copies)
+    assert (asked(model, ref)[0] == start).all()
+    dpo(model).step(PAIRS)
+    assert (asked(model, ref)[0] == start).all()
+
+
 def test_weights_that_are_trained_beside_adapters_are_copied():
     model = decoder()
     gw.adapters.add(model, LoRA(r=2), where="q", keep=".*norm")

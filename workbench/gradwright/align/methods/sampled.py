@@ -13,14 +13,25 @@ from ..model import LanguageModel
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Sampler
+<<<<<<< HEAD
 from .refused import refuse
+=======
+from .refused import ELSEWHERE
+>>>>>>> w-says
 
 if TYPE_CHECKING:
     from ..objectives.policy import PolicyObjective
 
+<<<<<<< HEAD
 OWN = "completions are drawn by the model's own generation, or by sampler=..."
 SHOWN = "objective.experience has what was sampled, and a panel shows it"
 REFUSED = {
+=======
+OWN = "completions are drawn by the model's own generation, or by sampler=…"
+SHOWN = "objective.experience has what was sampled, and a panel shows it"
+REFUSED = {
+    **ELSEWHERE,
+>>>>>>> w-says
     "generation_batch_size": "batch_size·steps_per_generation says it",
     "num_generations_eval": "held-out prompts are sampled in groups of num_generations",
     "disable_dropout": "a model says its own dropout; ratio_tolerance finds one that acts",
