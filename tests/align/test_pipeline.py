@@ -22,6 +22,7 @@ from gradwright.errors import TrainingError
 from tests.align.pipelines import (
     DRAW,
     LETTERS,
+    NEXT,
     PREFER,
     TUNE,
     make,
@@ -169,6 +170,23 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
     assert report.is_done and report.trained("rank").course.steps.rows == 4
     held = made.model(tmp_path, "critic").graph.values["score/weight"]
     assert np.array_equal(seen[0], held), "it judges with the weights that it was trained to"
+
+
+def test_a_student_follows_what_an_earlier_stage_has_taught(tmp_path: Path) -> None:
+    method = gw.align.Distill(lmbda=1.0, max_new_tokens=2)
+    follow = replace(TUNE, name="follow", method=method, steps=30, every_steps=10)
+    teach = replace(TUNE, model="teacher", steps=20)
+    made = Pipeline(
+        [teach, follow],
+        {"policy": make, "teacher": make},
+        {"tune": pipeline(TUNE).data["tune"], "follow": pipeline(TUNE).data["tune"]},
+        given={"follow": lambda models: {"teacher": models["teacher"]}},
+    )
+    assert made.run(tmp_path, progress=False).is_done
+    asked = list(LETTERS[:6])
+    teacher, student = (made.model(tmp_path, name) for name in ("teacher", "policy"))
+    assert [c.text for c in teacher.generate(asked, 2)] == [NEXT[c] for c in asked]
+    assert [c.text for c in student.generate(asked, 2)] == [NEXT[c] for c in asked]
 
 
 # -- controls --------------------------------------------------------------------------------------
