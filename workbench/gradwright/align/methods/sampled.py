@@ -13,25 +13,14 @@ from ..model import LanguageModel
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Sampler
-<<<<<<< HEAD
 from .refused import refuse
-=======
-from .refused import ELSEWHERE
->>>>>>> w-says
 
 if TYPE_CHECKING:
     from ..objectives.policy import PolicyObjective
 
-<<<<<<< HEAD
 OWN = "completions are drawn by the model's own generation, or by sampler=..."
 SHOWN = "objective.experience has what was sampled, and a panel shows it"
 REFUSED = {
-=======
-OWN = "completions are drawn by the model's own generation, or by sampler=…"
-SHOWN = "objective.experience has what was sampled, and a panel shows it"
-REFUSED = {
-    **ELSEWHERE,
->>>>>>> w-says
     "generation_batch_size": "batch_size·steps_per_generation says it",
     "num_generations_eval": "held-out prompts are sampled in groups of num_generations",
     "disable_dropout": "a model says its own dropout; ratio_tolerance finds one that acts",
@@ -59,8 +48,7 @@ class Sampled:
         reward_weights: what each reward counts; 1 by default.
         shuffle_dataset: whether prompts come in another order in each epoch.
         ratio_tolerance: how far the logarithm of a ratio may be from 0 before a rollout's first
-            step, where policy and sampler are the same; None does not look. Steps in bfloat16 are
-            further off than steps in float32.
+            step, where policy and sampler are the same; None does not look.
         sync_ref_model: whether the reference follows the policy (TR-DPO), which
             ``ref_model_mixup_alpha`` α and ``ref_model_sync_steps`` say:
             ref ← α·policy + (1 − α)·ref, every so many steps.
