@@ -150,11 +150,6 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
 
         return {"rewards": judge}
 
-    def critic():
-        model = make()
-        gw.align.reward_head(model)
-        return model
-
     rank = Stage(
         *("rank", gw.align.RewardModel()),
         **{"steps": 4, "batch_size": 4, "model": "critic", "start": "policy"},
@@ -162,7 +157,7 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
     )
     data = {"tune": pipeline(TUNE).data["tune"], "draw": pipeline(DRAW).data["draw"]}
     data["rank"] = pipeline(PREFER).data["prefer"]
-    models = {"policy": make, "critic": critic}
+    models = {"policy": make, "critic": make}
     short = replace(DRAW, steps=2)
     made = Pipeline([TUNE, rank, short], models, data, given={"draw": given})
     assert ("tune", "rank", "weights") in made.plan().arrows
@@ -174,8 +169,8 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
 
 def test_a_student_follows_what_an_earlier_stage_has_taught(tmp_path: Path) -> None:
     method = gw.align.Distill(lmbda=1.0, max_new_tokens=2)
-    follow = replace(TUNE, name="follow", method=method, steps=30, every_steps=10)
-    teach = replace(TUNE, model="teacher", steps=20)
+    follow = replace(TUNE, name="follow", method=method, steps=60, every_steps=30)
+    teach = replace(TUNE, model="teacher", steps=60, every_steps=30)
     made = Pipeline(
         [teach, follow],
         {"policy": make, "teacher": make},

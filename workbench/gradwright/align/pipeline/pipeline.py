@@ -18,7 +18,9 @@ from ...words.jsonable import to_json
 from ..aligned import trainer
 from ..evaluation.evaluating import evaluate
 from ..evaluation.held_out import HeldOut
+from ..methods.reward_model import RewardModel
 from ..model import LanguageModel
+from ..reward_head import reward_head
 from ..rewards.reward import Reward
 from ..rollouts.rollout import Prompt
 from .controls import controlled
@@ -256,7 +258,9 @@ class Pipeline:
 
     def model(self, folder: str | PathLike[str], name: str = "") -> LanguageModel:
         """Return a model with the weights that the last stage of it in a folder has left."""
-        return self._made(Path(folder), len(self.stages), name or self._answering, "")
+        root = Path(folder)
+        done = [s for s in self.stages if self._place(root, s, "").is_done]
+        return self._made(root, len(done), name or self._answering, "")
 
     # -- where things are --------------------------------------------------------------------------
 
@@ -293,6 +297,8 @@ class Pipeline:
         model = self.models[name]()
         source = self._source(number, name, start)
         if source is not None:
+            if isinstance(source.method, RewardModel):
+                reward_head(model)  # whoever asks for it then finds the one that was trained
             weights = self._place(root, source, "").weights()
             put(model, weights, whole=source.model == name)
         elif start:
