@@ -150,7 +150,7 @@ class Course:
             **self.settings,
         )
         rates = gw.schedules.Linear(
-            self.rate, steps=4 * self.rollouts, warmup=5, floor=self.rate / 10
+            self.rate, steps=4 * self.rollouts, warmup=min(5, self.rollouts), floor=self.rate / 10
         )
         trainer = gw.align.trainer(
             model,
