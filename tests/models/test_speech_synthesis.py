@@ -24,7 +24,9 @@ from gradwright.models import (
 from gradwright.words.jsonable import from_json, to_json
 
 SOUND = MelConfig(rate=8000, n_fft=256, hop=64, bands=20, f_min=50, f_max=3800)
-SMALL = SpeechSynthesizerConfig("aeno ", sound=SOUND, width=16, heads=2)
+SMALL = SpeechSynthesizerConfig(
+    "aeno ", sound=SOUND, width=16, heads=2, encoder_layers=1, decoder_layers=1
+)
 TEXTS = ["one", "no one", "a"]
 
 
