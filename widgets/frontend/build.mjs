@@ -50,9 +50,9 @@ for (let i = 0, at = 0; i < text.length; at += 4) {
 }
 const stream = new Blob([new Uint8Array(words.buffer, 0, ${data.length})]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
 const url = URL.createObjectURL(new Blob([await new Response(stream).text()], { type: "text/javascript" }));
-const { default: widget, open } = await import(url);
+const { default: made, open } = await import(url);
 URL.revokeObjectURL(url);
-export { widget as default, open };
+export { made as default, open };
 `;
 }
 
@@ -96,7 +96,7 @@ const entry = {
     const styles = readdirSync(join(here, "src"), { recursive: true }).filter((f) => f.endsWith(".css")).sort();
     plugin.onResolve({ filter: /^entry:/ }, ({ path }) => ({ path: path.slice("entry:".length), namespace: "entry" }));
     plugin.onLoad({ filter: /.*/, namespace: "entry" }, ({ path }) => ({
-      contents: [...styles.map((f) => `import "./src/${f}";`), `export { default, open } from "./src/widgets/${path}";`].join("\n"),
+      contents: [...styles.map((f) => `import "./src/${f}";`), `export { default } from "./src/widgets/${path}";`, `export * from "./src/widgets/${path}";`].join("\n"),
       resolveDir: here,
     }));
   },

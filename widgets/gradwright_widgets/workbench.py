@@ -13,6 +13,7 @@ from gradwright import Graph
 from .host.host import Host
 from .host.panel import Panel
 from .host.part import Part
+from .host.wire import Message
 from .panels.adapters.panel import AdaptersPanel
 from .panels.check.panel import CheckPanel
 from .panels.check.watch import WatchPanel
@@ -20,7 +21,7 @@ from .panels.compare.panel import ComparePanel
 from .panels.graph.panel import GraphView
 from .panels.parameters.panel import ParameterPanel
 from .panels.plot.panel import PlotPanel
-from .panels.rollouts.panel import RolloutsPanel
+from .panels.rollouts.panel import RolloutsPanel, module_message
 from .panels.runs.panel import RunsPanel
 from .panels.stepper.panel import StepPanel
 from .panels.tensor.panel import TensorPanel
@@ -117,6 +118,11 @@ class Workbench(Host):
     def shows(self, part: Part) -> bool:
         """Tell whether a panel is in front, or the drawing."""
         return _TAB_OF.get(type(part), self.tab) == self.tab
+
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
+        """Return the messages that bring a new view up to date; whole, code that it asks for."""
+        found = super().new_view_messages(whole=whole)
+        return [*found, module_message()] if whole and self.rollout_rewards else found
 
     @traitlets.observe("tab")
     def _on_tab(self, _: Any) -> None:

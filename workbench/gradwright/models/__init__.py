@@ -12,6 +12,7 @@ from ..shared import first_use
 
 if TYPE_CHECKING:
     from .cached import KvCache, generate
+    from .choosing import choose, probabilities
     from .completion import Completion, Piece
     from .decoder import (
         Decoder,
@@ -48,9 +49,7 @@ if TYPE_CHECKING:
         Temperature,
         TopK,
         TopP,
-        choose,
         in_order,
-        probabilities,
     )
     from .sequential import Conv, Dense, Embedding, Sequential
     from .speculation import Draft
@@ -143,6 +142,7 @@ _HOMES = {
     name: home
     for home, names in {
         ".cached": "KvCache generate",
+        ".choosing": "choose probabilities",
         ".completion": "Completion Piece",
         ".decoder": (
             "Decoder DecoderConfig Quantized QuantizedTensor RopeScaling generation_graph windows"
@@ -157,7 +157,7 @@ _HOMES = {
         ".interpretation": "Attention Attribution Choice Interpretation Score TokenReading",
         ".sampling": (
             "FrequencyPenalty Greedy MinP NoRepeatNgram PresencePenalty RepetitionPenalty"
-            " Strategy Temperature TopK TopP choose in_order probabilities"
+            " Strategy Temperature TopK TopP in_order"
         ),
         ".sequential": "Conv Dense Embedding Sequential",
         ".speculation": "Draft",

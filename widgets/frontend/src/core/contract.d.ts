@@ -220,6 +220,7 @@ export type Told =
   | "rate.schedule"
   | "refused"
   | "rollouts.figures"
+  | "rollouts.module"
   | "rollouts.page"
   | "rollouts.token"
   | "runs.curves"

@@ -4,6 +4,7 @@
 import type { Model } from "../core/afm";
 import type { Traits } from "../core/contract";
 import { element } from "../core/dom";
+import { lazyPanel } from "../core/lazy";
 import type { Panel } from "../core/panel";
 import { defineWidget } from "../core/shell";
 import { addStyle } from "../core/style";
@@ -13,7 +14,6 @@ import { checkPanel } from "../panels/check/panel";
 import { comparePanel } from "../panels/compare/panel";
 import { graphPanel } from "../panels/graph/panel";
 import { parametersPanel } from "../panels/parameters/panel";
-import { rolloutsPanel } from "../panels/rollouts/panel";
 import { runsPanel } from "../panels/runs/panel";
 import { stepperPanel } from "../panels/stepper/panel";
 import { tensorPanel } from "../panels/tensor/panel";
@@ -27,7 +27,7 @@ const NEEDS: Partial<Record<Traits["tab"], Tab["needs"]>> = { adapters: "adapter
 
 const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown> }[] = [
   { name: "train", title: "Train", panel: trainingPanel },
-  { name: "rollouts", title: "Rollouts", panel: rolloutsPanel },
+  { name: "rollouts", title: "Rollouts", panel: lazyPanel("rollout_rewards", "rollouts.sync", "rollouts.module") as Panel<unknown> },
   { name: "parameters", title: "Parameters", panel: parametersPanel },
   { name: "adapters", title: "Adapters", panel: adaptersPanel },
   { name: "step", title: "Step", panel: stepperPanel },

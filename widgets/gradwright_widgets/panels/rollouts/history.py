@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...host.wire import Message, finite
-from .measures import by_token, kl_of, means
-from .order import alike
+from .measures import by_token, means
 
 if TYPE_CHECKING:
     from gradwright.align import Experience
@@ -17,57 +17,44 @@ Array = np.ndarray[Any, Any]
 BINS = 24
 MOST = 200
 """Rollouts of a curve that are sent; of more, evenly spaced ones."""
+REWARD, MEAN = "rewards/", "/mean"
+FACTS = {
+    "reward": "reward",
+    "completions/mean_length": "length",
+    "rollout/entropy": "entropy",
+    "rollout/kl": "kl",
+    "frac_reward_zero_std": "alike",
+}
+"""Facts of a rollout that are shown as curves, and what these are called."""
 
 
-class RolloutHistory:
-    """Numbers of each rollout by the name of their curve."""
+def curves(history: Mapping[str, Sequence[float]]) -> dict[str, Array]:
+    """Return what is shown of the facts of all rollouts, f32[rollouts] each, by name.
 
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self._rows: list[dict[str, float]] = []
-
-    def add(self, seen: Experience) -> None:
-        """Take in a rollout that is newer than all others."""
-        scores, mask = seen.scores, seen.mask
-        kl = kl_of(seen)
-        with np.errstate(all="ignore"):
-            row = {"reward": _mean(scores.total)}
-            row |= {f"rewards/{name}": _mean(each) for name, each in scores.by_name().items()}
-            row["length"] = _mean(seen.rollout.lengths)
-            row["entropy"] = _mean(seen.entropy[mask])
-            if kl is not None:
-                row["kl"] = _mean(kl[mask])
-            row["alike"] = float(alike(seen).mean()) if seen.rollout.prompts else np.nan
-        self.numbers.append(seen.number)
-        self._rows.append(row)
-
-    def curves(self) -> dict[str, Array]:
-        """Return each curve, f32[rollouts], NaN where a rollout has no such number."""
-        names = dict.fromkeys(name for row in self._rows for name in row)
-        return {
-            name: np.array([row.get(name, np.nan) for row in self._rows], np.float32)
-            for name in names
-        }
-
-    def message(self, seen: Experience, ratios: Array | None) -> Message:
-        """Return curves of all rollouts and histograms of one."""
-        curves = self.curves()
-        n = len(self.numbers)
-        kept = np.unique(np.linspace(0, n - 1, min(n, MOST)).round().astype(int))
-        sent = [curve[kept] for curve in curves.values()]
-        content = {
-            "kind": "rollouts.figures",
-            "numbers": [self.numbers[at] for at in kept],
-            "curves": list(curves),
-            "histograms": histograms(seen, ratios),
-        }
-        return content, [np.ascontiguousarray(sent, "<f4").tobytes()]
+    >>> list(curves({"reward": [0.5], "rewards/exact/mean": [1.0], "num_tokens": [9.0]}))
+    ['reward', 'rewards/exact']
+    """
+    found = {FACTS[name]: history[name] for name in FACTS if name in history}
+    for name, column in history.items():
+        if name.startswith(REWARD) and name.endswith(MEAN):
+            found[name.removesuffix(MEAN)] = column
+    arrays = {name: np.array(column, np.float32) for name, column in found.items()}
+    return {name: array for name, array in arrays.items() if np.isfinite(array).any()}
 
 
-def _mean(values: Array) -> float:
-    known = np.asarray(values, np.float64)
-    known = known[np.isfinite(known)]
-    return float(known.mean()) if known.size else float("nan")
+def figures(
+    history: Mapping[str, Sequence[float]], seen: Experience, ratios: Array | None
+) -> Message:
+    """Return curves of all rollouts and histograms of one, as a message."""
+    found = curves(history)
+    n = max(map(len, found.values()), default=0)
+    kept = np.unique(np.linspace(0, n - 1, min(n, MOST)).round().astype(int))
+    sent = [curve[kept] for curve in found.values()]
+    content = {
+        "kind": "rollouts.figures", "numbers": kept.tolist(), "curves": list(found),
+        "histograms": histograms(seen, ratios),
+    }  # fmt: skip
+    return content, [np.ascontiguousarray(sent, "<f4").tobytes()]
 
 
 def histograms(seen: Experience, ratios: Array | None) -> list[dict[str, Any]]:

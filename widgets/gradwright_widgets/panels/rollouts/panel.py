@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gradwright.errors import GraphError
 from gradwright.graph import ancestors
 from gradwright.train import Record
 
+from ...host.base import bundle
 from ...host.desk import GraphDesk
 from ...host.host import Host
 from ...host.panel import Panel
@@ -24,7 +25,8 @@ from ...host.typed import whole_number
 from ...host.wire import Message, finite
 from ...still.tables import curve_svg, html_table
 from ..stepper.panel import StepPanel
-from .history import RolloutHistory
+from .alarms import LATELY, alarms
+from .history import curves, figures
 from .measures import MEASURES, by_token, means, measured
 from .order import SHOWN, SORTS, alike, groups_shown
 from .rewards import RewardDesk
@@ -38,6 +40,7 @@ Array = np.ndarray[Any, Any]
 PER_SECOND = 4
 SHARE = 0.05
 """Of the time of a training that ratios may take while they colour what is shown."""
+CLIPPED = "clip_ratio/region_mean"
 MOST_STILL = 200
 """Rows of a still table."""
 
@@ -51,6 +54,10 @@ class RolloutsPanel(Panel):
     """
 
     name = "rollouts"
+    public = (
+        *("look_at_token", "step_to_token", "show_measure"),
+        *("rewards", "weigh_reward", "switch_reward"),
+    )
     desk: GraphDesk
 
     rollout = shared(traitlets.Dict(help="Number, size and speed of the rollout that is shown."))
@@ -81,10 +88,9 @@ class RolloutsPanel(Panel):
         self._seen: Experience | None = None
         self._ratios: Array | None = None
         self._ratios_due = 0.0
-        self._past = RolloutHistory()
         self._pace = self.widget.paced(self._send_rollout, PER_SECOND)
         self._settings = RewardDesk(desk, lambda: self.objective, self.refresh)
-        self._watcher = _Watcher(self._heard)
+        self._watcher = _Watcher(self)
         self._watched: Any = None
         self._told: Message | None = None
 
@@ -111,7 +117,6 @@ class RolloutsPanel(Panel):
         if objective is not None:
             objective.watchers.append(self._watcher)
             if objective.experience is not None:
-                self._past.add(objective.experience)
                 self._seen = objective.experience
 
     def close(self) -> None:
@@ -127,10 +132,9 @@ class RolloutsPanel(Panel):
 
     # -- what is drawn ---------------------------------------------------------------------------
 
-    def _heard(self, seen: Experience) -> None:
+    def heard(self, seen: Experience) -> None:
         """Take in a new rollout, in the thread of the training."""
         with self._lock:
-            self._past.add(seen)
             if self.rollout_live or self._seen is None:
                 self._seen, self._ratios, self._told = seen, None, None
         self.when_shown(self._pace.request)
@@ -278,16 +282,16 @@ class RolloutsPanel(Panel):
     # -- rewards ---------------------------------------------------------------------------------
 
     @property
-    def rewards(self) -> list[Any]:
+    def rewards(self) -> Any:
         """What judges the next rollout; other rewards may take their place between two steps.
 
-        Raises TrainingError for what is no reward.
+        Raises FeedError for what is no reward.
         """
         objective = self.objective
-        return [] if objective is None else list(objective.rewards)
+        return None if objective is None else objective.rewards
 
     @rewards.setter
-    def rewards(self, rewards: Sequence[Any]) -> None:
+    def rewards(self, rewards: Any) -> None:
         self._settings.replace(rewards)
 
     def weigh_reward(self, name: str, weight: float) -> None:
@@ -301,7 +305,9 @@ class RolloutsPanel(Panel):
     # -- what the page asks for ------------------------------------------------------------------
 
     @handles("sync")
-    def _on_rollouts_sync(self, _: Any) -> None:
+    def _on_rollouts_sync(self, content: dict[str, Any]) -> None:
+        if content.get("module") is True:
+            self.widget.send(*module_message())
         self._send_rollout()
 
     @handles("look")
@@ -347,7 +353,7 @@ class RolloutsPanel(Panel):
             shown = self.rollout_measure, found
             page = page_of(seen, groups, first, self.rollout_sort, shown, self._tokenizer())
             told = [] if self._told is None else [self._told]
-            return [page, self._past.message(seen, self._ratios), *told]
+            return [page, figures(self._history(), seen, self._ratios), *told]
 
     def _send_rollout(self) -> None:
         with self._lock:
@@ -374,8 +380,18 @@ class RolloutsPanel(Panel):
             "alike": int(alike(seen).sum()), "cut": int((~rollout.ended).sum()),
             "failed": len(seen.scores.failures), "pages": AT_ONCE,
         }  # fmt: skip
-        alarms = [{"name": alarm.name, "text": alarm.text} for alarm in objective.alarms()]
-        return {"rollout": facts, "rollout_alarms": alarms}
+        found = alarms(self._history(), self._clipped(), seen)
+        return {"rollout": facts, "rollout_alarms": [alarm._asdict() for alarm in found]}
+
+    def _clipped(self) -> Sequence[float]:
+        """Return the share of clipped tokens of the last steps, where steps clip any."""
+        trainer = self.desk.trainer
+        steps = None if trainer is None else trainer.history.steps
+        return [] if steps is None or CLIPPED not in steps else steps[CLIPPED][-LATELY:]
+
+    def _history(self) -> Mapping[str, Sequence[float]]:
+        objective = self.objective
+        return {} if objective is None else {n: list(c) for n, c in objective.history.items()}
 
     def _status(self) -> str:
         trainer = self.desk.trainer
@@ -388,13 +404,12 @@ class RolloutsPanel(Panel):
 
     def to_svg(self) -> str:
         """Return the curves of rewards over rollouts, "" before the second."""
-        numbers = [float(n) for n in self._past.numbers]
-        if len(numbers) < 2:
-            return ""
+        found = curves(self._history())
         return curve_svg(
-            ("rewards" if name.startswith("reward") else name, name, numbers, curve.tolist())
-            for name, curve in self._past.curves().items()
-        )
+            ("rewards" if name.startswith("reward") else name, name,
+             [float(n) for n in range(len(curve))], curve.tolist())
+            for name, curve in found.items() if len(curve) > 1
+        )  # fmt: skip
 
     def to_table(self) -> str:
         """Return the rows of the rollout as an HTML table."""
@@ -418,20 +433,31 @@ class RolloutsPanel(Panel):
         return html_table(head, rows)
 
 
+def module_message() -> Message:
+    """Return the code of the panel, for a widget whose module is without it."""
+    return {"kind": "rollouts.module"}, [bundle("rollouts_part").encode()]
+
+
 def _place(content: dict[str, Any]) -> tuple[int, int]:
     return whole_number(content.get("row")), whole_number(content.get("place"))
 
 
 class _Watcher:
-    """Hears of rollouts as long as its panel lives: an objective keeps no panel alive."""
+    """Hears of rollouts as long as its panel lives: an objective keeps no panel alive.
 
-    def __init__(self, heard: Any) -> None:
-        self._heard = weakref.WeakMethod(heard)
+    What goes wrong in a panel is shown there: it ends no training.
+    """
+
+    def __init__(self, panel: RolloutsPanel) -> None:
+        self._panel = weakref.ref(panel)
 
     def __call__(self, seen: Experience) -> None:
-        heard = self._heard()
-        if heard is not None:
-            heard(seen)
+        panel = self._panel()
+        if panel is not None:
+            try:
+                panel.heard(seen)
+            except Exception as error:
+                panel.widget.fail(error)
 
 
 class RolloutPanel(Host):

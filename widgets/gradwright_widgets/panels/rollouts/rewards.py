@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from gradwright.align.rewards.judge import named, unique
+from gradwright.align.rewards.rule import Rule, Weighted, name_of
 from gradwright.errors import GraphError, TrainingError
 
 from ...host.desk import GraphDesk
-from .words import reward_name
 
 
 class RewardDesk:
     """What is done to the rewards of an objective, between two steps.
 
-    A reward that is off has the weight 0: it is judged, so that its curve goes on, and counts
-    nothing. What it weighed before is kept for when it is switched on.
+    What a page weighs is a ``Weighted`` reward afterwards. One that is off has the weight 0: it is
+    judged, so that its curve goes on, and counts nothing; what it weighed is kept for when it is
+    switched on.
     """
 
     def __init__(
@@ -27,38 +30,23 @@ class RewardDesk:
         self._off: dict[str, float] = {}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return name, weight and whether it counts, of each reward."""
-        objective = self._objective()
-        if objective is None:
-            return []
+        """Return name and weight of each reward, and whether it counts."""
         rows = []
-        for name, weight in zip(self.names(), objective.weights, strict=True):
+        for name, reward in self._named():
+            weight = _parts(reward)[1]
             on = weight != 0 or name not in self._off
             rows.append({"name": name, "weight": weight if on else self._off[name], "on": on})
         return rows
 
-    def names(self) -> list[str]:
-        """Return what the rewards are called: as scores have them, where there are such."""
-        objective = self._objective()
-        given = list(objective.rewards)
-        seen = objective.experience
-        if seen is not None and len(seen.scores.names) == len(given):
-            return list(seen.scores.names)
-        return [reward_name(reward) for reward in given]
+    def replace(self, rewards: Any) -> None:
+        """Judge the next rollout, and all after it, by other rewards.
 
-    def replace(self, rewards: Sequence[Any]) -> None:
-        """Judge the next rollout, and all after it, by other rewards; each weighs 1."""
-        given = list(rewards)
-        if not given or not all(callable(reward) for reward in given):
-            raise TrainingError(
-                "there is no reward", facts=[f"got {rewards!r:.60}"],
-                need="one function or more, called with prompts and completions",
-            )  # fmt: skip
+        Raises FeedError for what is no reward.
+        """
+        named(rewards)
 
         def command() -> None:
-            objective = self._controlled()
-            objective.rewards = given
-            objective.weights = [1.0] * len(given)
+            self._controlled().rewards = rewards
             self._off.clear()
             self._changed()
 
@@ -68,31 +56,41 @@ class RewardDesk:
         """Have a reward count so much from the next rollout on."""
         if not math.isfinite(weight):
             raise GraphError(f"a weight of {weight} makes no sense", need="a finite number")
-        was = self._row(name)
+        row = self._row(name)
         self._off.pop(name, None)
         self._set(name, float(weight))
         if note:
-            self._note(name, was["weight"] if was["on"] else 0.0, weight)
+            self._note(name, row["weight"] if row["on"] else 0.0, weight)
 
     def switch(self, name: str, on: bool, *, note: bool = False) -> None:
         """Have a reward count, or only be judged, from the next rollout on."""
         row = self._row(name)
         if on == row["on"]:
             return
-        weight = row["weight"] if on else 0.0
+        was, now = (0.0, row["weight"]) if on else (row["weight"], 0.0)
         if on:
             del self._off[name]
         else:
-            self._off[name] = row["weight"]
-        self._set(name, weight)
+            self._off[name] = was
+        self._set(name, now)
         if note:
-            self._note(name, 0.0 if on else row["weight"], weight)
+            self._note(name, was, now)
+
+    def _named(self) -> list[tuple[str, Any]]:
+        objective = self._objective()
+        if objective is None:
+            return []
+        tops = named(objective.rewards)
+        if not isinstance(objective.rewards, Mapping):
+            tops = [(name_of(_parts(reward)[0]), reward) for _, reward in tops]
+        return list(zip(unique([name for name, _ in tops]), (r for _, r in tops), strict=True))
 
     def _controlled(self) -> Any:
         objective = self._objective()
         if objective is None:
             raise TrainingError(
-                "no rewards are judged here", hint="RolloutPanel(gw.align.trainer(model, GRPO()))"
+                "no rewards are judged here",
+                hint="RolloutPanel(gw.align.trainer(model, gw.align.GRPO(), rewards=[f]))",
             )
         return objective
 
@@ -105,11 +103,10 @@ class RewardDesk:
 
     def _set(self, name: str, weight: float) -> None:
         def command() -> None:
-            names = self.names()
-            if name in names:  # it may have been replaced before its turn came
-                weights = list(self._controlled().weights)
-                weights[names.index(name)] = weight
-                self._controlled().weights = weights
+            held = dict(self._named())
+            if name in held:  # it may have been replaced before its turn came
+                held[name] = _weighed(name, _parts(held[name])[0], weight)
+                self._controlled().rewards = held
             self._changed()
 
         self._desk.commands.submit(command)
@@ -118,6 +115,28 @@ class RewardDesk:
         undo = functools.partial(_undo, name=name, weight=was)
         key = f"weight of reward {name}"
         self._desk.changes.note(key, key, f"{was:g}", f"{now:g}", undo)
+
+
+def _parts(reward: Any) -> tuple[Any, float]:
+    """Return a reward without its weight, and that."""
+    if isinstance(reward, Weighted) and not reward.name:
+        return reward.reward, reward.weight
+    return reward, 1.0
+
+
+def _weighed(name: str, reward: Any, weight: float) -> Any:
+    """Return a reward with a weight, whose curve has the name that it had."""
+    if isinstance(reward, Rule):
+        reward = dataclasses.replace(reward, name=name)
+    elif name_of(reward) != name:
+        given = reward
+
+        @functools.wraps(given)
+        def reward(*args: Any, **columns: Any) -> Any:
+            return given(*args, **columns)
+
+        reward.__name__ = name
+    return Weighted(reward, weight)
 
 
 def _undo(desk: GraphDesk, name: str, weight: float) -> None:

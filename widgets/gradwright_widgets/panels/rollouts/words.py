@@ -37,10 +37,3 @@ def text_of(text: str, tokens: Sequence[int], tokenizer: TextCodec | None) -> st
     """Return a text as it was given, else what its tokens say."""
     return text or "".join(pieces(tokens, 0, tokenizer))
 
-
-def reward_name(reward: object) -> str:
-    """Return what a reward is called: by its own name, that of its function, or of its class."""
-    for name in (getattr(reward, "name", ""), getattr(reward, "__name__", "")):
-        if isinstance(name, str) and name:
-            return name
-    return type(reward).__name__

@@ -97,7 +97,7 @@ function mount(host: HTMLElement, model: Model, store: SampleStore): () => void 
     const each = names.length > 1 ? names.map((name, k) => `${name} ${number(parts?.[k])}`).join("\n") : "";
     const ended = reason === "length" || reason === "time" ? `${length} tokens, cut` : counted(length, "token");
     return [
-      element("strong", { title: each }, number(reward)), element("span", { class: "gw-detail" }, `A ${number(advantage, 2)}`), element("span", { class: "gw-detail" }, ended),
+      element("strong", { title: each }, number(reward)), element("span", { class: "gw-detail", title: "Advantage" }, `A ${number(advantage, 2)}`), element("span", { class: "gw-detail" }, ended),
       ...(error ? [element("span", { class: "gw-sample-error", title: error }, error)] : []),
     ];
   }
@@ -111,7 +111,7 @@ function mount(host: HTMLElement, model: Model, store: SampleStore): () => void 
     return element("div", { class: "gw-rollout-curve", "data-name": name, "data-on": on }, box, ...curve(name, store.curves.get(`rewards/${name}`) ?? []), input);
   }
 
-  const curve = (name: string, values: number[]): Node[] => [element("span", { class: "gw-rollout-name", title: name }, name), line(values, 72, 18), element("span", { class: "gw-rank-p" }, number(values[values.length - 1]))];
+  const curve = (name: string, values: number[]): Node[] => [element("span", { class: "gw-rollout-name", title: name }, name), line(values, 72, 18), element("span", { class: "gw-rollout-latest" }, number(values[values.length - 1]))];
 
   function histogram({ name, low, high, mean, counts }: Histogram): HTMLElement {
     const place = (k: number): string => number((low ?? 0) + (((high ?? 0) - (low ?? 0)) * (k + 0.5)) / counts.length);

@@ -39,11 +39,12 @@ export function samples(
   let token: HTMLElement | undefined;
 
   function line(sample: Sample, page: Page, group: Group): HTMLElement {
-    const { row, start, tokens, length } = sample;
+    const { row, start, tokens, length, reason } = sample;
     const spans = tokens.map((text, at) => {
+      const ends = reason === "eos" && at === length - 1;
       const value = store.value(row, at);
-      const words = `${visible(text)}: ${page.measure ?? "log-ratio"} ${number(value)}`;
-      const span = element("span", { id: `gw-sample-${row}-${at}-${Math.random().toString(36).slice(2)}`, class: "gw-token", role: "option", "aria-selected": "false", title: words, "aria-label": words, "data-place": start + at }, ...pieces(text));
+      const words = `${ends ? "the end" : visible(text)}: ${page.measure ?? "log-ratio"} ${number(value)}`;
+      const span = element("span", { id: `gw-sample-${row}-${at}-${Math.random().toString(36).slice(2)}`, class: "gw-token", role: "option", "aria-selected": "false", title: words, "aria-label": words, "data-place": start + at }, ...(ends ? [element("span", { class: "gw-token-mark" }, "∎")] : pieces(text)));
       tint(span, ...colour(value, page));
       return span;
     });
