@@ -57,7 +57,7 @@ from .methods.reward_model import RewardModel
 from .methods.sft import SFT
 from .model import LanguageModel
 from .objectives.policy import PolicyObjective
-from .pairs import PairView
+from .pairs import PairView, pairs_of
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.code import Code
@@ -144,6 +144,7 @@ __all__ = [
     "normalize_then_sum",
     "orpo",
     "pack",
+    "pairs_of",
     "ppo",
     "prompts",
     "reference_log_probs",

@@ -63,7 +63,10 @@ def _of_rewards(found: Mapping[str, Array], seen: Experience | None) -> Iterator
         rows = len({failure.row for failure in seen.scores.failures})
         yield Alarm("failed", f"{rows} rows could not be judged by {', '.join(sorted(failed))}.")
     by_length = length_bias(seen)
-    before, now = _first(found, "completions/mean_length"), _lately(found, "completions/mean_length")
+    before, now = (
+        _first(found, "completions/mean_length"),
+        _lately(found, "completions/mean_length"),
+    )
     if by_length > BY_LENGTH and now > LENGTH_GROWTH * before:
         yield Alarm(
             "length",

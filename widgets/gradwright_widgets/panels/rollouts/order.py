@@ -77,7 +77,8 @@ def groups_shown(seen: Experience, sort: str, show: str) -> list[int]:
         "spread": -group_spreads(seen),
         "longest": -lengths,
     }[sort]
-    order = np.argsort(key, kind="stable")  # NaN comes last
+    level = np.nan_to_num(group_means(seen)) * {"best": -1, "worst": 1}.get(sort, 0)
+    order = np.lexsort((level, key))  # NaN comes last
     return [int(at) for at in order if keep[at]]
 
 
