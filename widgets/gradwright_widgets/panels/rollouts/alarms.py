@@ -61,7 +61,8 @@ def _of_rewards(found: Mapping[str, Array], seen: Experience | None) -> Iterator
     failed = {failure.reward for failure in seen.scores.failures}
     if failed:
         rows = len({failure.row for failure in seen.scores.failures})
-        yield Alarm("failed", f"{rows} rows could not be judged by {', '.join(sorted(failed))}.")
+        told = f"{rows} row{'s' * (rows > 1)} could not be judged by {', '.join(sorted(failed))}."
+        yield Alarm("failed", told)
     by_length = length_bias(seen)
     before, now = (
         _first(found, "completions/mean_length"),

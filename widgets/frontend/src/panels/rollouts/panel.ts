@@ -143,7 +143,7 @@ function mount(host: HTMLElement, model: Model, store: SampleStore): () => void 
     alarms.hidden = !wrong.length;
     alarms.replaceChildren(...wrong.map(({ name, text: words }) => element("li", { "data-name": name }, element("span", { class: "gw-sign", "aria-hidden": "true" }, "!"), words)));
     const given = list<RewardRow>("rollout_rewards");
-    if (!rewards.contains(root.querySelector(":focus"))) rewards.replaceChildren(element("h4", {}, "Rewards", element("span", { class: "gw-detail" }, "weight")), ...given.map(rewardRow));
+    if (!rewards.querySelector("input[type=number]:focus")) rewards.replaceChildren(element("h4", {}, "Rewards", element("span", { class: "gw-detail" }, "weight")), ...given.map(rewardRow));
     const others = [...store.curves].filter(([name]) => !name.startsWith("rewards/"));
     figures.replaceChildren(
       element("h4", {}, "Over rollouts"), ...others.map(([name, values]) => element("div", { class: "gw-rollout-curve" }, ...curve(NAMES[name] ?? name, values, name === "alike" ? "Share of the groups whose rewards are the same" : undefined))),
