@@ -1,17 +1,17 @@
 """Sums of two numbers of two digits, and a teacher that forgets to carry: where alignment begins.
 
 A prompt is ``37+45=``, its answer ``280`` and the end: the sum, 082, from its last digit on. Of all
-10,000 prompts a split, whose seed is chosen when it is run, leaves 1,000 to judge and 1,000 to look
-at on the way. The teacher forgets, in 70 of 100 of its demonstrations, the carry out of the ones.
-Who has learned from it is sure, and wrong in a systematic way: greedily it answers nearly all sums
-without a carry and hardly one with, and still draws the right answer in a third of these. So it is
-seen whether a method moves what is likeliest, and not only sharpens.
+10,000 prompts a split, whose seed is chosen when it is run, leaves 1,000 to judge. The teacher
+forgets, in 70 of 100 of its demonstrations, the carry out of the ones. Who has learned from it is
+sure, and wrong in a systematic way: greedily it answers nearly all sums without a carry and hardly
+one with, and still draws the right answer in a third of these. So it is seen whether a method moves
+what is likeliest, and not only sharpens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ CONFIG = DecoderConfig(
     mlp_bias=True,
 )
 """GPT's shape, 228,096 weights."""
+SMALL = replace(CONFIG, width=64, inner=256)
+"""For sums in base 6, which are 1,296."""
 FORGETS = 0.7
 """How often the teacher forgets the carry out of the ones."""
 
@@ -55,45 +57,50 @@ class Sum:
 
     a: int
     b: int
+    base: int = 10
 
     @property
     def prompt(self) -> str:
-        return f"{self.a:02}+{self.b:02}="
+        first, second = (spelled(n, self.base)[1::-1] for n in (self.a, self.b))
+        return f"{first}+{second}="
 
     @property
     def carries(self) -> bool:
-        return self.a % 10 + self.b % 10 > 9
+        return self.a % self.base + self.b % self.base >= self.base
 
     @property
     def answer(self) -> str:
-        return spelled(self.a + self.b)
+        return spelled(self.a + self.b, self.base)
 
     @property
     def forgotten(self) -> str:
         """The answer of who forgets the carry out of the ones; the right one where none is."""
-        return spelled(self.a + self.b - 10 * self.carries)
+        return spelled(self.a + self.b - self.base * self.carries, self.base)
 
 
-def spelled(n: int) -> str:
+def spelled(n: int, base: int = 10) -> str:
     """Return a sum as it is told: three digits, the last one first.
 
-    >>> spelled(82)
-    '280'
+    >>> spelled(82), spelled(8, base=6)
+    ('280', '210')
     """
-    return f"{n:03}"[::-1]
+    return "".join(str(n // base**i % base) for i in range(3))
 
 
 @dataclass(frozen=True)
 class Split:
-    """The sums to learn, those to look at on the way, and those that judge."""
+    """The sums to learn, and a tenth of all, in base 6 a sixth, that judge."""
 
     seed: int
+    base: int = 10
 
     @cached_property
-    def parts(self) -> tuple[list[Sum], list[Sum], list[Sum]]:
-        order = np.random.default_rng((99, self.seed)).permutation(10_000)
-        sums = [Sum(int(n) // 100, int(n) % 100) for n in order]
-        return sums[:8000], sums[8000:9000], sums[9000:]
+    def parts(self) -> tuple[list[Sum], list[Sum]]:
+        n = self.base**2
+        order = np.random.default_rng((99, self.seed)).permutation(n * n)
+        sums = [Sum(int(i) // n, int(i) % n, self.base) for i in order]
+        cut = len(sums) // self.base
+        return sums[cut:], sums[:cut]
 
     @property
     def learned(self) -> list[Sum]:
@@ -101,7 +108,7 @@ class Split:
 
     @property
     def held_out(self) -> list[Sum]:
-        return self.parts[2]
+        return self.parts[1]
 
     def prompts(self, sums: Sequence[Sum] | None = None) -> list[Prompt]:
         """Return prompts, by default those that judge."""
@@ -113,8 +120,10 @@ class Split:
         ]
 
 
-def model(values: Mapping[str, Array] | None = None, seed: int = 0) -> Decoder:
-    return Decoder(CONFIG, seed=seed, values=values, tokenizer=CODEC, eos=EOS)
+def model(
+    values: Mapping[str, Array] | None = None, seed: int = 0, config: DecoderConfig = CONFIG
+) -> Decoder:
+    return Decoder(config, seed=seed, values=values, tokenizer=CODEC, eos=EOS)
 
 
 def demonstrations(
@@ -137,14 +146,20 @@ def batch(prompts: Sequence[str], answers: Sequence[str]) -> dict[str, Array]:
     return {"ids": ids, "labels": labels}
 
 
-def start(split: Split, seed: int = 0, steps: int = 400, rows: int = 256) -> dict[str, Array]:
+def start(
+    split: Split,
+    seed: int = 0,
+    steps: int = 400,
+    rows: int = 256,
+    config: DecoderConfig = CONFIG,
+) -> dict[str, Array]:
     """Return the weights that the teacher's demonstrations lead to.
 
     Matrices begin 2.5 times as large as others do, with deviations of 0.05: at this width 400 steps
     are then enough to learn the sums without a carry, and how often the teacher carries.
     """
-    made = model(seed=1000 * seed)
-    for name, shape in CONFIG.weights():
+    made = model(seed=1000 * seed, config=config)
+    for name, shape in config.weights():
         if len(shape) > 1:
             made.graph.values[name] = made.graph.values[name] * np.float32(2.5)
     rates = gw.schedules.Linear(3e-3, steps=steps, warmup=20, floor=3e-4)

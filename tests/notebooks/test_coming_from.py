@@ -48,7 +48,8 @@ SAMEDIFF = """
     dataSetLabelMapping dataSetLabelMaskMapping markLabelsUnused toJson fromJson fit lossCurve
     trainingTimeMillis evaluate calcRegularizationScore prepareForTraining save load doUdf
     invalidateAllPlanCaches computeDataType lossScaling gradientAccumulationSteps
-    learningRateMultipliers gradientCheckpoint fp8
+    learningRateMultipliers gradientCheckpoint fp8 applyPeft getTrainableParameters
+    printTrainableParameters saveAdapters loadAdapters fitGRPO
 """
 ANEFORGE = """
     backward backward_from vjp parameter conv_param conv2d softmax_cross_entropy mse SGD Adam

@@ -1,9 +1,10 @@
-"""Ten kinds of training that may be killed at any moment, and what each has come to, as bits."""
+"""Eleven kinds of training that may be killed at any moment, and what each has come to, as bits."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,33 @@ class Gan(Kind):
             self.look(*both)
 
 
+class Sampled(Kind):
+    """GRPO: it may end in a rollout, while a reward runs, or between the steps on it."""
+
+    def trainer(self, looks: gw.Callback) -> gw.Trainer:
+        """Return a trainer of a policy that is paid for ends, by a reward that takes its time."""
+
+        def ends(completion_ids: Any) -> list[float]:
+            time.sleep(0.004)
+            return [float(row[-1] == 0) for row in completion_ids]
+
+        config = gw.models.DecoderConfig(vocabulary=6, width=8, layers=1, heads=2)
+        how = {"max_completion_length": 4, "num_iterations": 2, "steps_per_generation": 2}
+        return gw.align.trainer(
+            gw.models.Decoder(config, name="killed", eos=0, seed=3),
+            gw.align.GRPO(num_generations=4, beta=0.1, **how),
+            rewards=ends,
+            optimizer=gw.optim.Adam(gw.schedules.Cosine(0.01, 200)),
+            callbacks=[Checkpoints(self.folder, every_steps=1, keep_last=2), looks],
+            deterministic=True,
+        )
+
+    def fit(self, trainer: gw.Trainer, epochs: int) -> None:
+        """Train on prompts."""
+        prompts = [gw.align.Prompt([1 + i % 5, 1 + i // 5]) for i in range(8)]
+        trainer.fit(prompts, epochs=epochs, batch_size=8, progress=False)
+
+
 KINDS: Mapping[str, type[Kind]] = {
     "everything": Everything,
     "tokens": Tokens,
@@ -327,6 +355,7 @@ KINDS: Mapping[str, type[Kind]] = {
     "maml": Maml,
     "own-loop": OwnLoop,
     "gan": Gan,
+    "sampled": Sampled,
 }
 
 

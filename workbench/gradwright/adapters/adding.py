@@ -97,6 +97,7 @@ def add(
     places = adapter.places(every, where, layers, exclude)
     own = known.variables()
     variables = [t for t in graph.variables if is_floating(t.dtype) and t not in own]
+    variables = [t for t in variables if t.node not in known.references]
     patterns = [keep] if isinstance(keep, str) else keep
     thawed = _thawed(variables, [*adapter.thaws(places, every)], patterns)
     adapter, places, found = adapter.surveyed(places, data)

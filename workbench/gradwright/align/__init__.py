@@ -10,13 +10,18 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
 - ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
+- ``Pipeline``: several methods one after another, planned, resumed and reported
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
+- ``judge``: what rewards say of a rollout; ``ExactMatch``, ``NumberNear``, ``Pattern``, ``Format``,
+  ``Length``, ``Overlong``, ``Repetition``, ``Code``, ``GraphReward``, ``ModelReward``, functions,
+  and ``Weighted``, ``Gate``, sums and products of them
 """
 
 from .aligned import trainer
+from .data.by_length import ByLength, order_by_length
 from .data.codec import Codec
-from .data.collate import batches_by_length, collate
+from .data.collate import collate
 from .data.examples import examples, prompts
 from .data.packing import pack
 from .data.report import DataReport
@@ -47,17 +52,25 @@ from .losses.reward import reward
 from .losses.rloo import rloo
 from .losses.sft import sft
 from .methods.cpo import CPO, SimPO
+from .methods.distill import Distill
 from .methods.dpo import DPO
 from .methods.grpo import GRPO
 from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
 from .methods.kto import KTO
 from .methods.method import Method
 from .methods.orpo import ORPO
+from .methods.ppo import PPO
 from .methods.reward_model import RewardModel
+from .methods.rloo import RLOO
 from .methods.sft import SFT
 from .model import LanguageModel
 from .objectives.policy import PolicyObjective
 from .pairs import PairView, pairs_of
+from .pairs import PairView
+from .pipeline.pipeline import Pipeline
+from .pipeline.plan import Plan
+from .pipeline.report import Report
+from .pipeline.stage import Stage
 from .reference import reference_log_probs
 from .reward_head import reward_head
 from .rewards.code import Code
@@ -82,13 +95,17 @@ __all__ = [
     "GSPO",
     "KTO",
     "ORPO",
+    "PPO",
+    "RLOO",
     "SFT",
+    "ByLength",
     "ChatTemplate",
     "Code",
     "CodeLimits",
     "Codec",
     "Comparison",
     "DataReport",
+    "Distill",
     "DrGRPO",
     "ExactMatch",
     "Examples",
@@ -108,10 +125,13 @@ __all__ = [
     "Overlong",
     "PairView",
     "Pattern",
+    "Pipeline",
+    "Plan",
     "PolicyObjective",
     "Progress",
     "Prompt",
     "Repetition",
+    "Report",
     "Reward",
     "RewardModel",
     "RewardProduct",
@@ -122,10 +142,10 @@ __all__ = [
     "Sampler",
     "Scores",
     "SimPO",
+    "Stage",
     "TokenLogProbs",
     "TokenRow",
     "Weighted",
-    "batches_by_length",
     "collate",
     "compare",
     "complete",
@@ -142,6 +162,7 @@ __all__ = [
     "leave_one_out",
     "model_log_probs",
     "normalize_then_sum",
+    "order_by_length",
     "orpo",
     "pack",
     "pairs_of",

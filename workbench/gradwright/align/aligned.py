@@ -11,7 +11,7 @@ from ..train.trainer import Trainer
 from .methods.method import Method
 from .model import LanguageModel
 
-GIVEN = ("rewards", "tokenizer", "sampler")
+GIVEN = ("rewards", "tokenizer", "sampler", "teacher")
 """What is for the method, and not for the trainer."""
 
 
@@ -24,6 +24,7 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
         rewards: what completions are worth, for methods that draw them.
         tokenizer: for data that is text; by default that of the model.
         sampler: what draws completions; by default the model's own generation.
+        teacher: the model to follow, for `Distill`.
         **settings: those of `gw.Trainer`. By default the optimizer is AdamW without decay, at the
             method's ``learning_rate``, and ``clip_norm`` is 1, as in TRL, where the rate falls to 0
             besides: give a schedule for that. Parameters are those that the loss depends on.

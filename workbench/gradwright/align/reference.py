@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..adapters.adapted import Adapted
 from ..adapters.chain import adapters_of
 from ..errors import TrainingError
 from ..graph import Graph, Tensor, Variable, ancestors, clone
@@ -16,15 +17,16 @@ from .once import NOTE, once
 
 SCOPE = "reference"
 COPY = "reference copy of "
+BEGUN = "adapters of the reference"
 
 
 def reference_log_probs(model: LanguageModel, *, temperature: float = 1.0) -> Tensor:
     """Return the log-probabilities that the reference gives tokens, f32[B, T − 1], 0 at prompts.
 
-    The reference is the model without its adapters and without dropout, as it is when this is
-    called first. It shares each weight that is not trained, and has a frozen copy of each one that
-    is: of a model with adapters no second copy is made. Adapters that are added later are not in
-    it.
+    The reference is the model as it is when this is called first, without dropout. It shares each
+    weight that is not trained, and has a frozen copy of each one that is: of the base of adapters
+    no second copy is made. Adapters that nothing has trained or loaded yet are not in it, nor are
+    those that are added later: with a fresh adapter it is the base.
 
     >>> import gradwright as gw
     >>> from gradwright.models import Decoder, DecoderConfig
@@ -96,12 +98,14 @@ def check_still(reference: Tensor) -> None:
 
 
 def _made(model: LanguageModel, temperature: float) -> Tensor:
-    """Build the reference with no adapter active, and have them active again."""
+    """Build the reference with fresh adapters switched off, and have them on again."""
     graph, head = model.graph, model.head
     known = adapters_of(graph)
-    held, active = set(graph.all_nodes), [known.named[name] for name in known.active]
+    active = [known.named[name] for name in known.active]
+    begun = graph.notes[NOTE].setdefault(BEGUN, [one.name for one in active if _has_begun(one)])
+    held, fresh = set(graph.all_nodes), [one for one in active if one.name not in begun]
     try:
-        for one in active:
+        for one in fresh:
             one.disable()
         asked = head.states if head.weight is not None else head.logits
         needed = [asked, *(t for t in (head.weight, head.bias) if t is not None)]
@@ -116,7 +120,7 @@ def _made(model: LanguageModel, temperature: float) -> Tensor:
             )
             said = head_log_probs(own, model.ids, model.labels != IGNORED, temperature=temperature)
     finally:
-        for one in active:
+        for one in fresh:
             one.enable()
     nodes = {n for n in graph.all_nodes if n not in held and not n.derived}
     with graph.edit() as edit:
@@ -125,6 +129,12 @@ def _made(model: LanguageModel, temperature: float) -> Tensor:
                 edit.change(node, settled)
     known.references |= nodes
     return said.log_probs
+
+
+def _has_begun(one: Adapted) -> bool:
+    """Tell whether an adapter has other values than those it was added with."""
+    values = one.graph.values
+    return one.is_loaded or any(values.version(t.name) for t in one.owned)
 
 
 def _copies(graph: Graph, needed: list[Tensor]) -> dict[Tensor, Tensor]:

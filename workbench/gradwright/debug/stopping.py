@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 
-class Stopped(BaseException):
-    """A thread was asked to end; who catches errors does not catch it."""
+class Stopped(SystemExit):
+    """A thread was asked to end; who catches errors does not catch it, and nobody prints it."""
 
 
 def stop(thread: threading.Thread) -> None:

@@ -12,6 +12,7 @@ from ..shared import first_use
 
 if TYPE_CHECKING:
     from .cached import KvCache, generate
+    from .choosing import choose, probabilities
     from .completion import Completion, Piece
     from .decoder import (
         Decoder,
@@ -48,12 +49,21 @@ if TYPE_CHECKING:
         Temperature,
         TopK,
         TopP,
-        choose,
         in_order,
-        probabilities,
     )
     from .sequential import Conv, Dense, Embedding, Sequential
     from .speculation import Draft
+    from .speech_synthesis import (
+        EspeakVoice,
+        FormantVoice,
+        MelConfig,
+        SpeechSynthesizer,
+        SpeechSynthesizerConfig,
+        log_mel,
+        mel_cepstral_distortion,
+        sound_of_log_mel,
+        wav_bytes,
+    )
     from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
     from .vision_language import VisionLanguage, VisionLanguageConfig
     from .whisper import SpeechTokens, Whisper, WhisperConfig
@@ -72,11 +82,14 @@ __all__ = [
     "Dense",
     "Draft",
     "Embedding",
+    "EspeakVoice",
+    "FormantVoice",
     "FrequencyPenalty",
     "Generation",
     "Greedy",
     "Interpretation",
     "KvCache",
+    "MelConfig",
     "MinP",
     "NoRepeatNgram",
     "Piece",
@@ -88,6 +101,8 @@ __all__ = [
     "RopeScaling",
     "Score",
     "Sequential",
+    "SpeechSynthesizer",
+    "SpeechSynthesizerConfig",
     "SpeechTokens",
     "Strategy",
     "Temperature",
@@ -111,11 +126,15 @@ __all__ = [
     "generation_graph",
     "in_order",
     "load_state_dict",
+    "log_mel",
+    "mel_cepstral_distortion",
     "probabilities",
     "save_gguf",
     "save_pretrained",
+    "sound_of_log_mel",
     "state_dict",
     "tokenizer_from_gguf",
+    "wav_bytes",
     "windows",
 ]
 
@@ -123,6 +142,7 @@ _HOMES = {
     name: home
     for home, names in {
         ".cached": "KvCache generate",
+        ".choosing": "choose probabilities",
         ".completion": "Completion Piece",
         ".decoder": (
             "Decoder DecoderConfig Quantized QuantizedTensor RopeScaling generation_graph windows"
@@ -137,10 +157,14 @@ _HOMES = {
         ".interpretation": "Attention Attribution Choice Interpretation Score TokenReading",
         ".sampling": (
             "FrequencyPenalty Greedy MinP NoRepeatNgram PresencePenalty RepetitionPenalty"
-            " Strategy Temperature TopK TopP choose in_order probabilities"
+            " Strategy Temperature TopK TopP in_order"
         ),
         ".sequential": "Conv Dense Embedding Sequential",
         ".speculation": "Draft",
+        ".speech_synthesis": (
+            "EspeakVoice FormantVoice MelConfig SpeechSynthesizer SpeechSynthesizerConfig log_mel"
+            " mel_cepstral_distortion sound_of_log_mel wav_bytes"
+        ),
         ".tokenizers": "CharTokenizer TextCodec TextStream Tokenizer decode_stream",
         ".vision_language": "VisionLanguage VisionLanguageConfig",
         ".whisper": "SpeechTokens Whisper WhisperConfig",

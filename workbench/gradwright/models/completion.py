@@ -142,9 +142,13 @@ class Text:
 
 
 def begun(
-    prompts: Any, seed: int | Sequence[int], codec: TextCodec | None, vocabulary: int
+    prompts: Any,
+    seed: int | Sequence[int],
+    codec: TextCodec | None,
+    vocabulary: int,
+    group: int = 1,
 ) -> list[Completion]:
-    """Return the rows that prompts begin, each with a seed; refuse what is none.
+    """Return the rows that prompts begin, a group each, with seeds; refuse what is none.
 
     >>> [(row.prompt, row.seed) for row in begun([[1, 2], [3]], 7, None, 4)]
     [([1, 2], 7), ([3], 8)]
@@ -152,12 +156,20 @@ def begun(
     listed: list[Any] = [prompts] if isinstance(prompts, str | Completion) else list(prompts)
     if not listed:
         raise FeedError("there is no prompt", need="one or more")
-    seeds = [seed + i for i in range(len(listed))] if isinstance(seed, int) else list(seed)
-    if len(seeds) != len(listed) or not all(isinstance(s, int) for s in seeds):
-        raise GraphError(f"{seeds} are no seeds of {len(listed)} prompts", need="one int each")
-    rows = []
-    for i, (prompt, own) in enumerate(zip(listed, seeds, strict=True)):
+    n = len(listed) * group
+    seeds = [seed + i for i in range(n)] if isinstance(seed, int) else list(seed)
+    if len(seeds) != n or not all(isinstance(s, int) for s in seeds):
+        of = f"{len(listed)} prompts" + (f" of {group} rows" if group > 1 else "")
+        raise GraphError(f"{seeds} are no seeds of {of}", need="one int each")
+    rows: list[Completion] = []
+    for i, (prompt, own) in enumerate(zip(listed, seeds[::group], strict=True)):
         if isinstance(prompt, Completion):
+            if group > 1:
+                raise GraphError(
+                    f"prompt {i} is a completion, which is one row",
+                    need="texts or tokens where each prompt begins several",
+                    hint="prompt=completion.prompt + completion.tokens",
+                )
             row = Completion(list(prompt.prompt), list(prompt.tokens), seed=prompt.seed)
             if prompt.reason in ("eos", "stop"):
                 row.text, row.reason = prompt.text, prompt.reason
@@ -180,7 +192,10 @@ def begun(
                     f"token {t} of prompt {i} is not in the vocabulary",
                     need=f"0 to {vocabulary - 1}",
                 )
-        rows.append(row)
+        rows += [
+            row,
+            *(Completion(row.prompt, seed=s) for s in seeds[i * group + 1 : (i + 1) * group]),
+        ]
     return rows
 
 

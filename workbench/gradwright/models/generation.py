@@ -14,8 +14,7 @@ token is written over it and its position is that of a row alone, so a row does 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +23,13 @@ import numpy as np
 from ..errors import FeedError, GraphError
 from ..graph import Graph, Values
 from ..session import Session
-from .completion import Completion, Ends, Piece, Prompts, Stops, Text, begun, tokens_of
+from .completion import Completion, Ends, Piece, Prompts, Stops, begun, tokens_of
 from .feeding import Feeding
 from .following import Followed
-from .reading import Before, Reader, Run, room_for
-from .sampling import Greedy, Sampling, Strategy, chosen, in_order
+from .loop import Loop
+from .reading import MANY, Before, Reader, Run, room_for
+from .running import Running
+from .sampling import Greedy, Sampling, Strategy, in_order
 from .speculation import Draft, Guesses
 from .tokenizers import TextCodec
 
@@ -39,6 +40,8 @@ LENGTH = "length"
 """The placeholder that graphs have whose positions turn by how long a row is."""
 ALL = "all_logits"
 """The tensor of a graph that speculative decoding needs, too."""
+AHEAD = 64
+"""For how many new tokens many rows have room at first."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,10 @@ class _How:
     chunk: int | None
     draft: Draft | None
     feeds: Mapping[str, Array] = field(default_factory=dict)
-
-    @property
-    def width(self) -> int:
-        """How many tokens are read at once where there are guesses."""
-        return 1 if self.draft is None else self.draft.tokens + 1
+    group: int = 1
+    """How many rows each prompt is of."""
+    first_room: int | None = None
+    """Room at first, where rows are so many that keys and values weigh more than weights do."""
 
 
 class Generation:
@@ -140,8 +142,9 @@ class Generation:
         prefill_chunk: int | None = None,
         draft: Draft | None = None,
         feeds: Mapping[str, Any] | None = None,
+        group: int = 1,
     ) -> list[Completion]:
-        """Return a completion of each prompt.
+        """Return a completion of each prompt, or a group of them.
 
         Args:
             prompts: texts, lists of tokens, or completions, which go on; one text is one prompt.
@@ -155,14 +158,15 @@ class Generation:
             prefill_chunk: how many tokens of prompts are read at once, at most: what a prompt of
                 length T needs in between is then that of a chunk, and attention is never T×T.
             draft: a smaller model that guesses what comes next; the tokens are the same.
-            feeds: what each row feeds to other placeholders of the graph, by their names.
+            feeds: what each prompt feeds to other placeholders of the graph, by their names.
+            group: how many rows each prompt begins, one after another; it is read once for all.
 
         Raises FeedError for a prompt that is empty, too long, or has unknown tokens, and GraphError
         for settings that make no sense.
         """
-        rows, steps = self._begin(
+        rows, steps = self.begin(
             *(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until),
-            *(prefill_chunk, draft, feeds),
+            *(prefill_chunk, draft, feeds, group),
         )
         for _ in steps:
             pass
@@ -181,6 +185,7 @@ class Generation:
         prefill_chunk: int | None = None,
         draft: Draft | None = None,
         feeds: Mapping[str, Any] | None = None,
+        group: int = 1,
     ) -> Iterator[Piece]:
         """Yield a piece for each row and step as it comes; arguments and errors of ``generate``.
 
@@ -193,10 +198,12 @@ class Generation:
         >>> len("".join(piece.text for piece in generation.stream("ab", 4)))
         4
         """
-        return self._begin(
+        _, steps = self.begin(
             *(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until),
-            *(prefill_chunk, draft, feeds),
-        )[1]
+            *(prefill_chunk, draft, feeds, group),
+            is_told=True,
+        )
+        return (piece for pieces in steps for piece in pieces)
 
     def stop(self) -> None:
         """End all rows that are being generated, from whichever thread, after their next token."""
@@ -204,21 +211,32 @@ class Generation:
 
     # -- the loop --------------------------------------------------------------------------------
 
-    def _begin(
+    def begin(
         self,
         prompts: Prompts,
         limit: int,
-        sampling: Sampling,
-        seed: int | Sequence[int],
-        stop: Stops,
-        seconds: float | None,
-        until: Callable[[Completion], bool] | None,
-        chunk: int | None,
-        draft: Draft | None,
-        feeds: Mapping[str, Any] | None,
-    ) -> tuple[list[Completion], Iterator[Piece]]:
-        """Check everything, and return the rows, and the steps that fill them."""
-        for what, n in (("tokens cannot be generated", limit), ("tokens are no chunk", chunk)):
+        sampling: Sampling = Greedy(),  # noqa: B008 - frozen
+        seed: int | Sequence[int] = 0,
+        stop: Stops = (),
+        seconds: float | None = None,
+        until: Callable[[Completion], bool] | None = None,
+        chunk: int | None = None,
+        draft: Draft | None = None,
+        feeds: Mapping[str, Any] | None = None,
+        group: int = 1,
+        *,
+        is_told: bool = False,
+    ) -> tuple[list[Completion], Iterator[list[Piece]]]:
+        """Check everything, and return the rows, and the steps that fill them, token by token.
+
+        Arguments and errors are those of ``generate``. A step gives its pieces if ``is_told``;
+        else texts are made where rows end.
+        """
+        for what, n in (
+            ("tokens cannot be generated", limit),
+            ("tokens are no chunk", chunk),
+            ("rows are no group", group),
+        ):
             if n is not None and (not isinstance(n, int) or n < 1):
                 raise GraphError(f"{n!r} {what}", need="an int >= 1")
         listed = [stop] if isinstance(stop, str | int) else list(stop)
@@ -228,8 +246,8 @@ class Generation:
             raise GraphError(f"{listed} are no stops", need="texts of a character or more, tokens")
         if stops and self.tokenizer is None:
             raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
-        rows = self.rows(prompts, seed)
-        given = self._feeding.checked(feeds or {}, len(rows))
+        rows = self.rows(prompts, seed, group)
+        given = self._feeding.checked(feeds or {}, len(rows) // group)
         rules = [
             rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
         ]
@@ -249,8 +267,9 @@ class Generation:
                 )
             self._run_all()
         ends = Ends(self.eos, frozenset(ids), stops, limit, seconds, until)
-        how = _How(room_for(longest + limit), chunk, draft, given)
-        return rows, self._steps(rows, rules, ends, how)
+        first = room_for(longest + min(limit, AHEAD)) if len(rows) >= MANY else None
+        how = _How(room_for(longest + limit), chunk, draft, given, group, first)
+        return rows, self._steps(rows, rules, ends, how, is_told or draft is not None)
 
     def _check_room(self, longest: int, limit: int) -> None:
         before = self._before() if self.context is not None else None
@@ -262,96 +281,61 @@ class Generation:
                 hint="a shorter prompt, or fewer max_new_tokens",
             )
 
-    def rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
-        """Return the rows that prompts begin; refuse what is none."""
-        return begun(prompts, seed, self.tokenizer, self.vocabulary)
+    def rows(self, prompts: Any, seed: int | Sequence[int], group: int = 1) -> list[Completion]:
+        """Return the rows that prompts begin, a group each; refuse what is none."""
+        return begun(prompts, seed, self.tokenizer, self.vocabulary, group)
 
     def _steps(
-        self, rows: list[Completion], rules: Sequence[Strategy], ends: Ends, how: _How
-    ) -> Iterator[Piece]:
+        self,
+        rows: list[Completion],
+        rules: Sequence[Strategy],
+        ends: Ends,
+        how: _How,
+        is_told: bool,
+    ) -> Iterator[list[Piece]]:
         """Read prompts and token after token until all rows have ended; yield what comes."""
-        stops, deadline = self._stops, ends.deadline()
+        stops = self._stops
+        running = Running(rows, rules, ends, self.tokenizer, is_told=is_told)
         self.read_weights()
-        tokens = [row.prompt + row.tokens for row in rows]
-        texts = [Text(self.tokenizer, row, ends) for row in rows]
-        begun = [len(row.tokens) for row in rows]
-        live = [b for b, row in enumerate(rows) if row.reason is None]
         feeds = self._feeding.encoded(self.session, how.feeds)
-        reader = self.reader(len(rows), how.room, how.chunk)
-        guesses = self._guesses(len(rows), rules, ends, how)
-        guessed: dict[int, list[int]] = {}
-        while live:
-            wanted = {b: [*tokens[b], *guessed.get(b, ())] for b in live}
-            width = how.width if guessed else 0
-            run = self.fed(ALL if guessed else "logits", feeds)
-            read = reader.read(run, wanted, width)
-            late, stopped = time.monotonic() >= deadline, self._stops != stops
-            going, pieces = [], []
-            for b, logits in zip(live, read, strict=True):
-                row, told = rows[b], guessed.get(b, [])
-                each = logits[-len(told) - 1 :] if width else [logits]
-                for y, guess in zip(each, [*told, -1], strict=True):
-                    token = chosen(y, rules, tokens[b], len(row.prompt), row.seed)
-                    tokens[b].append(token)
-                    row.tokens.append(token)
-                    text, found = texts[b].push(token)
-                    over = any(rule.ended(tokens[b], len(row.prompt)) for rule in rules)
-                    n = len(row.tokens) - begun[b]
-                    reason = row.reason = ends.reason(row, n, found, over, late, stopped)
-                    if reason is not None and not found:
-                        text += texts[b].finish()
-                    pieces.append(Piece(b, token, text, reason))
-                    if guesses is not None and guess >= 0:
-                        guesses.tell(token == guess)
-                    if reason is not None or token != guess:
-                        break
-                reader.keep(b, len(tokens[b]) - 1)
-                if row.reason is None:
-                    going.append(b)
-            yield from pieces
-            live = going
-            anew = self._read_anew(reader, tokens, live)
-            guessed = {}
-            if guesses is not None and live and not anew:  # what is read anew is read in one piece
-                left = {b: begun[b] + ends.limit - len(rows[b].tokens) - 1 for b in live}
-                guessed = guesses.of(rows, tokens, self._before_reread(tokens, left))
+        guesses = self._guesses(rows, rules, ends, how)
+        loop = Loop(
+            running,
+            self.reader(len(rows) // how.group, how.room, how.chunk, how.first_room, feeds),
+            self.fed("logits", feeds),
+            how.group,
+            self.reread,
+            how.first_room is not None,
+            guesses,
+            None if guesses is None else self.fed(ALL, feeds),
+        )
+        yield from loop.steps(lambda: self._stops != stops)
 
-    def _read_anew(
-        self, reader: Reader, tokens: Sequence[Sequence[int]], live: Sequence[int]
-    ) -> bool:
-        """Forget rows that have just become longer than `reread`; tell whether there are any."""
-        n = self.reread
-        rows = [] if n is None else [b for b in live if reader.known[b] <= n < len(tokens[b])]
-        for b in rows:
-            reader.keep(b, 0)
-        return bool(rows)
-
-    def _before_reread(
-        self, tokens: Sequence[Sequence[int]], left: Mapping[int, int]
-    ) -> dict[int, int]:
-        """Return how many guesses there may be: none beyond the token that has all read anew."""
-        if self.reread is None:
-            return dict(left)
-        before = {b: self.reread - len(tokens[b]) for b in left}
-        return {b: min(n, before[b]) if before[b] >= 0 else n for b, n in left.items()}
-
-    def reader(self, rows: int, room: int, chunk: int | None = None) -> Reader:
+    def reader(
+        self,
+        rows: int,
+        room: int,
+        chunk: int | None = None,
+        first_room: int | None = None,
+        feeds: Mapping[str, Array] | None = None,
+    ) -> Reader:
         """Return what reads rows of so much room, of a chunk at once, with what stands before."""
         (layers, two, _, heads, _, features), dtype = self._past_of
         asks = LENGTH in self.takes
         chunk = chunk if asks or not self.reread else None  # chunks do not tell the length
         size = dtype, (layers, two, heads, features)
-        return Reader(size, rows, room, chunk, asks, self._before())
+        given = list((feeds or {}).values())
+        return Reader(size, rows, room, chunk, asks, self._before(), first_room, given)
 
     def _guesses(
-        self, rows: int, rules: Sequence[Strategy], ends: Ends, how: _How
+        self, rows: Sequence[Completion], rules: Sequence[Strategy], ends: Ends, how: _How
     ) -> Guesses | None:
         if how.draft is None:
             return None
         other = how.draft.generation
         other.read_weights()
-        reader = other.reader(rows, how.room, how.chunk)
-        return Guesses(how.draft, reader, rules, ends.eos | ends.tokens)
+        reader = other.reader(len(rows), how.room, how.chunk)
+        return Guesses(how.draft, reader, rows, rules, ends.eos | ends.tokens)
 
     def _run_all(self) -> Run:
         """Return what gives the logits of all positions."""
@@ -365,15 +349,14 @@ class Generation:
             self._all = self.session.prepare([ALL, "present"], self.takes)
         return self._all
 
-    def fed(self, logits: str, feeds: Mapping[str, Array]) -> Run:
-        """Return what gives logits and keys and values, with what else rows feed put in."""
+    def fed(self, logits: str, feeds: Collection[str]) -> Run:
+        """Return what gives logits, keys and values; it takes what else rows feed at its end."""
         if not feeds:
             return self.run if logits != ALL else self._run_all()
         key = (logits, *feeds)
         if key not in self._runs:
             self._runs[key] = self.session.prepare([logits, "present"], (*self.takes, *feeds))
-        run, rest = self._runs[key], tuple(feeds.values())
-        return lambda *given: run(*given, *rest)
+        return self._runs[key]
 
     def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""

@@ -1,9 +1,10 @@
 """Strategies of choosing the next token: small settings that are combined in a list.
 
-They act on the logits of one row in numpy, outside the graph: what they look up depends on all
+They act on the logits of a row in numpy, outside the graph: what they look up depends on all
 tokens so far, whose number grows, and 10 µs in numpy are less than another plan. In whatever order
 they are listed, they act in that of transformers' ``generate``: penalties, what is forbidden,
 temperature, then the filters top-k, top-p and min-p, each on what the one before has left.
+The last four take the logits of several rows at once, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import GraphError
-from ..ops.draws import philox
 from ..words.jsonable import jsonable
 from .tokenizers import TextCodec
 
@@ -208,8 +208,8 @@ class TopK(Strategy):
         _check(isinstance(self.k, int) and self.k >= 1, self, "an int k >= 1")
 
     def __call__(self, logits: Array, tokens: Sequence[int], n_prompt: int) -> Array:
-        at = max(len(logits) - self.k, 0)
-        return np.where(logits < np.partition(logits, at)[at], -np.inf, logits)
+        at = max(logits.shape[-1] - self.k, 0)
+        return np.where(logits < np.partition(logits, at)[..., at, None], -np.inf, logits)
 
 
 @jsonable
@@ -232,11 +232,15 @@ class TopP(Strategy):
         _check(0 <= self.p <= 1, self, "0 <= p <= 1")
 
     def __call__(self, logits: Array, tokens: Sequence[int], n_prompt: int) -> Array:
-        rising = np.sort(logits[logits > -np.inf])  # few, after top-k
-        if not len(rising):
-            return logits
-        n_struck = (np.cumsum(_softmax(rising)) <= 1 - self.p).sum()
-        return np.where(logits < rising[min(n_struck, len(rising) - 1)], -np.inf, logits)
+        rows = logits.reshape(-1, logits.shape[-1])
+        left, least = rows > -np.inf, np.full((len(rows), 1), -np.inf)
+        sizes = left.sum(-1)
+        for n in set(sizes.tolist()) - {0}:  # few, after top-k, and of most rows as many
+            at = np.flatnonzero(sizes == n)
+            rising = np.sort(rows[at][left[at]].reshape(-1, n))
+            n_struck = (np.cumsum(softmax(rising), -1) <= 1 - self.p).sum(-1, keepdims=True)
+            least[at] = np.take_along_axis(rising, np.minimum(n_struck, n - 1), -1)
+        return np.where(logits < least.reshape(*logits.shape[:-1], 1), -np.inf, logits)
 
 
 @jsonable
@@ -258,7 +262,9 @@ class MinP(Strategy):
 
     def __call__(self, logits: Array, tokens: Sequence[int], n_prompt: int) -> Array:
         with np.errstate(divide="ignore"):  # ln 0: all are left
-            return np.where(logits < logits.max() + np.log(self.p), -np.inf, logits)
+            return np.where(
+                logits < logits.max(-1, keepdims=True) + np.log(self.p), -np.inf, logits
+            )
 
 
 Sampling = Strategy | Sequence[Strategy]
@@ -285,83 +291,12 @@ def in_order(sampling: Sampling) -> tuple[Strategy, ...]:
     return tuple(sorted(listed, key=lambda s: s.order))
 
 
-def probabilities(
-    logits: Any, sampling: Sampling = (), tokens: Sequence[int] = (), n_prompt: int = 0
-) -> Array:
-    """Return the probabilities f64[V] from which the next token is drawn.
-
-    ``tokens`` are those so far, of which ``n_prompt`` are the prompt's.
-
-    >>> from gradwright.models import TopK
-    >>> from gradwright.models import probabilities
-    >>> probabilities([1.0, 1.0, 0.0], TopK(2)).tolist()
-    [0.5, 0.5, 0.0]
-    """
-    return _softmax(_filtered(np.asarray(logits), in_order(sampling), tokens, n_prompt))
+OF_ROWS: tuple[type[Strategy], ...] = (Temperature, TopK, TopP, MinP)
+"""Strategies that take f32[rows, V], too, and look at no tokens; what derives from one may not."""
 
 
-def choose(
-    logits: Any,
-    sampling: Sampling = (),
-    tokens: Sequence[int] = (),
-    n_prompt: int = 0,
-    *,
-    seed: int = 0,
-) -> int:
-    """Return the next token for logits f32[V] after ``tokens``.
-
-    What is drawn is a function of the seed and the number of tokens so far, and of nothing else:
-    not of the rows beside it, nor of where generation was interrupted. Raises GraphError for logits
-    that are NaN, or +∞, or −∞ altogether.
-
-    >>> from gradwright.models import choose
-    >>> [choose([1.0, 1.0, 1.0], (), [0] * n) for n in range(6)]
-    [0, 0, 1, 1, 0, 0]
-    """
-    return chosen(np.asarray(logits), in_order(sampling), tokens, n_prompt, seed)
-
-
-def chosen(
-    logits: Array, rules: Sequence[Strategy], tokens: Sequence[int], n_prompt: int, seed: int
-) -> int:
-    """Return the next token by strategies that are in order."""
-    greedy = bool(rules) and type(rules[-1]) is Greedy
-    if greedy:
-        rules = rules[:-1]
-    y = _filtered(logits, rules, tokens, n_prompt)
-    best = int(y.argmax())
-    if greedy:
-        return best
-    left = np.flatnonzero(y > -np.inf)
-    total = np.cumsum(np.exp(y[left].astype(np.float64) - y[best]))
-    # The first token whose total exceeds u: one of probability 0 is never drawn.
-    at = np.searchsorted(total, _uniform(seed, len(tokens)) * total[-1], "right")
-    return int(left[min(at, len(left) - 1)])
-
-
-def _filtered(
-    logits: Array, rules: Sequence[Strategy], tokens: Sequence[int], n_prompt: int
-) -> Array:
-    top = logits.max()
-    if not -np.inf < top < np.inf:
-        raise GraphError(
-            f"the largest logit of a row is {top}: no token to choose",
-            need="no NaN, no ∞, and something above −∞",
-        )
-    for rule in rules:
-        logits = rule(logits, tokens, n_prompt)
-    if rules and logits.max() == -np.inf:
-        raise GraphError(f"{list(rules)} forbid every token", hint="weaker ones")
-    return logits
-
-
-def _softmax(logits: Array) -> Array:
+def softmax(logits: Array) -> Array:
+    """Return the probabilities f64[..., V] of logits, of which all may be −∞."""
     x = logits.astype(np.float64)
-    p = np.exp(x - x.max(initial=-np.inf))
-    return np.asarray(p / p.sum())
-
-
-def _uniform(seed: int, number: int) -> float:
-    """Return a multiple of 2⁻⁵³ in [0, 1), a function of both (5 µs)."""
-    key = np.array((seed % 2**64, number), np.uint64)
-    return float(int(philox.fold_in(key, 0)[0]) >> 11) * 2.0**-53
+    p = np.exp(x - x.max(-1, keepdims=True, initial=-np.inf))
+    return np.asarray(p / p.sum(-1, keepdims=True))

@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..errors import GraphError
+from .choosing import Draws, chosen
 from .completion import Completion
 from .reading import Reader
-from .sampling import Strategy, chosen
+from .sampling import Strategy
 
 if TYPE_CHECKING:
     from .generation import Generation
@@ -56,13 +59,20 @@ class Guesses:
     """Guesses of a draft for rows that are being generated; ``last`` are tokens that end one."""
 
     def __init__(
-        self, draft: Draft, reader: Reader, rules: Sequence[Strategy], last: frozenset[int]
+        self,
+        draft: Draft,
+        reader: Reader,
+        rows: Sequence[Completion],
+        rules: Sequence[Strategy],
+        last: frozenset[int],
     ) -> None:
         self._draft, self._reader, self._rules, self._last = draft, reader, rules, last
+        self.width = draft.tokens + 1
+        """How many tokens of a row are read at once where some are guesses."""
+        self._n_prompt = [len(row.prompt) for row in rows]
+        self._draws = Draws([row.seed for row in rows], draft.tokens)
 
-    def of(
-        self, rows: Sequence[Completion], tokens: Sequence[Sequence[int]], most: Mapping[int, int]
-    ) -> dict[int, list[int]]:
+    def of(self, tokens: Sequence[Sequence[int]], most: Mapping[int, int]) -> dict[int, list[int]]:
         """Return what comes next in some rows, up to so many tokens each."""
         guessed: dict[int, list[int]] = {b: [] for b in most}
         going = [b for b, limit in most.items() if limit > 0]
@@ -72,12 +82,12 @@ class Guesses:
             wanted = {b: [*tokens[b], *guessed[b]] for b in going if n < most[b]}
             if not wanted:
                 break
-            read = self._reader.read(self._draft.generation.run, wanted)
-            for (b, row), logits in zip(wanted.items(), read, strict=True):
-                n_prompt = len(rows[b].prompt)
-                token = chosen(logits, self._rules, row, n_prompt, rows[b].seed)
+            logits = np.stack(self._reader.read(self._draft.generation.run, wanted))
+            rows, begun = list(wanted), [self._n_prompt[b] for b in wanted]
+            new = chosen(logits, self._rules, list(wanted.values()), begun, self._draws, rows)
+            for (b, row), token in zip(wanted.items(), new, strict=True):
                 guessed[b].append(token)
-                over = any(rule.ended([*row, token], n_prompt) for rule in self._rules)
+                over = any(rule.ended([*row, token], self._n_prompt[b]) for rule in self._rules)
                 if over or token in self._last:
                     going.remove(b)
         self._draft.guessed += sum(map(len, guessed.values()))

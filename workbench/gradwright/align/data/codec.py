@@ -1,4 +1,4 @@
-"""Codecs: from checked parts of a row to its tokens, with settings that are JSON."""
+"""From checked parts of a row to its tokens, by settings that are JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 from ...errors import FeedError
 from ...models.completion import tokens_of
-from ...models.tokenizers import TextCodec, TextStream
+from ...models.tokenizers import TextCodec
 from ...words.jsonable import jsonable
 from .columns import Message, Part, Row, form
 from .rows import TokenRow
-from .template import ChatTemplate, specials_of, template_of
+from .template import ChatTemplate, Rendered, specials_of, template_of
+from .tokenizing import Tokenizing
 
 TRUNCATIONS = ("keep_start", "keep_end", "drop")
 
@@ -63,26 +64,44 @@ class Encoder:
     """A codec and a tokenizer at work."""
 
     def __init__(self, codec: Codec, tokenizer: TextCodec | None) -> None:
-        self.codec, self.tokenizer = codec, tokenizer
+        self.codec, self._tokenizer = codec, tokenizer
+
+    def check(self, rows: Sequence[Row], *, completes: bool) -> None:
+        """Raise FeedError for what is missing for all rows: tokenizer, template, or eos."""
+        codec = self.codec
+        forms = {form(part) for row in rows for part in row.parts.values() if len(part)}
+        if forms - {"tokens"}:
+            _ = self.tokenizing
+        if "messages" in forms:
+            _ = self.template
+        if codec.assistant_only_loss and forms - {"messages"}:
+            raise FeedError("assistant_only_loss=True, but there are texts", need="messages")
+        if completes and codec.add_eos and not self.eos and forms - {"messages"}:
+            raise FeedError(
+                "nothing says which token ends a completion",
+                need="eos=..., a token",
+                hint="model.eos; or add_eos=False, and no model learns to end",
+            )
+
+    @functools.cached_property
+    def tokenizing(self) -> Tokenizing:
+        """The tokenizer; raises FeedError where there is none."""
+        if self._tokenizer is None:
+            raise FeedError("there is no tokenizer for texts", hint="tokenizer=..., or tokens")
+        return Tokenizing(self._tokenizer)
 
     @functools.cached_property
     def eos(self) -> list[int]:
-        """Tokens that end a row, perhaps none; one that the tokenizer has if none was given."""
-        if given := tokens_of(self.codec.eos):
-            return given
-        token = specials_of(self.tokenizer).get("eos_token")
-        found = [] if token is None else self._plain(token)
-        return found if len(found) == 1 else []
+        """Tokens that end a row, perhaps none."""
+        given = tokens_of(self.codec.eos)
+        return given if given or self._tokenizer is None else self.tokenizing.eos()
 
     @functools.cached_property
     def template(self) -> ChatTemplate:
         """The chat template; raises FeedError where there is none, or it lacks what is asked."""
-        source = self.codec.template
-        found = (
-            template_of(self.tokenizer)
-            if source is None
-            else ChatTemplate(source, specials_of(self.tokenizer))
-        )
+        source, found = self.codec.template, template_of(self._tokenizer)
+        if source is not None:
+            found = ChatTemplate(source, specials_of(self._tokenizer))
         if found is None:
             raise FeedError(
                 "there is no chat template for messages",
@@ -96,36 +115,20 @@ class Encoder:
             )
         return found
 
-    def check(self, rows: Sequence[Row], *, completes: bool) -> None:
-        """Raise FeedError for what is missing for all rows: tokenizer, template, or eos."""
-        forms = {form(part) for row in rows for part in row.parts.values() if len(part)}
-        if self.tokenizer is None and forms != {"tokens"}:
-            raise FeedError("there is no tokenizer for texts", hint="tokenizer=..., or tokens")
-        if "messages" in forms:
-            _ = self.template
-        if self.codec.assistant_only_loss and forms - {"messages"}:
-            raise FeedError("assistant_only_loss=True, but there are texts", need="messages")
-        if completes and self.codec.add_eos and not self.eos and forms - {"messages"}:
-            raise FeedError(
-                "nothing says which token ends a completion",
-                need="eos=..., a token",
-                hint="model.eos; or add_eos=False, and no model learns to end",
-            )
-
     def prompt(self, row: Row) -> tuple[list[int], str]:
         """Return the tokens of a prompt that shall be answered, and its text."""
         part = row.parts["prompt"]
         if isinstance(part, str):
-            return self._with_specials(part), part
+            return self.tokenizing.plain(part), part
         if form(part) == "tokens":
-            held = [int(token) for token in part]  # type: ignore[call-overload]
-            return held, "" if self.tokenizer is None else self.tokenizer.decode(held)
-        text = self._rendered(row, part, add_generation_prompt=True).text  # type: ignore[arg-type]
-        return self._plain(text), text
+            return list(part), "" if self._tokenizer is None else self.tokenizing.text(part)
+        text = self._rendered(row, part, add_generation_prompt=True).text
+        return self.tokenizing.written(text), text
 
     def alone(self, row: Row, name: str) -> TokenRow:
         """Return the tokens of a text or conversation that all count, or the assistant's."""
-        return self._row(row, [], row.parts[name], 0)
+        tokens, counts = self._whole(row, [], row.parts[name])
+        return TokenRow(tokens, 0, counts)
 
     def behind(self, row: Row, *names: str) -> tuple[list[TokenRow], bool]:
         """Return the prompt with each of its completions, and whether tokens merge between them.
@@ -135,92 +138,41 @@ class Encoder:
         """
         prompt = row.parts["prompt"]
         mine = self.prompt(row)[0] if len(prompt) else []
-        rows = [self._row(row, prompt, row.parts[name], len(mine)) for name in names]
-        shared = min(_shared(mine, found.tokens) for found in rows)
-        fitted = [self._counted(TokenRow(found.tokens, shared, found.counts)) for found in rows]
-        return fitted, shared < len(mine)
+        whole = [self._whole(row, prompt, row.parts[name]) for name in names]
+        shared = min(_shared(mine, tokens) for tokens, _ in whole)
+        rows = []
+        for tokens, counts in whole:
+            if self.codec.completion_only_loss:
+                counts = counts and [c and i >= shared for i, c in enumerate(counts)]
+            rows.append(TokenRow(tokens, shared, counts or self._counts_all(tokens)))
+        return rows, shared < len(mine)
 
     def ends(self, row: TokenRow) -> bool:
         """Whether an eos ends it; a template may put a line break behind it."""
         return bool(set(row.tokens[-2:]) & set(self.eos))
 
-    def _counted(self, row: TokenRow) -> TokenRow:
-        """Return a row with what counts behind its prompt, of what the assistant has spoken."""
-        if not self.codec.completion_only_loss:
-            return row if row.counts else TokenRow(row.tokens, row.n_prompt, [True] * len(row))
-        if row.counts is None:
-            return row
-        counts = [c and i >= row.n_prompt for i, c in enumerate(row.counts)]
-        return TokenRow(row.tokens, row.n_prompt, counts)
+    def _counts_all(self, tokens: Sequence[int]) -> list[bool] | None:
+        return None if self.codec.completion_only_loss else [True] * len(tokens)
 
-    def _row(self, row: Row, prompt: Part, part: Part, n_prompt: int) -> TokenRow:
+    def _whole(self, row: Row, prompt: Part, part: Part) -> tuple[list[int], list[bool] | None]:
+        """Return the tokens of prompt and part, and which of them are the assistant's."""
         if form(part) == "messages":
-            return self._conversation(row, [*prompt, *part], n_prompt)  # type: ignore[list-item]
+            text, spans = self._rendered(row, [*prompt, *part])
+            if not self.codec.assistant_only_loss:
+                return self.tokenizing.written(text), None
+            tokens, places = self.tokenizing.placed(text)
+            said = [any(a < end and b > begin for begin, end in spans) for a, b in places]
+            return tokens, said
         if isinstance(part, str):
-            tokens = self._with_specials(f"{prompt or ''}{part}")
+            tokens = self.tokenizing.plain(f"{prompt or ''}{part}")
         else:
-            tokens = [int(token) for token in [*prompt, *part]]  # type: ignore[call-overload]
+            tokens = [*prompt, *part]
         if self.codec.add_eos and self.eos and not (tokens and tokens[-1] in self.eos):
             tokens.append(self.eos[0])
-        return TokenRow(tokens, n_prompt)
+        return tokens, None
 
-    def _conversation(self, row: Row, messages: Sequence[Message], n_prompt: int) -> TokenRow:
-        text, spans = self._rendered(row, messages)
-        if not self.codec.assistant_only_loss:
-            return TokenRow(self._plain(text), n_prompt)
-        tokens, offsets = self._with_offsets(text)
-        counts = [any(a < end and b > begin for begin, end in spans) for a, b in offsets]
-        return TokenRow(tokens, n_prompt, counts)
-
-    def _rendered(self, row: Row, messages: Sequence[Message], **more: Any) -> Any:
+    def _rendered(self, row: Row, messages: Sequence[Message], **more: Any) -> Rendered:
         return self.template.render(messages, tools=row.tools, **more, **row.variables)
-
-    def _with_specials(self, text: str) -> list[int]:
-        """Return the tokens of a text, with those that the tokenizer puts around it by itself."""
-        assert self.tokenizer is not None
-        return [int(token) for token in self.tokenizer.encode(text)]
-
-    def _plain(self, text: str) -> list[int]:
-        """Return the tokens of a text that has its special tokens written out."""
-        return self._with_offsets(text)[0] if hasattr(self.tokenizer, "inner") else self._bare(text)
-
-    def _bare(self, text: str) -> list[int]:
-        if hasattr(self.tokenizer, "special_tokens_map"):  # a tokenizer of transformers
-            found = self.tokenizer.encode(text, add_special_tokens=False)  # type: ignore[union-attr, call-arg]
-            return [int(token) for token in found]
-        return self._with_specials(text)
-
-    def _with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return tokens, and from where to where of the text each of them is."""
-        inner = getattr(self.tokenizer, "inner", getattr(self.tokenizer, "backend_tokenizer", None))
-        if inner is not None:
-            found = inner.encode(text, add_special_tokens=False)
-            return list(found.ids), list(found.offsets)
-        tokens = self._bare(text)
-        assert self.tokenizer is not None
-        return tokens, streamed_offsets(self.tokenizer, tokens, text)
-
-
-def streamed_offsets(
-    tokenizer: TextCodec, tokens: Sequence[int], text: str
-) -> list[tuple[int, int]]:
-    """Return from where to where of a text each token is; raises FeedError if they give another.
-
-    >>> import gradwright as gw
-    >>> streamed_offsets(gw.models.CharTokenizer("ab"), [0, 1, 0], "aba")
-    [(0, 1), (1, 2), (2, 3)]
-    """
-    stream, offsets, at = TextStream(tokenizer), [], 0
-    for token in tokens:
-        size = len(stream.push(token))
-        offsets.append((at, at + max(1, size)))
-        at += size
-    if tokenizer.decode(list(tokens)) != text:
-        raise FeedError(
-            "the tokens of the conversation decode to another text",
-            need="a tokenizer that says where its tokens stand, for assistant_only_loss",
-        )
-    return offsets
 
 
 def _shared(a: Sequence[int], b: Sequence[int]) -> int:

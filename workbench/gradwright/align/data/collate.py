@@ -1,4 +1,4 @@
-"""Batches of rows: padded to few lengths, rows of about the same length together."""
+"""Batches of rows, padded to few lengths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...data.columns import order
 from ...errors import FeedError
 from ...models.decoder.rows import IGNORED
 from .rows import TokenRow
@@ -45,27 +44,3 @@ def collate(
     if position_ids:
         batch["position_ids"] = np.broadcast_to(np.arange(width), ids.shape).copy()
     return batch
-
-
-def batches_by_length(
-    lengths: Sequence[int], size: int, *, window: int = 8, seed: int = 0, epoch: int = 0
-) -> list[Array]:
-    """Return the rows of each batch of an epoch, those of about the same length together.
-
-    Rows are shuffled; of each ``window`` batches in that order, they are sorted by length; then
-    batches are shuffled. All of it is a function of seed and epoch, and ``window=1`` sorts nothing.
-    Raises FeedError for sizes below 1.
-
-    >>> [rows.tolist() for rows in batches_by_length([3, 9, 4, 8], 2)]
-    [[0, 2], [3, 1]]
-    """
-    if size < 1 or window < 1:
-        raise FeedError(f"batches of {size} rows, {window} in a window", need="1 or more")
-    shuffled, held = order(seed, epoch, len(lengths)), np.asarray(lengths)
-    made: list[Array] = []
-    for start in range(0, len(shuffled), size * window):
-        rows = shuffled[start : start + size * window]
-        if window > 1:
-            rows = rows[np.argsort(held[rows], kind="stable")]
-        made += [rows[at : at + size] for at in range(0, len(rows), size)]
-    return [made[at] for at in order(~seed, epoch, len(made))]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ...errors import FeedError
 from .messages import wrong_messages
@@ -14,7 +17,7 @@ from .records import Record, names_of
 from .report import Problems, told
 
 Message = Mapping[str, Any]
-Part = str | list[Message] | list[int]
+Part = str | list[Any]
 """A text, messages, or tokens."""
 KINDS = {
     "pair": "prompt, chosen, rejected and perhaps margin; or chosen, rejected",
@@ -23,9 +26,10 @@ KINDS = {
     "prompt": "prompt, and any others",
     "text": "text, or messages",
 }
-OWN = ("prompt", "completion", "chosen", "rejected", "label", "margin", "text", "messages")
-OWN += ("tools", "chat_template_kwargs")
-"""Columns that mean something by themselves."""
+OPTIONS = ("tools", "chat_template_kwargs")
+"""Columns that tell the chat template more."""
+TAKEN = ("prompts", "completions", "completion_ids")
+"""What rewards are given beside the columns of prompts."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,15 @@ def checked(rows: Sequence[Record], kind: str | None) -> tuple[str, list[Row]]:
             facts=[f"columns: {', '.join(map(repr, names)) or 'none'}"],
             need=f"{kind}: {KINDS[kind]}",
         )
-    further = [name for name in names if name not in OWN and name not in needed]
-    problems = Problems()
-    found = [_row(i, row, kind, needed, further, problems) for i, row in enumerate(rows)]
-    problems.check()
+    further = [n for n in names if n not in ("prompt", *OPTIONS)] if kind == "prompt" else []
+    if taken := [name for name in further if name in TAKEN]:
+        raise FeedError(
+            f"the data has a column {taken[0]!r}, as which rewards are given something else",
+            need="another name",
+        )
+    check = _Check(kind, needed, further, has_margin=kind == "pair" and "margin" in names)
+    found = [check.row(number, record) for number, record in enumerate(rows)]
+    check.problems.check()
     return kind, found
 
 
@@ -103,50 +112,57 @@ def _needed(kind: str, names: Sequence[str]) -> list[str]:
     return ["prompt"] if kind == "prompt" else ["prompt", "completion"]
 
 
-def _row(
-    number: int,
-    record: Record,
-    kind: str,
-    needed: Sequence[str],
-    further: Sequence[str],
-    problems: Problems,
-) -> Row:
-    """Return a row of which every problem is noted."""
-    parts: dict[str, Part] = {}
-    for name in needed:
-        part = record.get(name)
-        if wrong := _wrong(part, needs_messages=name == "messages"):
-            problems.add(number, name, *wrong)
-        else:
-            parts[name] = part  # type: ignore[assignment]
-    if len(parts) == len(needed):
-        if (
-            kind == "pair"
-            and "prompt" not in parts
-            and form(parts["chosen"]) == form(parts["rejected"])
-        ):
-            parts = _shared_beginning(parts["chosen"], parts["rejected"])
-        _check_together(number, parts, problems)
-    tools, variables = _json(record.get("tools")), record.get("chat_template_kwargs") or {}
-    if tools is not None and not isinstance(tools, list):
-        problems.add(number, "tools", told(record.get("tools")), "a list, or one as JSON")
-    if not isinstance(variables, Mapping):
-        problems.add(number, "chat_template_kwargs", told(variables), "a dict")
-    label, margin = record.get("label"), record.get("margin")
-    if kind == "label" and not isinstance(label, bool):
-        problems.add(number, "label", told(label), "True or False")
-    if kind == "pair" and "margin" in record and not _is_number(margin):
-        problems.add(number, "margin", told(margin), "a finite number")
-    others = {name: record.get(name) for name in further} if kind == "prompt" else {}
-    margin = float(margin) if _is_number(margin) else None
-    return Row(number, parts, tools, variables, others, label is True, margin)
+class _Check:
+    """Turns records of one kind into rows, and notes every problem of each."""
+
+    def __init__(
+        self, kind: str, needed: Sequence[str], further: Sequence[str], *, has_margin: bool
+    ) -> None:
+        self.problems = Problems()
+        self._kind, self._needed, self._further = kind, needed, further
+        self._has_margin = has_margin
+
+    def row(self, number: int, record: Record) -> Row:
+        """Return a row, which is whole where nothing is wrong with it."""
+        note = partial(self.problems.add, number)
+        parts: dict[str, Part] = {}
+        for name in self._needed:
+            part = _listed(record.get(name))
+            if wrong := _wrong(part, needs_messages=name == "messages"):
+                note(name, *wrong)
+            else:
+                parts[name] = part
+        if len(parts) == len(self._needed):
+            parts = _with_prompt(parts) if self._kind == "pair" else parts
+            for wrong_together in _wrong_together(parts):
+                note(*wrong_together)
+        tools, variables = _json(record.get("tools")), record.get("chat_template_kwargs")
+        variables = {} if variables is None else variables
+        if tools is not None and not isinstance(tools, list):
+            note("tools", told(record.get("tools")), "a list, or one as JSON")
+        if not isinstance(variables, Mapping):
+            note("chat_template_kwargs", told(variables), "a dict")
+        label, margin = record.get("label"), record.get("margin")
+        if self._kind == "label" and not isinstance(label, bool):
+            note("label", told(label), "True or False")
+        if self._has_margin and _number(margin) is None:
+            note("margin", told(margin), "a finite number")
+        others = {name: record.get(name) for name in self._further}
+        return Row(number, parts, tools, variables, others, label is True, _number(margin))
+
+
+def _listed(part: Any) -> Any:
+    """Return an array of tokens or messages, which Parquet may hold, and a tuple, as a list."""
+    if isinstance(part, np.ndarray) and part.ndim == 1:
+        return part.tolist()
+    return list(part) if isinstance(part, tuple) else part
 
 
 def _wrong(part: Any, *, needs_messages: bool) -> tuple[str, str] | None:
     """Return what came and what was needed, if a part is none."""
     if isinstance(part, str) and not needs_messages:
         return None
-    if isinstance(part, Sequence) and not isinstance(part, str | bytes):
+    if isinstance(part, list):
         if part and isinstance(part[0], Mapping):
             return wrong_messages(part)
         if not needs_messages and all(type(token) is int and token >= 0 for token in part):
@@ -155,22 +171,18 @@ def _wrong(part: Any, *, needs_messages: bool) -> tuple[str, str] | None:
     return told(part), need
 
 
-def _check_together(number: int, parts: Mapping[str, Part], problems: Problems) -> None:
-    """Note parts of different kinds, and messages that cannot follow each other."""
-    kinds = {name: form(part) for name, part in parts.items() if len(part)}
-    if len(set(kinds.values())) > 1:
-        came = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
-        problems.add(number, next(iter(parts)), came, "all texts, all messages, or all tokens")
-        return
-    if "messages" not in kinds.values():
-        return
-    if "prompt" in kinds and parts["prompt"][-1]["role"] == "assistant":  # type: ignore[index]
-        problems.add(number, "prompt", "its last message is the assistant's", "user's or tool's")
-    for name in ("completion", "chosen", "rejected"):
-        if name in kinds:
-            role = parts[name][0]["role"]  # type: ignore[index]
-            if role != "assistant":
-                problems.add(number, name, f"its first message is of {role!r}", "'assistant'")
+def _wrong_together(parts: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield parts of different kinds, and messages that cannot follow each other."""
+    forms = {name: form(part) for name, part in parts.items() if len(part)}
+    if len(set(forms.values())) > 1:
+        came = ", ".join(f"{name} is {kind}" for name, kind in forms.items())
+        yield next(iter(parts)), came, "all texts, all messages, or all tokens"
+    elif "messages" in forms.values():
+        if "prompt" in forms and parts["prompt"][-1]["role"] == "assistant":
+            yield "prompt", "its last message is the assistant's", "user's or tool's"
+        for name in ("completion", "chosen", "rejected"):
+            if name in forms and (role := parts[name][0]["role"]) != "assistant":
+                yield name, f"its first message is of {role!r}", "'assistant'"
 
 
 def form(part: Part) -> str:
@@ -184,11 +196,15 @@ def form(part: Part) -> str:
     return "messages" if len(part) and isinstance(part[0], Mapping) else "tokens"
 
 
-def _shared_beginning(chosen: Any, rejected: Any) -> dict[str, Part]:
-    """Return a pair with the beginning that both share as prompt; each keeps something behind it.
+def _with_prompt(parts: dict[str, Part]) -> dict[str, Part]:
+    """Return a pair with a prompt: by default the beginning that both completions share.
 
-    Of texts, a space before the first difference belongs to what follows.
+    Each keeps something behind it. Of texts, a space before the first difference belongs to what
+    follows.
     """
+    chosen, rejected = parts["chosen"], parts["rejected"]
+    if "prompt" in parts or form(chosen) != form(rejected):
+        return parts
     most = max(0, min(len(chosen), len(rejected)) - 1)
     n = next((i for i in range(most) if chosen[i] != rejected[i]), most)
     if isinstance(chosen, str) and n and chosen[n - 1] == " ":
@@ -206,5 +222,8 @@ def _json(tools: Any) -> Any:
         return tools
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> float | None:
+    """Return a finite number; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None

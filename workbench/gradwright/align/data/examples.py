@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import FeedError, GradwrightError
+from ...errors import FeedError
 from ...models.tokenizers import TextCodec
 from ..rollouts.rollout import Prompt
 from .codec import Codec, Encoder
-from .columns import Row, checked
+from .columns import checked
+from .making import Maker
 from .records import records
-from .report import DataReport, Note, Problems
-from .rows import Examples, TokenRow
-
-EMPTY = "empty completion"
-SAME = "chosen and rejected are the same"
-UNLEARNT = "no token left to learn"
-MERGED = "tokens of prompt and completion merge"
-ENDLESS = "does not end with eos"
+from .report import DataReport
+from .rows import Examples
 
 
 def examples(
@@ -69,8 +63,9 @@ def examples(
     encoder = Encoder(_codec(codec, settings), tokenizer)
     kind, rows = checked(records(data), kind)
     encoder.check(rows, completes=kind != "prompt")
-    made, notes = _made(rows, _makers(encoder)[kind])
-    report = DataReport(len(rows), len(made), notes)
+    maker = Maker(encoder, kind)
+    made = maker.made(rows)
+    report = DataReport(len(rows), len(made), maker.notes)
     numbers = [row.number for row, _ in made]
     if kind == "prompt":
         return Examples(kind, report, numbers, prompts=[found for _, found in made])
@@ -107,105 +102,8 @@ def prompts(
     return list(examples(data, "prompt", tokenizer, codec, **settings).prompts)
 
 
-Noted = Callable[[str, str], None]
-Make = Callable[[Row, Noted], Any]
-"""Makes an example of a row, or None, and notes fate and reason."""
-
-
 def _codec(codec: Codec | None, settings: dict[str, Any]) -> Codec:
     known = Codec.__dataclass_fields__
     if unknown := [name for name in settings if name not in known]:
         raise FeedError(f"a codec has no setting {unknown[0]!r}", need=", ".join(known))
     return replace(codec or Codec(), **settings)
-
-
-def _made(rows: Sequence[Row], make: Make) -> tuple[list[tuple[Row, Any]], list[Note]]:
-    """Return what is made of rows, and notes; raises FeedError of all that cannot be tokenised."""
-    made: list[tuple[Row, Any]] = []
-    notes: list[Note] = []
-    problems = Problems()
-    for row in rows:
-        try:
-            found = make(row, lambda fate, why, n=row.number: notes.append(Note(n, fate, why)))
-        except Exception as error:  # a tokenizer or template of the user's may raise anything
-            problems.add(row.number, next(iter(row.parts)), *_said(error))
-            continue
-        if found is not None:
-            made.append((row, found))
-    problems.check()
-    return made, notes
-
-
-def _said(error: Exception) -> tuple[str, str]:
-    if isinstance(error, GradwrightError):
-        came = "; ".join([error.problem, *error.facts])
-        return came, error.need or "what the tokenizer takes"
-    return f"{type(error).__name__}: {error!s:.200}", "what the tokenizer takes"
-
-
-def _makers(encoder: Encoder) -> dict[str, Make]:
-    codec = encoder.codec
-
-    def fitted(row: TokenRow, note: Noted) -> TokenRow | None:
-        """Return a row that is not too long; None where nothing is left of it."""
-        most = codec.max_length
-        if most is not None and len(row) > most:
-            why = f"longer than {most:,} tokens"
-            if codec.truncation == "drop":
-                note("dropped", why)
-                return None
-            row = row.cut(most, keep_end=codec.truncation == "keep_end")
-            if row.learns:
-                note("cut", why)
-        if not row.learns:
-            note("dropped", UNLEARNT)
-            return None
-        return row
-
-    def alone(row: Row, note: Noted) -> tuple[TokenRow] | None:
-        found = fitted(encoder.alone(row, next(iter(row.parts))), note)
-        return None if found is None else (found,)
-
-    def behind(*names: str) -> Make:
-        def make(row: Row, note: Noted) -> tuple[TokenRow, ...] | None:
-            parts = [row.parts[name] for name in names]
-            if not all(map(len, parts)):
-                note("dropped", EMPTY)
-                return None
-            if len(parts) == 2 and parts[0] == parts[1]:
-                note("dropped", SAME)
-                return None
-            found, merged = encoder.behind(row, *names)
-            ended = all(map(encoder.ends, found)) or not encoder.eos
-            notes: list[tuple[str, str]] = []
-            kept = [fitted(one, lambda *said: notes.append(said)) for one in found]
-            for said in dict.fromkeys(notes):
-                if said[0] == "dropped" or None not in kept:
-                    note(*said)
-            if None in kept:
-                return None
-            if merged:
-                note("kept", MERGED)
-            if not ended:
-                note("kept", ENDLESS)
-            return tuple(one for one in kept if one is not None)
-
-        return make
-
-    def prompt(row: Row, note: Noted) -> Prompt | None:
-        tokens, text = encoder.prompt(row) if len(row.parts["prompt"]) else ([], "")
-        if not tokens:
-            note("dropped", "empty prompt")
-            return None
-        if codec.max_length is not None and len(tokens) > codec.max_length:
-            note("dropped", f"longer than {codec.max_length:,} tokens")
-            return None
-        return Prompt(tokens, text, dict(row.others))
-
-    return {
-        "text": alone,
-        "completion": behind("completion"),
-        "label": behind("completion"),
-        "pair": behind("chosen", "rejected"),
-        "prompt": prompt,
-    }

@@ -56,7 +56,7 @@ def _rows(data: Any) -> Iterable[Any]:
     if isinstance(data, Mapping):
         return _of_columns(data)
     if hasattr(data, "column_names") and hasattr(data, "with_format"):
-        return iter(data.with_format(None))
+        return list(data.with_format(None))
     if hasattr(data, "iloc"):
         return list(data.to_dict("records"))
     if hasattr(data, "__arrow_c_stream__"):
@@ -155,8 +155,12 @@ def _typed(name: str, value: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers and texts of numpy as those of Python."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Return numbers and texts of numpy as those of Python, and arrays of objects as lists."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype == object:  # as pandas holds messages
+        return [_plain(v) for v in value]
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _pyarrow() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...errors import FeedError
 from ...models.decoder.rows import IGNORED
 from ..rollouts.rollout import Prompt
 from .report import DataReport
@@ -15,6 +16,7 @@ class TokenRow:
     """Tokens of a row, of which the first ``n_prompt`` are its prompt.
 
     ``counts`` says of each token whether a loss is taken at it; without it, all behind the prompt.
+    Raises FeedError for a prompt that is longer than the row, and for counts of another length.
 
     >>> from gradwright.align import TokenRow
     >>> row = TokenRow([5, 6, 7, 2], 2)
@@ -25,6 +27,15 @@ class TokenRow:
     tokens: Sequence[int]
     n_prompt: int = 0
     counts: Sequence[bool] | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.tokens)
+        if not 0 <= self.n_prompt <= n or len(self.counts or self.tokens) != n:
+            raise FeedError(
+                f"a row of {n} tokens has a prompt of {self.n_prompt}"
+                + ("" if self.counts is None else f", and {len(self.counts)} that count or do not"),
+                need="a prompt that is part of the row, and a bool for each token",
+            )
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -65,6 +76,12 @@ class Examples:
     label              ``rows``, ``desirable``
     prompt             ``prompts``
     =================  =============================================================
+
+    >>> import gradwright as gw
+    >>> data = {"prompt": [[5], [6]], "completion": [[7], [8]], "label": [True, False]}
+    >>> found = gw.align.examples(data, eos=2)
+    >>> found, found.rows[1].tokens, found.desirable
+    (<2 examples of the kind 'label'>, [6, 8, 2], [True, False])
     """
 
     kind: str

@@ -1,9 +1,8 @@
-"""Jinja's sandbox, metered: what a template may do, how long it may take, how much it may write.
+"""Jinja's sandbox with transformers' conventions, in which chat templates run, metered.
 
 Templates come with models that anybody has made. jinja2 keeps them from attributes and from
 changing what they are given; the meter keeps them from taking for ever. Turns of loops, calls of
-macros and all that is written are paid for. What makes much of little, such as repeating, joining
-and filling up, is asked beforehand how much it would make.
+macros and all that is written are paid for, and what goes into an operation is weighed before.
 """
 
 from __future__ import annotations
@@ -11,232 +10,213 @@ from __future__ import annotations
 import functools
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any
 
 from ...errors import FeedError
+from .metering import check_format, check_given, check_operands, paid, spend, weigh
 
-SPENT = 1 << 25
-"""Characters and turns that a rendering may pay for."""
-WEIGHT = 1 << 22
-"""Characters and elements that one value may have."""
-WIDEST = 10_000
-"""The largest number that a method or filter is given, such as a width."""
-SECONDS = 5.0
-"""How long a rendering may take, of its thread's own time."""
-READ = 1 << 12
-"""After how much that is paid the clock is read, which takes as long as fifty turns."""
 BEGUN, ENDED = "\ufdd0", "\ufdd1"
 """Marks around what ``{% generation %}`` holds: code points that no text has."""
-BITS = 10_000
-"""Bits that a whole number may have."""
-LONG_NUMBER = re.compile(r"\d{5}|\*")
-"""What makes a format as wide as it likes."""
+UNUSED = ("pprint", "random", "urlize", "wordwrap", "xmlattr")
+"""Filters that no chat template needs: slow ones, and one that gives other tokens each time."""
+OLDEST = (3, 1, 6)
+"""The first jinja2 out of whose sandbox no way is known."""
 
 
-class SpentError(Exception):
-    """A template has used up what it may."""
-
-
-class Meter:
-    """What a rendering has left to spend."""
-
-    def __init__(self) -> None:
-        self.left, self._seen = SPENT, SPENT
-        self._end = time.thread_time() + SECONDS
-
-    def spend(self, amount: int) -> None:
-        """Pay for something; raises SpentError when nothing is left."""
-        self.left -= amount
-        if self.left < 0:
-            raise SpentError(f"it writes more than {SPENT:,} characters")
-        if self._seen - self.left < READ:
-            return
-        self._seen = self.left
-        if time.thread_time() > self._end:
-            raise SpentError(f"it takes more than {SECONDS:g} seconds")
-
-
-METER: ContextVar[Meter] = ContextVar("meter")
-
-
-def weigh(*values: Any) -> int:
-    """Return how many characters and elements plain values have; raises SpentError above WEIGHT.
-
-    To walk through them is paid for.
-
-    >>> weigh("abc", [1, "de"])
-    7
-    """
-    total, walked, waiting = 0, 0, list(values)
-    while waiting:
-        value = waiting.pop()
-        walked += 1
-        if isinstance(value, str):
-            total += len(value)
-        elif isinstance(value, int):
-            total += 1
-            if value.bit_length() > BITS:
-                raise SpentError(f"a number in it has more than {BITS:,} bits")
-        else:
-            total += 1
-            if isinstance(value, dict):
-                waiting += [*value, *value.values()]
-            elif isinstance(value, list | tuple):
-                waiting += value
-        if total + len(waiting) > WEIGHT:
-            raise SpentError(f"a value in it has more than {WEIGHT:,} characters")
-    if (meter := METER.get(None)) is not None:
-        meter.spend(walked)
-    return total
-
-
-def paid(made: Any) -> Any:
-    """Return what an operation has made, and pay for its length."""
-    METER.get().spend(len(made) if isinstance(made, str | list | tuple | dict) else 1)
-    return made
-
-
-def careful(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check what a filter or method is given; raises SpentError where it would make too much."""
-    given = [*args, *kwargs.values()]
-    size = weigh(*given)
-    numbers = (abs(v) for v in [*args[1:], *kwargs.values()] if isinstance(v, int))
-    widest = max(numbers, default=0)
-    if widest > WIDEST or widest * size > WEIGHT:
-        raise SpentError(f"{name} is given the number {widest}")
-    texts = [v for v in given if isinstance(v, str)]
-    if name in ("format", "format_map") and texts and LONG_NUMBER.search(texts[0]):
-        raise SpentError("a format in it is too wide")
-    if name == "replace" and len(texts) > 2:
-        weigh_product(len(texts[2]), texts[0].count(texts[1]))
-    if name == "join" and len(given) > 1:
-        by, items = (given[0], given[1]) if isinstance(given[0], str) else (given[1], given[0])
-        if hasattr(items, "__len__"):
-            weigh_product(weigh(by), len(items))
-
-
-def weigh_product(size: int, times: int) -> None:
-    """Raise SpentError where something of a size would be made too many times."""
-    if size * max(0, times) > WEIGHT:
-        raise SpentError(f"it makes a value of more than {WEIGHT:,} characters")
+class RefusedError(Exception):
+    """A template has said that it does not take the messages."""
 
 
 @functools.cache
 def environment() -> Any:
-    """Return the environment that templates are compiled in, with transformers' conventions."""
+    """Return the environment that templates are compiled in.
+
+    Raises FeedError where jinja2 is missing, or so old that its sandbox is known to leak.
+    """
+    jinja2 = _library()
+    made = _environment_class(jinja2)(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,  # nothing is computed before it is metered
+        finalize=_written,
+        extensions=[_generation(jinja2), jinja2.ext.loopcontrols],
+    )
+    filters = {name: of for name, of in made.filters.items() if name not in UNUSED}
+    filters["tojson"] = _tojson
+    made.filters = {name: _careful(name, of) for name, of in filters.items()}
+    made.tests = {name: _careful(name, of) for name, of in made.tests.items()}
+    made.globals = {"range": made.globals["range"], "dict": _dict, "namespace": _namespace(jinja2)}
+    made.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+    return made
+
+
+def _library() -> Any:
     try:
         import jinja2
         import jinja2.ext
-        from jinja2 import nodes
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-        from jinja2.visitor import NodeTransformer
+        import jinja2.sandbox
+        import jinja2.visitor
     except ImportError:
         raise FeedError(
             "the library jinja2 is not installed, which chat templates are written for",
             hint="pip install jinja2; or give texts instead of messages",
         ) from None
+    held = version("jinja2")
+    if tuple(map(int, re.findall(r"\d+", held)[:3])) < OLDEST:
+        raise FeedError(
+            f"the sandbox of jinja2 {held} is known to leak",
+            need="jinja2 " + ".".join(map(str, OLDEST)),
+            hint="pip install --upgrade jinja2",
+        )
+    return jinja2
 
-    class Metered(NodeTransformer):
-        """Puts a payment at the begin of what can be run again, and a function for ``~``."""
 
-        def _paid(self, node: Any) -> Any:
-            self.generic_visit(node)
-            cost = sum(len(data.data) for data in node.find_all(nodes.TemplateData)) + 1
-            node.body.insert(0, nodes.ExprStmt(_call(nodes, "spend", nodes.Const(cost))))
-            return node
+def _environment_class(jinja2: Any) -> type[Any]:
+    metered = _metered(jinja2)
 
-        visit_For = visit_Macro = visit_CallBlock = visit_FilterBlock = _paid  # noqa: N815
-
-        def visit_Concat(self, node: Any) -> Any:
-            self.generic_visit(node)
-            return _call(nodes, "joined", *node.nodes)
-
-    class Environment(ImmutableSandboxedEnvironment):
+    class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):  # type: ignore[misc]
         intercepted_binops = frozenset(["+", "*", "**", "%"])
 
         def _parse(self, *source: Any) -> Any:
-            return Metered().visit(super()._parse(*source)).set_environment(self)
-
-        def spend(self, amount: int) -> str:
-            METER.get().spend(amount)
-            return ""
-
-        def joined(self, *values: Any) -> str:
-            weigh(*values)
-            return paid("".join(map(str, values)))
-
-        def getitem(self, obj: Any, argument: Any) -> Any:
-            found = super().getitem(obj, argument)
-            return paid(found) if isinstance(argument, slice) else found
+            return metered.visit(super()._parse(*source)).set_environment(self)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            weigh(left, right)
-            if operator == "*":
-                number, other = (left, right) if isinstance(left, int) else (right, left)
-                if isinstance(number, int) and not isinstance(other, int | float):
-                    weigh_product(weigh(other), number)
-            if operator == "**" and isinstance(left, int) and isinstance(right, int):
-                weigh_product(left.bit_length() * WEIGHT // BITS, right)
-            if operator == "%" and isinstance(left, str) and LONG_NUMBER.search(left):
-                raise SpentError("a format in it is too wide")
+            check_operands(operator, left, right)
             return paid(super().call_binop(context, operator, left, right))
 
         def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
             of = getattr(__obj, "__wrapped__", __obj)
             owner = getattr(of, "__self__", None)
             if not isinstance(owner, str | int | list | dict):
+                weigh(*args, *kwargs.values())
                 return super().call(__context, __obj, *args, **kwargs)
-            careful(of.__name__, (owner, *args), kwargs)
+            check_given(of.__name__, (owner, *args), kwargs)
             return paid(super().call(__context, __obj, *args, **kwargs))
 
-    class Generation(jinja2.ext.Extension):
+        # what `_metered` puts into templates
+
+        def turn(self, cost: int) -> None:
+            spend(cost)
+
+        def weighed(self, value: Any) -> Any:
+            weigh(value)
+            return value
+
+        def joined(self, *values: Any) -> Any:
+            return paid("".join(map(str, values)))
+
+        def sliced(self, value: Any, *ends: Any) -> Any:
+            return paid(value[slice(*ends)])
+
+    return Environment
+
+
+def _metered(jinja2: Any) -> Any:
+    """Return what changes a parsed template so that it pays and weighs."""
+    nodes = jinja2.nodes
+
+    def call(name: str, *args: Any) -> Any:
+        return nodes.Call(nodes.EnvironmentAttribute(name), list(args), [], None, None)
+
+    def weighed(value: Any) -> Any:
+        return value if isinstance(value, nodes.Const) else call("weighed", value)
+
+    class Metered(jinja2.visitor.NodeTransformer):  # type: ignore[misc]
+        def _paid(self, node: Any) -> Any:
+            self.generic_visit(node)
+            cost = sum(len(data.data) for data in node.find_all(nodes.TemplateData)) + 1
+            node.body.insert(0, nodes.ExprStmt(call("turn", nodes.Const(cost))))
+            return node
+
+        visit_For = visit_Macro = visit_Block = visit_CallBlock = _paid  # noqa: N815
+
+        def visit_Concat(self, node: Any) -> Any:
+            self.generic_visit(node)
+            return call("joined", *node.nodes)
+
+        def visit_Getitem(self, node: Any) -> Any:
+            self.generic_visit(node)
+            if not isinstance(node.arg, nodes.Slice):
+                node.arg = weighed(node.arg)
+                return node
+            ends = (node.arg.start, node.arg.stop, node.arg.step)
+            return call("sliced", node.node, *(end or nodes.Const(None) for end in ends))
+
+        def visit_Compare(self, node: Any) -> Any:
+            self.generic_visit(node)
+            if not any(isinstance(of, nodes.Const) for of in [node.expr, *node.ops]):
+                node.expr = weighed(node.expr)
+                for operand in node.ops:
+                    operand.expr = weighed(operand.expr)
+            return node
+
+        def visit_Pair(self, node: Any) -> Any:
+            self.generic_visit(node)
+            node.key = weighed(node.key)
+            return node
+
+    return Metered()
+
+
+def _generation(jinja2: Any) -> type[Any]:
+    class Generation(jinja2.ext.Extension):  # type: ignore[misc]
         """``{% generation %}``: what the assistant says."""
 
-        tags = {"generation"}  # noqa: RUF012
+        tags = frozenset(["generation"])
 
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return nodes.CallBlock(self.call_method("_marked"), [], [], body).set_lineno(line)
+            marked = self.call_method("_marked")
+            return jinja2.nodes.CallBlock(marked, [], [], body).set_lineno(line)
 
         def _marked(self, caller: Callable[[], str]) -> str:
             return f"{BEGUN}{caller()}{ENDED}"
 
-    made = Environment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        optimized=False,
-        finalize=_written,
-        extensions=[Generation, jinja2.ext.loopcontrols],
-    )
-    made.filters = {name: _careful(name, of) for name, of in made.filters.items()}
-    made.filters["tojson"] = _careful("tojson", _tojson)
-    made.globals = {"range": made.globals["range"], "dict": _dict, "namespace": _namespace(jinja2)}
-    made.globals |= {"raise_exception": _refuse, "strftime_now": _now}
-    return made
+    return Generation
 
 
-def _call(nodes: Any, name: str, *args: Any) -> Any:
-    return nodes.Call(nodes.EnvironmentAttribute(name), list(args), [], None, None)
+def _namespace(jinja2: Any) -> type[Any]:
+    class Namespace(jinja2.utils.Namespace):  # type: ignore[misc]
+        """A namespace that keeps no names which Python means something by."""
+
+        def __init__(self, *args: Any, **values: Any) -> None:
+            held = _dict(*args, **values)
+            for name in held:
+                _check_name(name)
+            super().__init__(held)
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            _check_name(name)
+            super().__setitem__(name, value)
+
+    return Namespace
 
 
-def _written(value: Any) -> Any:
-    METER.get().spend(weigh(value))
-    return value
+def _check_name(name: Any) -> None:
+    if str(name).startswith("_"):
+        raise RefusedError(f"namespace.{name} is no name of its own")
 
 
 def _careful(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter or test that weighs what it is given, and pays for what it makes."""
+    first = int(hasattr(of, "jinja_pass_arg"))  # filters that are given a context before all
+
     @functools.wraps(of)
     def checked(*args: Any, **kwargs: Any) -> Any:
         args = tuple(list(a) if isinstance(a, Iterator) else a for a in args)
-        careful(name, args, kwargs)
+        check_given(name, args[first:], kwargs)
         return paid(of(*args, **kwargs))
 
     return checked
+
+
+def _written(value: Any) -> Any:
+    spend(weigh(value))
+    return value
 
 
 def _tojson(
@@ -246,48 +226,23 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
+    """Return JSON, paid for piece by piece; jinja's own filter writes it for HTML."""
+    if isinstance(indent, str):
+        raise RefusedError("tojson has an indent that is no number")
+    encoder = json.JSONEncoder(
+        ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
-
-
-def _refuse(message: Any) -> None:
-    raise RefusedError(str(message)[:200])
-
-
-class RefusedError(Exception):
-    """A template has said that it does not take the messages."""
-
-
-def _now(form: str) -> str:
-    careful("format", (form,), {})
-    return datetime.now().strftime(form)
+    return "".join(map(paid, encoder.iterencode(value)))
 
 
 def _dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
     return dict(*args, **kwargs)
 
 
-def _namespace(jinja2: Any) -> type[Any]:
-    class Namespace(jinja2.utils.Namespace):  # type: ignore[misc]
-        """A namespace that keeps no names which Python means something by."""
-
-        def __init__(self, **values: Any) -> None:
-            for name in values:
-                _check_name(name)
-            super().__init__(values)
-
-        def __setitem__(self, name: str, value: Any) -> None:
-            _check_name(name)
-            super().__setitem__(name, value)
-
-    return Namespace
+def _refuse(message: Any) -> None:
+    raise RefusedError(str(message)[:200])
 
 
-def _check_name(name: str) -> None:
-    if name.startswith("_"):
-        raise RefusedError(f"namespace.{name} is no name of its own")
+def _now(form: str) -> str:
+    check_format(form)
+    return datetime.now().strftime(form)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import FeedError, GradwrightError
-from .sandbox import BEGUN, ENDED, METER, Meter, environment
+from .metering import METER, Meter
+from .sandbox import BEGUN, ENDED, environment
 
-MAX_SOURCE = 1 << 20
+MAX_SOURCE = 1 << 18
+"""Characters of a template; those of models have some thousands."""
 
 
 class Rendered(NamedTuple):
@@ -110,17 +113,14 @@ def _spanned(text: str) -> Rendered:
     parts: list[str] = []
     spans: list[tuple[int, int]] = []
     begun = at = 0
-    for piece in text.split(BEGUN):
-        inside, *after = piece.split(ENDED)
-        if parts or after:
+    for piece in re.split(f"([{BEGUN}{ENDED}])", text):
+        if piece == BEGUN:
             begun = at
-        parts.append(inside)
-        at += len(inside)
-        if after:
+        elif piece == ENDED:
             spans.append((begun, at))
-            rest = "".join(after)
-            parts.append(rest)
-            at += len(rest)
+        else:
+            parts.append(piece)
+            at += len(piece)
     return Rendered("".join(parts), spans)
 
 

@@ -57,7 +57,8 @@ def group_advantages(
     off, std = _centred(*_said(_groups(rewards, num_generations)), -1)
     if scale_rewards == "batch":
         _, std = _centred(*_said(rewards), None)
-    return (off if scale_rewards == "none" else off / (std + 1e-4)).reshape((-1,))
+    found: Tensor = (off if scale_rewards == "none" else off / (std + 1e-4)).reshape((-1,))
+    return found
 
 
 def normalize_then_sum(rewards: Tensor, weights: Tensor, num_generations: int) -> Tensor:
@@ -80,7 +81,12 @@ def normalize_then_sum(rewards: Tensor, weights: Tensor, num_generations: int) -
     shape = (-1, n, rewards.shape[1])
     off, std = _centred(x.reshape(shape), there.reshape(shape), 1)
     z = (off / (std + 1e-4)).reshape((-1, rewards.shape[1]))
-    off, std = _centred((z * weights).sum(-1), there.max(-1), None)
+    return normalized((z * weights).sum(-1), there.max(-1))
+
+
+def normalized(x: Tensor, there: Tensor) -> Tensor:
+    """Return (x − mean)/(std + 1e-4) over what is there, with Bessel's correction; 0 elsewhere."""
+    off, std = _centred(kept(x, there), counted(there, x), None)
     found: Tensor = off / (std + 1e-4)
     return found
 
@@ -100,7 +106,8 @@ def leave_one_out(rewards: Tensor, num_generations: int) -> Tensor:
     n = there.sum(-1, keepdims=True) - 1
     others = (groups.sum(-1, keepdims=True) - groups) / Maximum()(n, 1)
     alone = counted(n > 0, groups)
-    return ((groups - others) * there * alone).reshape((-1,))
+    found: Tensor = ((groups - others) * there * alone).reshape((-1,))
+    return found
 
 
 def kl_estimate(logps: Tensor, ref_logps: Tensor, kind: str = "k1") -> Any:

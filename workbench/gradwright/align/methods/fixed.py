@@ -40,13 +40,14 @@ class Fixed:
         max_length: the length that rows are cut to, prompt and completion together.
         pad_to_multiple_of: widths of batches are multiples of it: few shapes, few plans.
         disable_dropout: whether training drops nothing; a reference never does.
+        learning_rate: of AdamW, where a trainer is given no optimizer.
     """
 
     max_length: int | None = 1024
     pad_to_multiple_of: int = 8
     disable_dropout: bool = True
+    learning_rate: float = 1e-6
 
-    learning_rate: ClassVar[float] = 1e-6
     kinds: ClassVar[tuple[str, ...]] = ("pair",)
 
     def __new__(cls, *_: Any, **named: Any) -> Self:
@@ -59,6 +60,7 @@ class Fixed:
         self.check(long is None or (type(long) is int and long > 1), "max_length", "an int > 1")
         n = self.pad_to_multiple_of
         self.check(type(n) is int and n >= 1, "pad_to_multiple_of", "an int >= 1")
+        self.check_positive("learning_rate")
 
     def check(self, ok: bool, name: str, need: str) -> None:
         """Raise GraphError for a setting that is not what it must be."""

@@ -99,8 +99,13 @@ class GRPO(Sampled):
     @classmethod
     def paper(cls, **settings: Any) -> Self:
         """Return the settings of the paper: a KL term of weight 0.04, means of rows."""
-        own = {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False}
+        own: dict[str, Any] = {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False}
         return cls(**(own | settings))
+
+    @property
+    def refills(self) -> int:
+        """How often prompts are drawn in the place of those whose rewards are equal, at most."""
+        return self.max_refills if self.dynamic_sampling else 0
 
     @property
     def needs_reference(self) -> bool:

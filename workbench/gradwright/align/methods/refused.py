@@ -9,7 +9,7 @@ from ...errors import GraphError
 TRAINER = "the trainer has it: optimizer=, accumulation=, precision=, fit(batch_size=...)"
 ELSEWHERE = dict.fromkeys(
     (
-        *("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"),
+        *("per_device_train_batch_size", "gradient_accumulation_steps", "adam_beta1"),
         *("num_train_epochs", "max_steps", "weight_decay", "max_grad_norm", "warmup_steps"),
         *("lr_scheduler_type", "bf16", "fp16", "seed", "gradient_checkpointing"),
         *("output_dir", "logging_steps", "save_steps", "report_to"),

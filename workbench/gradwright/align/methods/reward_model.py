@@ -37,8 +37,7 @@ class RewardModel(Fixed):
     """
 
     center_rewards_coefficient: float | None = None
-
-    learning_rate = 1e-4
+    learning_rate: float = 1e-4
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ...errors import GraphError
+from ..experience import Experience
 from ..losses.loss import Loss
 from ..model import LanguageModel
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Sampler
+from .refused import refuse
 
 if TYPE_CHECKING:
     from ..objectives.policy import PolicyObjective
 
-TRAINER = "the trainer has it: optimizer=, accumulation=, precision=, fit(batch_size=…)"
-OWN = "completions are drawn by the model's own generation, or by sampler=…"
+OWN = "completions are drawn by the model's own generation, or by sampler=..."
 SHOWN = "objective.experience has what was sampled, and a panel shows it"
 REFUSED = {
-    **dict.fromkeys(
-        (
-            *("per_device_train_batch_size", "gradient_accumulation_steps", "adam_beta1"),
-            *("num_train_epochs", "max_steps", "weight_decay", "max_grad_norm", "warmup_steps"),
-            *("lr_scheduler_type", "bf16", "fp16", "seed", "gradient_checkpointing"),
-            *("output_dir", "logging_steps", "save_steps", "report_to"),
-        ),
-        TRAINER,
-    ),
     "generation_batch_size": "batch_size·steps_per_generation says it",
     "num_generations_eval": "held-out prompts are sampled in groups of num_generations",
     "disable_dropout": "a model says its own dropout; ratio_tolerance finds one that acts",
     "pad_to_multiple_of": "widths are rounded so that few shapes come",
     "use_adaptive_entropy": "entropy_coef stays what it is",
-    "sync_ref_model": "the reference stays what it is",
-    "ref_model_mixup_alpha": "the reference stays what it is",
-    "ref_model_sync_steps": "the reference stays what it is",
     "max_tool_calling_iterations": "completions call no tools",
     "chat_template_kwargs": "templates belong to the data",
+    "num_completions_to_print": SHOWN,
     "cache_implementation": OWN,
     "generation_kwargs": OWN,
-    **dict.fromkeys(("log_completions", "num_completions_to_print", "log_unique_prompts"), SHOWN),
+    "use_vllm": OWN,
 }
 """Options of TRL that are refused, and why."""
-PREFIXES = {"vllm_": OWN, "use_vllm": OWN, "use_transformers_": OWN, "log_": SHOWN}
+PREFIXES = {"vllm_": OWN, "use_transformers_": OWN, "log_": SHOWN, "entropy_coef_": "it stays"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +48,10 @@ class Sampled:
         reward_weights: what each reward counts; 1 by default.
         shuffle_dataset: whether prompts come in another order in each epoch.
         ratio_tolerance: how far the logarithm of a ratio may be from 0 before a rollout's first
-            step, where policy and sampler are the same; None does not look. Steps in bfloat16 are
-            further off than steps in float32.
+            step, where policy and sampler are the same; None does not look.
+        sync_ref_model: whether the reference follows the policy (TR-DPO), which
+            ``ref_model_mixup_alpha`` α and ``ref_model_sync_steps`` say:
+            ref ← α·policy + (1 − α)·ref, every so many steps.
         learning_rate: of AdamW, where a trainer is given no optimizer.
     """
 
@@ -71,16 +63,15 @@ class Sampled:
     reward_weights: tuple[float, ...] | None = None
     shuffle_dataset: bool = True
     ratio_tolerance: float | None = 1e-4
+    sync_ref_model: bool = False
+    ref_model_mixup_alpha: float = 0.6
+    ref_model_sync_steps: int = 512
     learning_rate: float = 1e-6
 
     def __new__(cls, *_: Any, **named: Any) -> Self:
         """Refuse options of TRL that mean nothing here, and say why."""
-        for name in named:
-            why = REFUSED.get(name) or next(
-                (why for start, why in PREFIXES.items() if name.startswith(start)), None
-            )
-            if why is not None and name not in cls.__dataclass_fields__:
-                raise GraphError(f"{cls.__name__} has no {name}: {why}")
+        begun = {n: why for n in named for start, why in PREFIXES.items() if n.startswith(start)}
+        refuse(cls, named, REFUSED | begun)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -95,6 +86,11 @@ class Sampled:
             self.check(isinstance(n, int) and n >= low, name, f"an int >= {low}")
         n = self.max_completion_length
         self.check(isinstance(n, int) and n >= 1, "max_completion_length", "an int >= 1")
+        n, alpha = self.ref_model_sync_steps, self.ref_model_mixup_alpha
+        self.check(0 <= alpha <= 1, "ref_model_mixup_alpha", "0 to 1")
+        self.check(type(n) is int and n >= 1, "ref_model_sync_steps", "an int >= 1")
+        followed = self.needs_reference or not self.sync_ref_model
+        self.check(followed, "sync_ref_model", "a reference, beta > 0")
         if self.ratio_tolerance is not None:
             self.check(self.ratio_tolerance > 0, "ratio_tolerance", "a number > 0, or None")
 
@@ -107,25 +103,50 @@ class Sampled:
 
     # -- what an objective asks --------------------------------------------------------------------
 
-    in_groups = True
+    in_groups: ClassVar[bool] = True
     """Whether completions of one prompt are compared with each other."""
-    num_generations = 1
-    """How many completions each prompt has."""
-    num_iterations = 1
-    """How often a rollout is gone through."""
-    steps_per_generation = 1
-    """In how many batches."""
-    max_completion_length = 1
-    mask_truncated_completions = False
-    """Whether completions that were cut count for nothing."""
-    dynamic_sampling = False
-    """Whether groups of equal rewards are left out, and others drawn in their place."""
-    max_refills = 0
-    """How often others are drawn, at most."""
-    by_token = False
+    by_token: ClassVar[bool] = False
     """Whether each token has an advantage of its own."""
-    critic: str | None = None
-    """What gives values: ``"head"`` on the policy's trunk, ``"copy"`` of the policy, or None."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Names of facts that the method adds to those of a rollout."""
+        return ()
+
+    @property
+    def num_generations(self) -> int:
+        """How many completions each prompt has."""
+        return 1
+
+    @property
+    def num_iterations(self) -> int:
+        """How often a rollout is gone through."""
+        return 1
+
+    @property
+    def steps_per_generation(self) -> int:
+        """In how many batches."""
+        return 1
+
+    @property
+    def max_completion_length(self) -> int:
+        """After how many tokens a completion is cut."""
+        return 1
+
+    @property
+    def mask_truncated_completions(self) -> bool:
+        """Whether completions that were cut count for nothing."""
+        return False
+
+    @property
+    def refills(self) -> int:
+        """How often prompts are drawn in the place of those whose rewards are equal, at most."""
+        return 0
+
+    @property
+    def critic(self) -> str:
+        """What gives values: ``"head"`` on the policy's trunk, ``"copy"`` of the policy, or ""."""
+        return ""
 
     @property
     def needs_reference(self) -> bool:
@@ -135,6 +156,10 @@ class Sampled:
     def shaped(self, rewards: Rewards) -> Rewards:
         """Return rewards with those that the method itself gives."""
         return rewards
+
+    def facts(self, made: Experience) -> dict[str, float]:
+        """Return what the method adds to the facts of a rollout, by the names in ``told``."""
+        return {}
 
     def worth(self, seen: Judged) -> Worth:
         """Return what completions were worth, as a graph."""

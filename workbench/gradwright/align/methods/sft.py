@@ -48,8 +48,8 @@ class SFT(Fixed):
     packing: bool = False
     packing_strategy: str = "bfd"
     disable_dropout: bool = False
+    learning_rate: float = 2e-5
 
-    learning_rate = 2e-5
     kinds = ("text", "completion", "label")
 
     def __post_init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from ...graph import Tensor
 from ..logps import TokenLogProbs, model_log_probs
 from ..losses.loss import counted, still, token_mean
@@ -19,18 +21,23 @@ class Asked:
         self.model, self._precomputed = model, precomputed
         self.fed: dict[str, Tensor] = {}
         """Placeholders beside ids and labels, by what they are fed with."""
+        self.heard: list[TokenLogProbs] = []
+        """What the model says, as far as a loss has asked."""
         self.reference: Tensor | None = None
-        """Log-probabilities of the reference, where a loss has asked for them."""
+        """Log-probabilities of the reference, likewise."""
 
-    @property
+    @functools.cached_property
     def said(self) -> TokenLogProbs:
         """What the model says of tokens that have labels."""
-        return model_log_probs(self.model)
+        self.heard.append(model_log_probs(self.model))
+        return self.heard[-1]
 
-    @property
+    @functools.cached_property
     def whole(self) -> TokenLogProbs:
         """What the model says of all tokens, prompts included."""
-        return model_log_probs(self.model, self._placeholder("tokens", ("B", "T"), "bool"))
+        tokens = self._placeholder("tokens", ("B", "T"), "bool")
+        self.heard.append(model_log_probs(self.model, tokens))
+        return self.heard[-1]
 
     @property
     def referred(self) -> Tensor:

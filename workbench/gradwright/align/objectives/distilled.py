@@ -212,8 +212,8 @@ def places_of(labels: Array) -> tuple[Array, Array]:
 
     >>> import numpy as np
     >>> places, counts = places_of(np.array([[-100, 5, 2], [-100, -100, 7]]))
-    >>> places[:4].tolist(), counts.sum(), len(places)
-    ([0, 1, 4, 0], 3.0, 64)
+    >>> places[:4].tolist(), int(counts.sum()), len(places)
+    ([0, 1, 4, 0], 3, 64)
     """
     counted = labels[:, 1:] != IGNORED
     row, place = np.nonzero(counted)

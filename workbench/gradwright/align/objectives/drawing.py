@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 EQUAL = 1e-8
 """Rewards that differ by less are the same."""
 Further = Callable[[int], Sequence[Prompt]]
+"""Gives as many prompts again, for the n-th time."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Drawing:
     """What makes experience of prompts; it changes nothing, and draws the same by the same seed.
 
     ``told`` are the tensors that are measured once when a rollout is drawn, by the names that
-    ``Experience`` has for them.
+    ``Experience`` has for them; ``lowered`` gives what stands for them in a step.
     """
 
     def __init__(
@@ -52,9 +53,10 @@ class Drawing:
         sampler: Sampler,
         session: Session,
         told: Mapping[str, Tensor],
+        lowered: Callable[[Sequence[Tensor]], Sequence[Tensor]],
     ) -> None:
         self.model, self.method, self.sampler = model, method, sampler
-        self._session, self._told = session, dict(told)
+        self._session, self._lowered, self.told = session, lowered, dict(told)
         self.valuation: Valuation | None = None
         """What makes advantages of scores, once there are any."""
         self.rows_at_once: int | None = None
@@ -70,20 +72,20 @@ class Drawing:
     ) -> tuple[Rollout, Scores, Refills]:
         """Return completions of prompts, and what they are worth.
 
-        With ``further``, which gives so many prompts more, groups of equal rewards are replaced as
-        long as the method says. ``seeds`` has one for each call of the sampler.
+        With ``further``, groups of equal rewards are replaced as long as the method says. ``seeds``
+        has one for each call of the sampler.
         """
         n, method = len(prompts), self.method
         groups = self._groups(prompts, rewards, next(seeds))
         refills = Refills(of=n)
-        if not method.dynamic_sampling or further is None:
+        if not method.refills or further is None:
             return *_joined(groups, method.num_generations), refills
         told = [group for group in groups if not group.is_equal]
         equal = [group for group in groups if group.is_equal]
-        for times in range(1, method.max_refills + 1):
+        for times in range(1, method.refills + 1):
             if len(told) >= n:
                 break
-            groups = self._groups(further(n), rewards, next(seeds))
+            groups = self._groups(further(times - 1), rewards, next(seeds))
             told += [group for group in groups if not group.is_equal]
             equal += [group for group in groups if group.is_equal]
             refills = replace(refills, times=times, of=refills.of + n)
@@ -115,11 +117,12 @@ class Drawing:
     def _said(self, feeds: Mapping[Tensor, Array]) -> dict[str, Array]:
         """Return what is measured of all rows, as many at a time as a step has."""
         rows, at_once = len(next(iter(feeds.values()))), self.rows_at_once or 1 << 62
+        told = dict(zip(self.told, self._lowered(list(self.told.values())), strict=True))
         parts = [
-            self._session.run(self._told, {t: a[i : i + at_once] for t, a in feeds.items()})
+            self._session.run(told, {t: a[i : i + at_once] for t, a in feeds.items()})
             for i in range(0, rows, at_once)
         ]
-        return {n: np.concatenate([part[n] for part in parts]) for n in self._told}
+        return {n: np.concatenate([part[n] for part in parts]) for n in self.told}
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,15 @@ def _split(rollout: Rollout, scores: Scores) -> list[_Group]:
     found, n = [], rollout.group
     for i, prompt in enumerate(rollout.prompts):
         rows = slice(i * n, (i + 1) * n)
-        held = (rollout.completions, rollout.texts, rollout.reasons, rollout.seeds)
-        drawn = Rollout([prompt], n, *(each[rows] for each in held), rollout.seconds * (i == 0))
+        drawn = Rollout(
+            [prompt],
+            n,
+            rollout.completions[rows],
+            rollout.texts[rows],
+            rollout.reasons[rows],
+            rollout.seeds[rows],
+            rollout.seconds * (i == 0),
+        )
         failures = tuple(
             replace(one, row=one.row - rows.start)
             for one in scores.failures

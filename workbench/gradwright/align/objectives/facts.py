@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...evaluation.metrics import Mean
 from ...graph import Tensor
 from ..experience import Experience
+from ..rewards.judge import Rewards, curves
 from .drawing import EQUAL, Refills
+
+if TYPE_CHECKING:
+    from ..methods.sampled import Sampled
 
 Array = np.ndarray[Any, Any]
 LENGTHS = "completions/"
+OF_REWARD = ("mean", "std")
 NAMES = (
     *("num_tokens", "reward", "reward_std", "frac_reward_zero_std"),
     *(f"{LENGTHS}{of}_length" for of in ("mean", "min", "max")),
@@ -23,12 +28,15 @@ NAMES = (
 )
 
 
-def names(curves: Sequence[str]) -> list[str]:
+def names(method: Sampled, rewards: Rewards) -> list[str]:
     """Return the names of the facts of a rollout with these rewards."""
-    return [*NAMES, *(f"rewards/{name}/{of}" for name in curves for of in ("mean", "std"))]
+    each = [f"rewards/{name}/{of}" for name in curves(method.shaped(rewards)) for of in OF_REWARD]
+    return [*NAMES, *method.told, *each]
 
 
-def facts(experience: Experience, refills: Refills, num_tokens: int) -> dict[str, float]:
+def facts(
+    method: Sampled, experience: Experience, refills: Refills, num_tokens: int
+) -> dict[str, float]:
     """Return the facts of a rollout.
 
     Means and deviations are over what rewards have said; ``frac_reward_zero_std`` is the share of
@@ -57,7 +65,7 @@ def facts(experience: Experience, refills: Refills, num_tokens: int) -> dict[str
         found["rollout/kl"] = _mean(np.expm1(d) - d)
     for name, column in scores.by_name().items():
         found[f"rewards/{name}/mean"], found[f"rewards/{name}/std"] = _mean(column), _std(column)
-    return found
+    return found | method.facts(experience)
 
 
 def equal_groups(total: Array, group: int) -> Array:

@@ -110,11 +110,11 @@ class Minibatches:
 
     def signature(self) -> list[int]:
         """Return rows, order and batches, and a sum of the prompts."""
-        tokens = b"".join(np.asarray([len(p.tokens), *p.tokens], np.int64) for p in self._prompts)
+        held = [np.array([len(p.tokens), *p.tokens], np.int64).tobytes() for p in self._prompts]
         method = self._objective.method
         sizes = [self.size, method.num_generations, method.steps_per_generation]
         shape = [method.num_iterations, int(self._shuffle), self._objective.seed % (1 << 62)]
-        return [21, len(self._prompts), *sizes, *shape, zlib.crc32(tokens)]
+        return [21, len(self._prompts), *sizes, *shape, zlib.crc32(b"".join(held))]
 
     def origin(self, epoch: int, batch: int, row: int) -> str:
         """Say which completion a row of a batch is."""

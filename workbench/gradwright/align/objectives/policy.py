@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...data.batches import Feeds
-from ...errors import FeedError, TrainingError
+from ...errors import TrainingError
 from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
+from ...train.callbacks.base import Callback
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
+from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
 from ..model import LanguageModel
-from ..reference import reference_log_probs
-from ..rewards.judge import Rewards, curves
+from ..reference import SyncReference, check_still, reference_log_probs
+from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler
+from .critic import critic_values
 from .drawing import Drawing, fed
 from .facts import Fact, facts, names
 from .kept import arrays_of, experience_of, from_json_array, json_array
@@ -108,6 +111,10 @@ class PolicyObjective:
                 repetition_penalty=method.repetition_penalty,
                 session={"deterministic": deterministic},
             )
+        self.in_its_precision: Callable[[Sequence[Tensor]], Sequence[Tensor]] = list
+        """What stands for tensors in a step, which may compute in fewer bits: its trainer says."""
+        self.callbacks: list[Callback] = []
+        """What a trainer calls between steps."""
         self._build(sampler)
 
     def _build(self, sampler: Sampler) -> None:
@@ -116,25 +123,35 @@ class PolicyObjective:
         said = model_log_probs(self.model, temperature=method.temperature)
         told = {"log_probs": said.log_probs, "entropy": said.entropy}
         if method.needs_reference:
-            told["ref_log_probs"] = reference_log_probs(self.model, temperature=method.temperature)
-        places, told_names = said.log_probs.shape, names(curves(method.shaped(self.rewards)))
+            ref = reference_log_probs(self.model, temperature=method.temperature)
+            told["ref_log_probs"] = ref
+            if method.sync_ref_model:
+                alpha, every = method.ref_model_mixup_alpha, method.ref_model_sync_steps
+                self.callbacks = [SyncReference(ref, alpha, every)]
+        values = None
+        if method.critic:
+            values = told["values"] = critic_values(self.model, said.mask, method.critic)
+        places, told_names = said.log_probs.shape, names(method, self.rewards)
         shapes: dict[str, Any] = {
             "advantages": places if method.by_token else places[:1],
             "old_log_probs": places,
             "num_items": (),
             "facts": (len(told_names),),
             **({"ref_log_probs": places} if method.needs_reference else {}),
+            **({"old_values": places, "returns": places} if method.critic else {}),
         }
         with graph._at_top(), graph.scope(graph._free_scope(type(method).__name__.lower())):
             self._fed = {name: graph.placeholder(name, shape) for name, shape in shapes.items()}
             given = {name: t for name, t in self._fed.items() if name != "facts"}
-            loss = method.loss(Step(said.log_probs, said.entropy, said.mask, **given))
+            loss = method.loss(
+                Step(said.log_probs, said.entropy, said.mask, values=values, **given)
+            )
         self.losses: Mapping[str, Tensor] = {"loss": loss.value}
         self.curves = told_names
         """Names of the facts that are recorded with the steps."""
         seen = {name: Fact(self._fed["facts"], i) for i, name in enumerate(told_names)}
         self.metrics: Mapping[str, Tensor | Metric | str] = {**loss.metrics, **seen}
-        self.drawing = Drawing(self.model, method, sampler, self._session, told)
+        self.drawing = Drawing(self.model, method, sampler, self._session, told, self._lowered)
         """What makes experience of prompts."""
         self._log_probs = said.log_probs
 
@@ -150,26 +167,27 @@ class PolicyObjective:
         drop_last: bool = False,
     ) -> Minibatches | HeldOut:
         """Return prompts as batches of completions, ``batch_size`` of them in each."""
-        prompts = self.prompts(data)
+        rows = self.prompts(data)
+        if (reference := self.drawing.told.get("ref_log_probs")) is not None:
+            check_still(reference)
         if at is None:
-            return HeldOut(self, prompts, batch_size)
+            return HeldOut(self, rows, batch_size)
         shuffle = shuffle and self.method.shuffle_dataset
-        return Minibatches(self, prompts, at, batch_size, shuffle=shuffle)
+        return Minibatches(self, rows, at, batch_size, shuffle=shuffle)
 
     def prompts(self, data: Any) -> list[Prompt]:
-        """Return data as prompts; raises FeedError for what is none."""
+        """Return data as prompts: a list of them, or what `gw.align.prompts` reads."""
         if isinstance(data, Sequence) and all(isinstance(row, Prompt) for row in data):
             return list(data)
-        raise FeedError(
-            f"prompts are given as a {type(data).__name__}", need="a list of gw.align.Prompt"
-        )
+        return prompts(data, self.tokenizer)
 
     def feeds(self, batch: Any) -> Feeds:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
-        prompts = self.prompts(batch)
         self.drawing.rows_at_once = None
-        self._take(prompts, (-1, -1), -1, None)
-        return self.feeds_of(self._drawn(), slice(None), 1)
+        self._take(self.prompts(batch), (-1, -1), -1, None)
+        feeds = self.feeds_of(self._drawn(), slice(None), 1)
+        self.check_ratio(feeds)
+        return feeds
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -201,31 +219,25 @@ class PolicyObjective:
         step: int,
         further: Callable[[int, int], Sequence[Prompt]] | None,
     ) -> None:
-        calls, extra = itertools.count(self._calls), self._extra
-        used = [self._calls]
-
-        def seeds() -> Iterator[int]:
-            for used[0] in calls:
-                yield (self.seed * (1 << 40) + used[0] * SPACING) % HELD_OUT
-
-        def more(n: int) -> Sequence[Prompt]:
-            nonlocal extra
-            extra += n
-            return further(extra - n, n) if further is not None else ()
-
-        drawing = self.drawing
+        """Draw a rollout, and then count it: what is interrupted has changed nothing."""
+        n, drawing, at = len(prompts), self.drawing, self.seed * (1 << 40)
+        calls = itertools.count(self._calls)
         rollout, scores, refills = drawing.drawn(
-            prompts, self.rewards, seeds(), further=None if further is None else more
+            prompts,
+            self.rewards,
+            ((at + call * SPACING) % HELD_OUT for call in calls),
+            further=None if further is None else lambda k: further(self._extra + k * n, n),
         )
         made = drawing.experience(rollout, scores, number=self.drawn, step=step)
         prompted = sum(len(p.tokens) for p in rollout.prompts) * rollout.group
         self.num_tokens += prompted + int(rollout.lengths.sum())
-        self._calls, self._extra, self._place = used[0] + 1, extra, place
+        self._calls += 1 + refills.times
+        self._extra += refills.times * n
+        self._place, self.experience = place, made
         self.drawn += 1
-        self.experience = made
-        found, last = facts(made, refills, self.num_tokens), self.drawn - 1
+        found = facts(self.method, made, refills, self.num_tokens)
         for name in {*self.history, *found}:
-            column = self.history.setdefault(name, [float("nan")] * last)
+            column = self.history.setdefault(name, [float("nan")] * (self.drawn - 1))
             column.append(found.get(name, float("nan")))
         for watch in list(self.watchers):
             watch(made)
@@ -235,7 +247,7 @@ class PolicyObjective:
         seeds = itertools.count(HELD_OUT + number * SPACING)
         rollout, scores, refills = self.drawing.drawn(prompts, self.rewards, seeds)
         made = self.drawing.experience(rollout, scores, number=number, step=-1)
-        found = facts(made, refills, self.num_tokens)
+        found = facts(self.method, made, refills, self.num_tokens)
         return self.feeds_of(made, slice(None), 1, found)
 
     def _drawn(self) -> Experience:
@@ -268,14 +280,14 @@ class PolicyObjective:
             found = {name: column[-1] for name, column in self.history.items()}
         told = np.array([found.get(name, np.nan) for name in self.curves], np.float32)
         feeds: Feeds = {self.model.ids: made.ids[rows], self.model.labels: made.labels[rows]}
-        given = {"old_log_probs": made.log_probs, "advantages": made.advantages}
+        given = {**vars(made), "old_log_probs": made.log_probs, "old_values": made.values}
         for name, t in self._fed.items():
             if name == "num_items":
                 feeds[t] = np.float32(made.mask.sum() / parts)
             elif name == "facts":
                 feeds[t] = told
             else:
-                feeds[t] = given.get(name, getattr(made, name, None))[rows]
+                feeds[t] = given[name][rows]
         for t, array in fed(self.graph, made.rollout).items():
             feeds[t] = array[rows]
         return feeds
@@ -292,7 +304,7 @@ class PolicyObjective:
         old = feeds[self._fed["old_log_probs"]][:LOOKED_AT]
         own = set(self._fed.values())
         of_rows = {t: a[:LOOKED_AT] for t, a in feeds.items() if t not in own}
-        now = self._session.run(self._log_probs, of_rows, training=True)
+        now = self._session.run(self._said(), of_rows, training=True)
         off = np.abs(now - old)
         worst = float(off.max(initial=0.0))
         if worst <= most:
@@ -309,11 +321,18 @@ class PolicyObjective:
             hint="a model without dropout; ratio_tolerance=None does not look",
         )
 
+    def _lowered(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        return self.in_its_precision(tensors)
+
+    def _said(self) -> Tensor:
+        """Return the log-probabilities that a step's loss is made of."""
+        return self.in_its_precision([self._log_probs])[0]
+
     def ratios(self) -> Array:
         """Return exp(log π now − log π old) of the present rollout, f32[rows, T − 1]."""
         made = self._drawn()
         feeds = {self.model.ids: made.ids, self.model.labels: made.labels}
-        now = self._session.run(self._log_probs, {**feeds, **fed(self.graph, made.rollout)})
+        now = self._session.run(self._said(), {**feeds, **fed(self.graph, made.rollout)})
         return np.asarray(np.exp(now - made.log_probs))
 
     # -- state -----------------------------------------------------------------------------------

@@ -54,6 +54,17 @@ class Sequences:
         """How many examples there are."""
         return len(self.parts[0])
 
+    def check_lengths(self, context: int) -> None:
+        """Refuse rows that a model of so many positions cannot read."""
+        for part in self.parts:
+            for number, row in zip(self.numbers, part, strict=True):
+                if len(row) > context:
+                    raise FeedError(
+                        f"row {number} of the data has {len(row)} tokens",
+                        need=f"at most {context}, which the model reads at once",
+                        hint=f"examples(..., max_length={context})",
+                    )
+
     @property
     def checksum(self) -> int:
         """A number that other tokens or labels would change."""

@@ -1,9 +1,8 @@
-"""Asking one reward: the columns it takes, how long it may take, and what it gave, checked."""
+"""Asking one reward within a limit of time, and finding the rows at fault."""
 
 from __future__ import annotations
 
 import contextvars
-import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,8 +11,9 @@ import numpy as np
 
 from ...debug.stopping import stop
 from ...errors import FeedError
+from .calling import awaited, numbers, taken
 from .reward import Reward, RowsError
-from .rule import Rule, name_of
+from .rule import Rule
 
 Array = np.ndarray[Any, Any]
 LEAST = 0.05
@@ -42,12 +42,12 @@ def ask(
     rows = len(columns["completions"])
     if isinstance(reward, Rule) and reward.limited:
         seconds = None
-    given = {key: columns[key] for key in taken(reward, columns)}
+    given = {key: columns[key] for key in taken(reward, name, columns)}
     try:
         return numbers(_within(seconds, reward, given), name, rows)
-    except (_TooLongError, Exception) as error:
-        if isinstance(error, FeedError):
-            raise
+    except FeedError:  # what it says of rows is known
+        raise
+    except Exception as error:
         whole = error
     share = None if seconds is None else max(seconds / rows, LEAST)
     values, failed = np.full(rows, np.nan), {}
@@ -66,74 +66,15 @@ def ask(
     return values
 
 
-def taken(reward: Reward, columns: Mapping[str, Any]) -> list[str]:
-    """Return which columns a function takes; raises FeedError where it asks for one that is none.
-
-    >>> from gradwright.align.rewards.asking import taken
-    >>> taken(lambda completions, answer: [], {"prompts": [], "completions": [], "answer": []})
-    ['completions', 'answer']
-    """
-    asked = inspect.signature(reward).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in asked):
-        return list(columns)
-    named = [p for p in asked if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    missing = [p.name for p in named if p.default is p.empty and p.name not in columns]
-    if missing:
-        raise FeedError(
-            f"the reward {name_of(reward)!r} asks for {missing[0]!r}, which is not there",
-            facts=["there are: " + ", ".join(sorted(columns))],
-            need="arguments that are columns",
-        )
-    return [p.name for p in named if p.name in columns]
-
-
-def numbers(said: Any, name: str, rows: int) -> Array:
-    """Return what a reward gave as f64[rows], None as NaN; raises FeedError for anything else.
-
-    >>> from gradwright.align.rewards.asking import numbers
-    >>> numbers([True, None], "f", 2).tolist()
-    [1.0, nan]
-    """
-    problem = f"the reward {name!r}"
-    try:
-        held = [_number(value) for value in said]
-    except (TypeError, ValueError) as error:
-        raise FeedError(
-            f"{problem} gave {type(said).__name__} {str(said)[:80]!r}: {error}",
-            need=f"a number for each of {rows} rows, or None",
-        ) from error
-    if len(held) != rows:
-        raise FeedError(
-            f"{problem} gave {len(held)} numbers for {rows} completions",
-            facts=[f"it gave {str(held[:8])[:120]}"],
-            need="a number for each, or None where there is nothing to say",
-        )
-    found = np.array(held, np.float64)
-    infinite = np.flatnonzero(np.isinf(found)).tolist()
-    if infinite:
-        raise FeedError(
-            f"{problem} gave {found[infinite[0]]} for row {infinite[0]}",
-            facts=[f"rows: {infinite[:20]}"] if len(infinite) > 1 else [],
-            need="finite numbers, or None",
-        )
-    return found
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str):
-        raise TypeError(f"{value[:40]!r} is no number")
-    return np.nan if value is None else float(value)
-
-
 def _within(seconds: float | None, call: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """Return ``call(**given)``; raises _TooLongError after ``seconds``, and stops the thread."""
     if seconds is None:
-        return call(**given)
+        return awaited(call(**given))
     ends: list[Any] = []
 
     def run() -> None:
         try:
-            ends.append((call(**given), None))
+            ends.append((awaited(call(**given)), None))
         except BaseException as error:  # raised again by who waits
             ends.append((None, error))
 

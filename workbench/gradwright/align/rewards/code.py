@@ -13,7 +13,7 @@ from ...errors import GraphError
 from ...words.jsonable import jsonable
 from .rule import Rule, Texts, column_of
 from .sandbox.enforced import enforced
-from .sandbox.sandbox import CodeLimits, Ran, run_code
+from .sandbox.sandbox import CodeLimits, Ran, best_way, run_code
 
 FENCE = re.compile(r"^```[^\S\n]*(?:python3?|py)?[^\S\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -59,6 +59,7 @@ class Code(Rule):
             )
         if self.workers is not None and self.workers < 1:
             raise GraphError(f"workers={self.workers} makes no sense", need="workers >= 1")
+        best_way()
 
     @staticmethod
     def enforced() -> dict[str, bool]:
@@ -76,8 +77,11 @@ class Code(Rule):
         if self.column is not None:
             held = column_of(columns, self.column, rows, self)
         workers = self.workers or min(8, max(1, (os.cpu_count() or 2) // 2))
-        with ThreadPoolExecutor(workers, "code") as pool:
+        pool = ThreadPoolExecutor(workers, "code")
+        try:
             return list(pool.map(self._of, completions, held))
+        finally:  # an interrupt waits for those that run, and begins no other
+            pool.shutdown(cancel_futures=True)
 
     def run(self, completion: str, tests: str | Sequence[str] = ()) -> Ran:
         r"""Return what comes of one completion: what passed, what went wrong, what it printed.

@@ -40,8 +40,8 @@ class GraphReward(Rule):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> labels, most = g.placeholder("labels", ("B", "T"), "int64"), g.placeholder("most", ("B",))
-    >>> over = gw.cast(labels != -100, "float32").sum(-1) - most
-    >>> short = gw.align.GraphReward(-gw.relu(over), name="short")
+    >>> room = most - gw.cast(labels != -100, "float32").sum(-1)
+    >>> short = gw.align.GraphReward(gw.minimum(room, 0.0), name="short")
     >>> short([""] * 2, [""] * 2, prompt_ids=[[1], [1]], completion_ids=[[5] * 4, [5]], most=[3, 3])
     [-1.0, 0.0]
     """
@@ -78,7 +78,9 @@ class GraphReward(Rule):
             rows = slice(at, at + self.rows_at_once)
             fed = self._padded(padded_rows(whole[rows], n_prompt[rows]))
             fed |= {name: self._array(name, column[rows]) for name, column in held.items()}
-            said = self._session.run(self.tensor, {self._needed[name]: a for name, a in fed.items()})
+            said = self._session.run(
+                self.tensor, {self._needed[name]: a for name, a in fed.items()}
+            )
             if len(said) != len(whole[rows]):
                 raise FeedError(
                     f"{self.tensor.name!r} gave {len(said)} numbers for {len(whole[rows])} rows",
@@ -92,7 +94,9 @@ class GraphReward(Rule):
     ) -> tuple[list[list[int]], list[int]]:
         """Return the tokens of each row, and how many of them are the prompt's."""
         rows = len(completions)
-        held = (column_of(columns, f"{which}_ids", rows, self) for which in ("prompt", "completion"))
+        held = (
+            column_of(columns, f"{which}_ids", rows, self) for which in ("prompt", "completion")
+        )
         pairs = list(zip(*held, strict=True))
         return [[*prompt, *completion] for prompt, completion in pairs], [len(p) for p, _ in pairs]
 
@@ -131,7 +135,8 @@ class ModelReward(GraphReward):
     """What a reward model gives a prompt with its completion: a tensor f32[B], as its head makes.
 
     Where its tokens are not the policy's, ``tokenizer`` encodes prompt and completion as texts, and
-    ``eos`` ends those that came to an end. An empty completion is judged by its prompt's last token.
+    ``eos`` ends those that came to an end. An empty completion has the label of its prompt's last
+    token, so that there is a last one.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

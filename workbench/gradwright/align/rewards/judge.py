@@ -13,7 +13,7 @@ from ...errors import FeedError
 from ..rollouts.rollout import Rollout
 from .asking import ask
 from .reward import Failure, Reward, RowsError, Scores
-from .rule import Composed, name_of, said_sum
+from .rule import Composed, Weighted, name_of, said_sum
 
 Array = np.ndarray[Any, Any]
 Rewards = Reward | Sequence[Reward] | Mapping[str, Reward]
@@ -149,11 +149,13 @@ def named(rewards: Rewards) -> list[tuple[str, Reward]]:
 
 def _leaves(reward: Reward, name: str) -> Iterator[tuple[str, Reward]]:
     """Return what a reward is made of at last, with the names of its curves."""
-    if not isinstance(reward, Composed):
-        yield name, reward
-    else:
+    if isinstance(reward, Weighted):
+        yield from _leaves(reward.reward, name)
+    elif isinstance(reward, Composed):
         for part in reward.parts:
             yield from _leaves(part, name_of(part))
+    else:
+        yield name, reward
 
 
 def _combined(reward: Reward, said: Iterator[Array]) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import FeedError, GraphError
 from ...words.jsonable import jsonable
 from ...words.spelling import meant
+from .calling import called
 from .reward import Reward
 
 Array = np.ndarray[Any, Any]
@@ -63,12 +64,14 @@ def name_of(reward: Reward) -> str:
 
     >>> import gradwright as gw
     >>> from gradwright.align.rewards.rule import name_of
-    >>> name_of(gw.align.ExactMatch()), name_of(gw.align.ExactMatch(name="right"))
+    >>> name_of(0.5 * gw.align.ExactMatch()), name_of(gw.align.ExactMatch(name="right"))
     ('exact_match', 'right')
     """
+    if isinstance(reward, Weighted) and not reward.name:
+        return name_of(reward.reward)
     if isinstance(reward, Rule):
         return reward.name or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(reward).__name__).lower()
-    return str(getattr(reward, "__name__", type(reward).__name__))
+    return str(getattr(reward, "__name__", type(reward).__name__)).strip("<>")
 
 
 def column_of(columns: Mapping[str, Any], name: str, rows: int, asks: Rule) -> Sequence[Any]:
@@ -107,7 +110,7 @@ class Composed(Rule):
 
     def __call__(self, prompts: Texts, completions: Texts, **columns: Sequence[Any]) -> Any:
         given = {"prompts": prompts, "completions": completions, **columns}
-        values = [np.array(part(**given), np.float64) for part in self.parts]
+        values = [called(part, name_of(part), given) for part in self.parts]
         return self.combined(values).tolist()
 
 

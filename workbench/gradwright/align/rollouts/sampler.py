@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import FeedError, GraphError
-from ...models.completion import Stops
+from ...models.completion import Completion, Stops
 from ...models.generation import Generation
 from ...models.sampling import (
     Greedy,
@@ -31,13 +31,19 @@ Array = np.ndarray[Any, Any]
 class Progress(NamedTuple):
     """How far a rollout has come."""
 
-    rows: int
+    ended: int
     """How many rows have ended."""
-    of: int
+    rows: int
     """How many there are."""
     tokens: int
     """How many tokens have been drawn."""
     seconds: float
+
+    @classmethod
+    def of(cls, rows: Sequence[Completion], n: int, seconds: float) -> Progress:
+        """Return how far the rows that have begun have come, of ``n`` in all."""
+        ended = sum(row.reason is not None for row in rows)
+        return cls(ended, n, sum(len(row.tokens) for row in rows), seconds)
 
 
 class GenerationSampler:
@@ -56,12 +62,13 @@ class GenerationSampler:
         repetition_penalty: what logits of tokens that were there already are divided by.
         rules: strategies beside these, such as ``gw.models.Regex``.
         stop: texts that appear in a completion and tokens that come, which end it.
-        rows_at_once: how many rows run together; more take turns.
-        session: settings of the session of the generation, such as ``deterministic=True``.
+        rows_at_once: how many rows run together, whole groups; more take turns.
+        session: settings of the session of the generation; ``deterministic=True`` is one if it is
+            not given otherwise, so that the same call draws the same again, to the bit.
 
-    Whatever ``watchers`` raise ends a rollout after the token that was drawn last, as Ctrl-C does;
-    the sampler has no state, so that the same call draws the same again. Raises GraphError for
-    settings that make no sense, FeedError for prompts that are empty or too long.
+    Whatever ``watchers`` raise ends a rollout after the token that was drawn last, as Ctrl-C does.
+    Nothing is lost by that: a sampler has no state of its own. Raises GraphError for settings that
+    make no sense, FeedError for prompts that are empty or too long.
 
     >>> from gradwright.align import GenerationSampler, Prompt
     >>> from gradwright.models import Decoder, DecoderConfig
@@ -91,7 +98,7 @@ class GenerationSampler:
             if not isinstance(n, int) or n < 1:
                 raise GraphError(f"{what} is {n!r}", need="an int >= 1")
         self.model, self.max_new_tokens, self.rows_at_once = model, max_new_tokens, rows_at_once
-        self.stop, self.session = stop, dict(session or {})
+        self.stop, self.session = stop, {"deterministic": True, **(session or {})}
         self.sampling = strategies(
             temperature=temperature,
             top_k=top_k,
@@ -121,29 +128,34 @@ class GenerationSampler:
             raise GraphError(f"a group of {group!r}", need="an int >= 1: completions of a prompt")
         began, generation = time.perf_counter(), self.generation
         feeds, n_rows = _feeds(prompts), len(prompts) * group
-        tokens: list[list[int]] = [[] for _ in range(n_rows)]
-        texts, reasons = [""] * n_rows, [""] * n_rows
-        drawn = ended = 0
-        for part in _parts(n_rows, self.rows_at_once):
-            pieces = generation.stream(
-                [prompts[i // group].tokens for i in part],
+        rows: list[Completion] = []
+        for part in _parts(len(prompts), max(1, self.rows_at_once // group)):
+            run, steps = generation.begin(
+                [prompts[i].tokens for i in part],
                 self.max_new_tokens,
                 sampling=self.sampling,
-                seed=[seed + i for i in part],
+                seed=seed + part.start * group,
                 stop=self.stop,
-                feeds={name: each[[i // group for i in part]] for name, each in feeds.items()},
+                feeds={name: each[part.start : part.stop] for name, each in feeds.items()},
+                group=group,
             )
-            for piece in pieces:
-                i = part[piece.row]
-                tokens[i].append(piece.token)
-                texts[i] += piece.text
-                reasons[i] = piece.reason or ""
-                drawn, ended = drawn + 1, ended + (piece.reason is not None)
-                for watch in self.watchers:
-                    watch(Progress(ended, n_rows, drawn, time.perf_counter() - began))
-        seeds = [seed + i for i in range(n_rows)]
-        seconds = time.perf_counter() - began
-        return Rollout(prompts, group, tokens, texts, reasons, seeds, seconds)
+            rows += run
+            for _ in steps:
+                if self.watchers:
+                    self._tell(Progress.of(rows, n_rows, time.perf_counter() - began))
+        return Rollout(
+            prompts,
+            group,
+            [row.tokens for row in rows],
+            [row.text for row in rows],
+            [str(row.reason) for row in rows],
+            [row.seed for row in rows],
+            time.perf_counter() - began,
+        )
+
+    def _tell(self, progress: Progress) -> None:
+        for watch in self.watchers:
+            watch(progress)
 
 
 def complete(

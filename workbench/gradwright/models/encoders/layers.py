@@ -8,8 +8,27 @@ from ... import init, nn
 from ...errors import GraphError
 from ...graph import Tensor
 from ..decoder.config import Shapes, check_heads, check_numbers, matrix
-from ..decoder.layers import ACTIVATIONS
+from ..decoder.layers import ACTIVATIONS, dropped
 from ..decoder.weights import Weights
+
+
+def block(
+    weights: Weights,
+    at: str,
+    h: Tensor,
+    heads: int,
+    *,
+    activation: str,
+    dropout: float,
+    seen: Tensor | None = None,
+) -> Tensor:
+    """Return h after a layer: attention to its own row, then a network, each added to it."""
+    h.graph.classes[at] = "EncoderLayer"
+    with h.graph.scope(at):
+        y = weights.norm(h, f"{at}/attention_norm")
+        h = h + dropped(attention(weights, at, y, y, heads, seen), dropout)
+        y = network(weights, at, weights.norm(h, f"{at}/mlp_norm"), activation)
+        return h + dropped(y, dropout)
 
 
 def attention(

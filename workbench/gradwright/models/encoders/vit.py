@@ -24,7 +24,7 @@ from ..decoder.config import Shapes, matrix
 from ..decoder.layers import dropped
 from ..decoder.weights import Weights
 from .encoder import Encoder
-from .layers import attention, check_sizes, layer, network, norm
+from .layers import block, check_sizes, layer, norm
 
 Array = np.ndarray[Any, Any]
 
@@ -146,13 +146,11 @@ class Vit(Encoder):
         h = Concat(axis=1)(weights["first"].broadcast_to((b, 1, d)), y) + weights["positions"]
         h = dropped(h, config.dropout)
         for i in range(config.layers):
-            at = f"layer{i}"
-            h.graph.classes[at] = "EncoderLayer"
-            with h.graph.scope(at):
-                y = weights.norm(h, f"{at}/attention_norm")
-                h = h + dropped(attention(weights, at, y, y, config.heads), config.dropout)
-                y = network(weights, at, weights.norm(h, f"{at}/mlp_norm"), config.activation)
-                h = h + dropped(y, config.dropout)
+            h = block(
+                *(weights, f"layer{i}", h, config.heads),
+                activation=config.activation,
+                dropout=config.dropout,
+            )
         return weights.norm(h, "norm")
 
     def _head(self, weights: Weights) -> None:

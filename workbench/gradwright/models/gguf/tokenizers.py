@@ -19,14 +19,17 @@ NONE = ("none", "no_vocab")
 """What it says where there is no tokenizer; llama.cpp opens no file that says nothing."""
 UNKNOWN, CONTROL, USER, BYTE = 2, 3, 4, 6
 """Types of tokens that are not normal ones (1)."""
+SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+"""What transformers calls special tokens -> what files do."""
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 
 
 class GgufTokenizer(Tokenizer):
     """The tokenizer of a GGUF file; it is built when it is first used.
 
-    ``keys`` are those of the file, ``chat_template`` its text, if there is one. ``encode`` puts the
-    tokens at begin and end that the file asks for, unless ``special=False``.
+    ``keys`` are those of the file, ``chat_template`` its text, if there is one, and
+    ``special_tokens_map`` its special tokens by name. ``encode`` puts the tokens at begin and end
+    that the file asks for, unless ``special=False``.
     """
 
     def __init__(self, keys: Mapping[str, Any]) -> None:
@@ -40,6 +43,17 @@ class GgufTokenizer(Tokenizer):
     def inner(self) -> Any:
         """The library's own object."""
         return _built(self._facts, self._architecture)
+
+    @functools.cached_property
+    def special_tokens_map(self) -> dict[str, str]:
+        """Special tokens by the names that transformers gives them, such as ``"eos_token"``."""
+        tokens = self._facts.texts("tokens")
+        found = {}
+        for theirs, ours in SPECIAL.items():
+            i = self._facts.size(f"{ours}_token_id", None, least=0)
+            if i is not None and i < len(tokens):
+                found[f"{theirs}_token"] = tokens[i]
+        return found
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Return the tokens of a text; ``special`` adds those that a file puts around it."""

@@ -81,6 +81,7 @@ class VisionLanguageConfig:
         """Yield name and shape of each weight of the projector; matrices are ``[out, in]``."""
         yield from matrix("projector/up", self.inner, self.patch**2 * self.channels)
         yield from matrix("projector/down", self.decoder.width, self.inner)
+        yield "projector/positions", (self.patches, self.decoder.width)
 
     def weights(self) -> Shapes:
         """Yield name and shape of each weight, the projector's last.

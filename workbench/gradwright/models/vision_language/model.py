@@ -1,6 +1,6 @@
 """A decoder that sees: patches of an image stand before the tokens of a row.
 
-    p  = gelu(patches·Wupᵀ)·Wdownᵀ
+    p  = gelu(patches·Wupᵀ)·Wdownᵀ + positions
     h₀ = [p, embed[ids]]
 
 All else is as in ``decoder/decoder.py``. A projector of two products between what sees and what
@@ -176,7 +176,9 @@ class VisionLanguage:
     def _checked(self, images: Any) -> Array:
         given, shape = np.asarray(images, np.float32), self.config.shape
         if given.shape[1:] != shape or not given.ndim:
-            raise FeedError(f"images are {given.shape}", need=f"(rows, {', '.join(map(str, shape))})")
+            raise FeedError(
+                f"images are {given.shape}", need=f"(rows, {', '.join(map(str, shape))})"
+            )
         return given
 
 

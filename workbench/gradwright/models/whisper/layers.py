@@ -13,7 +13,7 @@ from ...ops.core.joining import Concat, Stack
 from ..decoder.attention import HIDDEN
 from ..decoder.layers import dropped
 from ..decoder.weights import Weights
-from ..encoders.layers import attention, averages, by_heads, joined, network
+from ..encoders.layers import averages, block, by_heads, joined, network
 from .config import WhisperConfig
 
 KeysValues = tuple[Tensor, Tensor]
@@ -27,13 +27,11 @@ def heard(config: WhisperConfig, weights: Weights, features: Tensor) -> Tensor:
         h = nn.gelu(y)
     h = dropped(h.transpose(0, 2, 1) + weights["encoder_positions"], config.dropout)
     for i in range(config.encoder_layers):
-        at = f"encoder_layer{i}"
-        h.graph.classes[at] = "EncoderLayer"
-        with h.graph.scope(at):
-            y = weights.norm(h, f"{at}/attention_norm")
-            h = h + dropped(attention(weights, at, y, y, config.encoder_heads), config.dropout)
-            y = network(weights, at, weights.norm(h, f"{at}/mlp_norm"), config.activation)
-            h = h + dropped(y, config.dropout)
+        h = block(
+            *(weights, f"encoder_layer{i}", h, config.encoder_heads),
+            activation=config.activation,
+            dropout=config.dropout,
+        )
     return weights.norm(h, "encoder_norm")
 
 

@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from ....errors import GraphError
 from .sandbox import CodeLimits, best_way, run_code
 
 PROBE = """
@@ -62,6 +63,8 @@ os.write(1, json.dumps(found).encode())
 def enforced(way: str | None = None) -> dict[str, bool]:
     """Return which limits hold on this machine, by name; tried once, in a moment.
 
+    Raises GraphError where the program that tries them does not come to its end.
+
     - ``network``: nothing is reached, not even on this machine
     - ``files``: nothing of yours is written or deleted;  ``secrets``: nor read
     - ``signals``: no process of yours is reached
@@ -87,5 +90,7 @@ def enforced(way: str | None = None) -> dict[str, bool]:
         }
         given = "".join(f"{name} = {value!r}\n" for name, value in known.items())
         ran = run_code(given + PROBE, [LAST], replace(limits, seconds=10.0), way or best_way())
+    if not all(ran.passed):
+        raise GraphError(f"what limits hold cannot be found out here: {ran.why}")
     found: dict[str, bool] = json.loads(ran.output)
     return found

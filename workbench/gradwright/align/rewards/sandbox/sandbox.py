@@ -28,18 +28,19 @@ from ....words.jsonable import jsonable
 WAYS = ("namespaces", "user", "process")
 MARGIN = 5.0
 """Seconds that a machine may take to begin and end a sandbox."""
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FIRST_USER, USERS = 1_500_000_000, 100_000_000
 """Numbers of users whom nothing belongs to; each run takes another."""
 SETUP = """set -e
 root=$1; size=$2; prefix=$3; shift 3
-mount -t tmpfs -o "size=$size,nr_inodes=4096,mode=755" tmpfs "$root"
+mount -t tmpfs -o "size=$size,nr_inodes=4096,mode=755,nosuid,nodev" tmpfs "$root"
 for at in /usr /lib /lib32 /lib64 /bin "$prefix"; do
   if [ -L "$at" ]; then
     cp -P "$at" "$root$at"
   elif [ -d "$at" ] && [ ! -d "$root$at" ]; then
     mkdir -p "$root$at"
     mount --bind "$at" "$root$at"
-    mount -o remount,bind,ro "$root$at"
+    mount -o remount,bind,ro,nosuid,nodev "$root$at"
   fi
 done
 mkdir "$root/dev" "$root/tmp"
@@ -163,7 +164,8 @@ def best_way() -> str:
 def _command(way: str, here: str, limits: CodeLimits) -> list[str]:
     guard = files(__package__).joinpath("guard.py").read_text("utf8")
     binary = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
-    python = [binary, "-s", "-S", "-P", "-B", "-c", guard]
+    no_more = ["setpriv", "--no-new-privs"] if _found("setpriv") else []  # no sudo
+    python = [*no_more, binary, "-s", "-S", "-P", "-B", "-c", guard]
     if way != "namespaces":
         return python
     root = os.geteuid() == 0
@@ -180,15 +182,13 @@ def _begun(
     command: Sequence[str], asked: object, seconds: float, here: str
 ) -> tuple[dict[str, Any] | None, str]:
     """Return what a guard answers; None, and why, where it does not."""
-    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    found = {"PATH": path, "PYTHONHASHSEED": "0"}  # one order of sets, for one reward
     try:
         with subprocess.Popen(
-            [shutil.which(command[0], path=path) or command[0], *command[1:]],
+            [_found(command[0]) or command[0], *command[1:]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=found,
+            env={"PATH": PATH, "PYTHONHASHSEED": "0"},  # one order of sets, for one reward
             cwd=here,
             start_new_session=True,
         ) as process:
@@ -202,6 +202,10 @@ def _begun(
         return json.loads(out), ""
     except (OSError, ValueError) as error:
         return None, f"no answer: {error}"
+
+
+def _found(program: str) -> str | None:
+    return shutil.which(program, path=PATH)
 
 
 def _verdicts(lines: Sequence[str]) -> list[tuple[bool, str]]:

@@ -1,0 +1,1 @@
+"""Several methods one after another, as one object that is planned, run, resumed and reported."""

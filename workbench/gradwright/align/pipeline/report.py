@@ -1,0 +1,169 @@
+"""Report: what a pipeline has come to, stage by stage, with the controls that must not improve."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import TrainingError
+from ...train.history import History
+from ...words.jsonable import to_json
+from ...words.tables import Table, Tabular
+from ..evaluation.comparing import Comparison, compare
+from ..evaluation.held_out import HeldOut
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+SLACK = 0.03
+"""What a control may gain, greedily, before it counts as a fault."""
+CURVES = ("loss", "reward", "rewards/accuracies", "kl", "entropy")
+"""What is drawn of a training where it was measured."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a stage, or of a control beside it."""
+
+    stage: str
+    control: str
+    """Empty for the stage itself."""
+    course: History
+    before: HeldOut | None
+    after: HeldOut | None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What has changed, where the model answers prompts."""
+        both = self.before is not None and self.after is not None
+        return compare(self.before, self.after) if both else None  # type: ignore[arg-type]
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is a control that has improved."""
+        change = self.comparison
+        if not self.control or change is None:
+            return False
+        return change.after.rate() > change.before.rate() + SLACK
+
+    @property
+    def title(self) -> str:
+        """Return what it is called in tables."""
+        return f"{self.stage}, {self.control}" if self.control else self.stage
+
+
+@dataclass(frozen=True)
+class Report(Tabular):
+    """What a pipeline has come to; printed, tables of each stage, of what was lost, of controls.
+
+    Stages that are not done yet are missing. Names and answers of models are text, never HTML.
+    """
+
+    trainings: tuple[Trained, ...]
+    total: int
+    """How many trainings the pipeline has."""
+    start: HeldOut | None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all stages and controls are."""
+        return len(self.trainings) == self.total
+
+    @property
+    def faults(self) -> list[str]:
+        """Return the controls that have improved, which they must not."""
+        return [t.title for t in self.trainings if t.is_fault]
+
+    def trained(self, stage: str, control: str = "") -> Trained:
+        """Return what came of a stage, or of a control of it."""
+        for t in self.trainings:
+            if (t.stage, t.control) == (stage, control):
+                return t
+        need = ", ".join(t.title for t in self.trainings) or "a stage that is done"
+        raise TrainingError(f"nothing is known of {stage!r} {control}".rstrip(), need=need)
+
+    def comparison(self, stage: str = "", control: str = "") -> Comparison:
+        """Return what a stage has changed; without one, what all have, from first to last."""
+        if stage:
+            found = self.trained(stage, control).comparison
+        else:
+            last = [t.after for t in self.trainings if not t.control and t.after is not None]
+            found = compare(self.start, last[-1]) if self.start is not None and last else None
+        if found is None:
+            raise TrainingError(
+                f"{stage or 'the pipeline'} has no answers to compare",
+                need="held-out prompts, a verifier, and a stage that is done",
+            )
+        return found
+
+    def table(self) -> Table:
+        """Return a row for each training and way to draw."""
+        rows = []
+        for t in self.trainings:
+            change, steps = t.comparison, t.course.steps.last()
+            told = [t.title, str(int(steps.get("step", 0))), f"{steps.get('loss', 0.0):.4g}"]
+            for way in change.ways if change is not None else ():
+                assert change is not None
+                test = change.mcnemar(way)
+                rates = [f"{x.rate(way):.3f}" for x in (change.before, change.after)]
+                sure = [str(test.gained), str(test.lost), f"{test.z:.1f}", f"{test.p:.2g}"]
+                rows.append([*told, way, *rates, *sure])
+            if change is None:
+                rows.append([*told, *[""] * 7])
+        columns = ["stage", "steps", "loss", "answers", "before", "after", "gained", "lost"]
+        notes = [f"{name} has improved, which it must not" for name in self.faults]
+        if not self.is_done:
+            notes.append(f"{len(self.trainings)} of {self.total} trainings are done")
+        return Table([*columns, "z", "p"], rows, title="report", notes=notes)
+
+    def tables(self) -> list[Table]:
+        """Return all tables: the stages, then slices and cases of the whole, where it is told."""
+        found = [self.table()]
+        if self.start is not None and any(t.after and not t.control for t in self.trainings):
+            whole = self.comparison()
+            found += [whole.table(), *(whole.cases(way) for way in whole.ways)]
+        return found
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.tables()))
+
+    def _repr_html_(self) -> str:
+        return "".join(table._repr_html_() for table in self.tables())
+
+    def plot(self) -> go.Figure:
+        """Return a figure of what each training has measured, step by step."""
+        from plotly.subplots import make_subplots
+
+        names = [n for n in CURVES if any(n in t.course.steps for t in self.trainings)]
+        figure = make_subplots(rows=max(1, len(names)), cols=1, vertical_spacing=0.06)
+        for row, name in enumerate(names, 1):
+            for t in self.trainings:
+                if name in t.course.steps:
+                    seen = t.course.steps.snapshot("step", name)
+                    figure.add_scatter(
+                        x=seen["step"],
+                        y=seen[name],
+                        name=html.escape(t.title, quote=False),
+                        legendgroup=t.title,
+                        showlegend=row == 1,
+                        row=row,
+                        col=1,
+                    )
+            figure.update_yaxes(title_text=name, row=row, col=1)
+        figure.update_xaxes(title_text="step", row=max(1, len(names)), col=1)
+        figure.update_layout(template="plotly_white", height=120 + 220 * max(1, len(names)))
+        return figure
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as what ``json.dumps`` takes: answers, and columns of measurements."""
+        told = [
+            {
+                "stage": t.stage,
+                "control": t.control,
+                "course": t.course.to_dict(),
+                "after": to_json(t.after),
+            }
+            for t in self.trainings
+        ]
+        return {"start": to_json(self.start), "trainings": told, "faults": self.faults}

@@ -1,0 +1,165 @@
+"""The next token of rows: what strategies leave of their logits, and a draw of their own for each.
+
+A draw is a function of a row's seed and of how many tokens it has, so that it is the same whichever
+rows are beside it. Rows are chosen for together, pieces of them as large as caches of processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import GraphError
+from ..ops.draws import philox
+from .sampling import OF_ROWS, Greedy, Sampling, Strategy, in_order, softmax
+
+Array = np.ndarray[Any, Any]
+_AT_ONCE = 1 << 16
+"""How many logits are looked at together, at the least those of a row: 0.5 MB as float64."""
+_AHEAD = 64
+"""How many draws of a row are made together: one alone takes 5 µs, 1 µs of many."""
+
+
+def probabilities(
+    logits: Any, sampling: Sampling = (), tokens: Sequence[int] = (), n_prompt: int = 0
+) -> Array:
+    """Return the probabilities f64[V] from which the next token is drawn.
+
+    ``tokens`` are those so far, of which ``n_prompt`` are the prompt's.
+
+    >>> from gradwright.models import TopK
+    >>> from gradwright.models import probabilities
+    >>> probabilities([1.0, 1.0, 0.0], TopK(2)).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    rows = np.asarray(logits)[None]
+    return np.asarray(softmax(_left(rows, in_order(sampling), [tokens], [n_prompt])[0]))
+
+
+def choose(
+    logits: Any,
+    sampling: Sampling = (),
+    tokens: Sequence[int] = (),
+    n_prompt: int = 0,
+    *,
+    seed: int = 0,
+) -> int:
+    """Return the next token for logits f32[V] after ``tokens``.
+
+    What is drawn is a function of the seed and the number of tokens so far, and of nothing else:
+    not of the rows beside it, nor of where generation was interrupted. Raises GraphError for logits
+    that are NaN, or +∞, or −∞ altogether.
+
+    >>> from gradwright.models import choose
+    >>> [choose([1.0, 1.0, 1.0], (), [0] * n) for n in range(6)]
+    [0, 0, 1, 1, 0, 0]
+    """
+    draws = Draws([seed], 1)
+    return chosen(np.asarray(logits)[None], in_order(sampling), [tokens], [n_prompt], draws, [0])[0]
+
+
+class Draws:
+    """Uniform draws of rows: multiples of 2⁻⁵³ in [0, 1), each a function of a seed and a number.
+
+    Args:
+        seeds: of the rows.
+        ahead: how many of a row are made together, at the most.
+
+    >>> draws = Draws([7, 8], 4)
+    >>> bool(draws.of([1], [5]) == Draws([8], 1).of([0], [5]))
+    True
+    """
+
+    def __init__(self, seeds: Sequence[int], ahead: int) -> None:
+        self._seeds = np.array([seed % 2**64 for seed in seeds], np.uint64)
+        self._first = np.full(len(seeds), -1, np.int64)
+        """The number of the first draw that is there of each row; −1 where there is none."""
+        self._made = np.zeros((len(seeds), min(ahead, _AHEAD)))
+
+    def of(self, rows: Sequence[int], numbers: Sequence[int]) -> Array:
+        """Return the draw f64[n] of each row that has a number."""
+        row, number = np.array(rows, np.int64), np.array(numbers, np.int64)
+        n = self._made.shape[1]
+        at = number - self._first[row]
+        lacking = (self._first[row] < 0) | (at < 0) | (at >= n)
+        if lacking.any():
+            new = row[lacking]
+            self._first[new] = number[lacking]
+            each = np.stack(
+                np.broadcast_arrays(
+                    self._seeds[new, None],
+                    (self._first[new, None] + np.arange(n)).astype(np.uint64),
+                ),
+                -1,
+            )
+            words = philox.fold_in_each(each.reshape(-1, 2), 0)[:, 0]
+            self._made[new] = ((words >> np.uint64(11)) * 2.0**-53).reshape(-1, n)
+            at = number - self._first[row]
+        return np.asarray(self._made[row, at])
+
+
+def chosen(
+    logits: Array,
+    rules: Sequence[Strategy],
+    tokens: Sequence[Sequence[int]],
+    n_prompt: Sequence[int],
+    draws: Draws,
+    rows: Sequence[int],
+) -> list[int]:
+    """Return the next token of rows, for logits f32[n, V], by strategies that are in order."""
+    greedy = bool(rules) and type(rules[-1]) is Greedy
+    drawn = None if greedy else draws.of(rows, [len(held) for held in tokens])
+    found: list[int] = []
+    step = max(1, _AT_ONCE // logits.shape[-1])
+    for at in range(0, len(logits), step):
+        part = slice(at, at + step)
+        y = _left(logits[part], rules[:-1] if greedy else rules, tokens[part], n_prompt[part])
+        found += (y.argmax(-1) if drawn is None else _drawn(y, drawn[part])).tolist()
+    return found
+
+
+def _drawn(y: Array, uniform: Array) -> Array:
+    """Return the token of each row whose share of the total exceeds a draw first.
+
+    So one of probability 0 is never drawn. Where few tokens are left, others are not looked at.
+    """
+    left = y > -np.inf
+    sizes, tokens, best = left.sum(-1), None, y.max(-1, keepdims=True)
+    if 2 * sizes.max() < y.shape[-1]:
+        row, token = np.nonzero(left)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        tokens = np.zeros((len(y), sizes.max()), np.int64)
+        few = np.full(tokens.shape, -np.inf, y.dtype)
+        tokens[row, place], few[row, place] = token, y[row, token]
+        y, left = few, few > -np.inf
+    total = np.cumsum(np.exp(y.astype(np.float64) - best), -1)
+    at = (total <= (uniform * total[:, -1])[:, None]).sum(-1)
+    at = np.minimum(at, y.shape[-1] - 1 - left[:, ::-1].argmax(-1))
+    return at if tokens is None else tokens[np.arange(len(at)), at]
+
+
+def _left(
+    logits: Array,
+    rules: Sequence[Strategy],
+    tokens: Sequence[Sequence[int]],
+    n_prompt: Sequence[int],
+) -> Array:
+    """Return what strategies leave of the logits of rows, f32[n, V]."""
+    top = logits.max(-1)
+    if not ((top > -np.inf) & (top < np.inf)).all():
+        wrong = next(float(t) for t in top if not -np.inf < t < np.inf)
+        raise GraphError(
+            f"the largest logit of a row is {wrong}: no token to choose",
+            need="no NaN, no ∞, and something above −∞",
+        )
+    for rule in rules:
+        if type(rule) in OF_ROWS:
+            logits = rule(logits, (), 0)
+        else:
+            each = zip(logits, tokens, n_prompt, strict=True)
+            logits = np.stack([rule(y, held, n) for y, held, n in each])
+    if rules and (logits.max(-1) == -np.inf).any():
+        raise GraphError(f"{list(rules)} forbid every token", hint="weaker ones")
+    return logits
