@@ -12,9 +12,9 @@ import pytest
 
 import gradwright as gw
 from gradwright.align import Failure, Prompt, Rollout, Scores
+from gradwright.align.alarm import alarms, length_bias
 from gradwright.errors import FeedError, GraphError
 from gradwright_widgets import RolloutPanel, Workbench
-from gradwright_widgets.panels.rollouts.alarms import alarms, length_bias
 from gradwright_widgets.panels.rollouts.order import groups_shown, rows_of
 from gradwright_widgets.panels.rollouts.panel import RolloutsPanel
 from gradwright_widgets.panels.rollouts.rows import AT_ONCE

@@ -10,6 +10,7 @@ import numpy as np
 import traitlets
 
 from gradwright import Stepper
+from gradwright.align.alarm import alarms
 from gradwright.errors import GraphError
 from gradwright.train import Record, Trainer
 
@@ -21,7 +22,6 @@ from ...host.part import handles, shared, watches
 from ...host.typed import whole_number
 from ...host.wire import Message
 from ..stepper.panel import StepPanel
-from .alarms import alarms
 from .facts import facts, history_of, told
 from .history import figures
 from .made import log_probs_node, row_feeds
@@ -383,6 +383,19 @@ class RolloutPanel(Host):
     Args:
         trainer: whose objective draws rollouts, as ``gw.align.trainer(model, gw.align.GRPO())``.
         options: traits, such as ``rollout_measure="kl"`` and ``rollout_sort="best"``.
+
+    >>> import gradwright as gw
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocabulary=5, width=8, layers=1, heads=2), eos=0)
+    >>> def short(completion_ids): return [-len(row) for row in completion_ids]
+    >>> method = gw.align.GRPO(num_generations=4, max_completion_length=3)
+    >>> trainer = gw.align.trainer(model, method, rewards=short)
+    >>> panel = RolloutPanel(trainer)
+    >>> history = trainer.fit([gw.align.Prompt([1, 2])], batch_size=4, progress=False)
+    >>> panel.rollout["rows"], panel.look_at_token(0, 1)["ratio"]
+    (4, 1.0)
+    >>> panel.weigh_reward("short", 0.5); panel.rollout_rewards
+    [{'name': 'short', 'weight': 0.5, 'on': True}]
     """
 
     module = "rollout_panel"

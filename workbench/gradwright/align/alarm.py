@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from gradwright.align import Experience
+from .experience import Experience
 
 Array = np.ndarray[Any, Any]
 LATELY = 5
@@ -39,6 +38,12 @@ def alarms(
 ) -> list[Alarm]:
     """Return what goes wrong by the facts of all rollouts, clip shares of steps, and a rollout.
 
+    ``history`` is that of a ``PolicyObjective``, ``clipped`` the metric ``clip_ratio/region_mean``
+    of its trainer's steps, ``seen`` the rollout that steps are taken on. Their names are ``alike``
+    (groups whose rewards are the same), ``failed``, ``length`` (rewards that follow length),
+    ``cut``, ``kl``, ``entropy`` and ``clip``.
+
+    >>> from gradwright.align import alarms
     >>> alarms({"frac_reward_zero_std": [0.75] * 4}, [], None)[0].name
     'alike'
     >>> alarms({"frac_reward_zero_std": [0.25] * 4, "rollout/kl": [0.01, 0.02]}, [0.1], None)
