@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,7 +27,8 @@ class Objective(Protocol):
 
     The supervised one feeds the data as it stands. Another may make the feeds of a batch by the
     model that it trains: prompts become sampled sequences and what they were worth. One that has
-    ``state_dict`` and ``load_state_dict`` is saved with the training.
+    ``state_dict`` and ``load_state_dict`` is saved with the training. One that runs the model
+    itself, and has ``in_its_precision``, is told there what stands for tensors in a step.
     """
 
     @property
@@ -58,6 +59,21 @@ class Objective(Protocol):
 
     def feeds(self, batch: Any) -> Feeds:
         """Return what one batch feeds; raises FeedError where names are unknown or missing."""
+
+
+class InterruptedBatchError(Exception):
+    """A batch is not made now, since somebody waits for the loop; nothing has changed.
+
+    The loop attends to it, and asks for the same batch again.
+    """
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """An objective whose batches take long: it asks, and may raise ``InterruptedBatchError``."""
+
+    is_wanted: Callable[[], bool]
+    """Whether somebody waits for the training to pause or to stop; the trainer sets it."""
 
 
 def own_objective(loss: Any) -> Objective | None:

@@ -14,6 +14,7 @@ from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
 from ...train.callbacks.base import Callback
+from ...train.objective import InterruptedBatchError
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
@@ -24,7 +25,7 @@ from ..model import LanguageModel
 from ..reference import SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
-from ..rollouts.sampler import GenerationSampler
+from ..rollouts.sampler import GenerationSampler, Progress
 from .critic import critic_values
 from .drawing import Drawing, fed
 from .facts import Fact, facts, names
@@ -95,6 +96,9 @@ class PolicyObjective:
         self.history: dict[str, list[float]] = {}
         """The facts of each rollout of the training, by name."""
         self.seed, self.drawn, self.num_tokens = seed, 0, 0
+        self.is_wanted: Callable[[], bool] = lambda: False
+        """Whether somebody waits for the training to pause or to stop; its trainer says so."""
+        self._collects = False
         self._calls = self._extra = 0
         self._place = (-1, -1)
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
@@ -111,8 +115,12 @@ class PolicyObjective:
                 repetition_penalty=method.repetition_penalty,
                 session={"deterministic": deterministic},
             )
+        self.in_its_precision: Callable[[Sequence[Tensor]], Sequence[Tensor]] = list
+        """What stands for tensors in a step, which may compute in fewer bits: its trainer says."""
         self.callbacks: list[Callback] = []
         """What a trainer calls between steps."""
+        if isinstance(sampler, GenerationSampler):
+            sampler.watchers.append(self._attend)
         self._build(sampler)
 
     def _build(self, sampler: Sampler) -> None:
@@ -149,7 +157,7 @@ class PolicyObjective:
         """Names of the facts that are recorded with the steps."""
         seen = {name: Fact(self._fed["facts"], i) for i, name in enumerate(told_names)}
         self.metrics: Mapping[str, Tensor | Metric | str] = {**loss.metrics, **seen}
-        self.drawing = Drawing(self.model, method, sampler, self._session, told)
+        self.drawing = Drawing(self.model, method, sampler, self._session, told, self._lowered)
         """What makes experience of prompts."""
         self._log_probs = said.log_probs
 
@@ -183,7 +191,9 @@ class PolicyObjective:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
         self.drawing.rows_at_once = None
         self._take(self.prompts(batch), (-1, -1), -1, None)
-        return self.feeds_of(self._drawn(), slice(None), 1)
+        feeds = self.feeds_of(self._drawn(), slice(None), 1)
+        self.check_ratio(feeds)
+        return feeds
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -205,8 +215,16 @@ class PolicyObjective:
         held = self.experience
         if held is not None and self._place == place and (first or held.step == step):
             return
-        self.drawing.rows_at_once = size
-        self._take(prompts, place, step, further)
+        self.drawing.rows_at_once, self._collects = size, True
+        try:
+            self._take(prompts, place, step, further)
+        finally:
+            self._collects = False
+
+    def _attend(self, progress: Progress) -> None:
+        """End a rollout of the training, after the token it is at, for what waits for the loop."""
+        if self._collects and self.is_wanted():
+            raise InterruptedBatchError
 
     def _take(
         self,
@@ -300,7 +318,7 @@ class PolicyObjective:
         old = feeds[self._fed["old_log_probs"]][:LOOKED_AT]
         own = set(self._fed.values())
         of_rows = {t: a[:LOOKED_AT] for t, a in feeds.items() if t not in own}
-        now = self._session.run(self._log_probs, of_rows, training=True)
+        now = self._session.run(self._said(), of_rows, training=True)
         off = np.abs(now - old)
         worst = float(off.max(initial=0.0))
         if worst <= most:
@@ -317,11 +335,18 @@ class PolicyObjective:
             hint="a model without dropout; ratio_tolerance=None does not look",
         )
 
+    def _lowered(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        return self.in_its_precision(tensors)
+
+    def _said(self) -> Tensor:
+        """Return the log-probabilities that a step's loss is made of."""
+        return self.in_its_precision([self._log_probs])[0]
+
     def ratios(self) -> Array:
         """Return exp(log π now − log π old) of the present rollout, f32[rows, T − 1]."""
         made = self._drawn()
         feeds = {self.model.ids: made.ids, self.model.labels: made.labels}
-        now = self._session.run(self._log_probs, {**feeds, **fed(self.graph, made.rollout)})
+        now = self._session.run(self._said(), {**feeds, **fed(self.graph, made.rollout)})
         return np.asarray(np.exp(now - made.log_probs))
 
     # -- state -----------------------------------------------------------------------------------
