@@ -75,6 +75,29 @@ def test_a_training_that_was_interrupted_goes_on_to_the_bit(tmp_path, method, da
     assert second.steps_done == 9 and whole(second) == whole(undisturbed)
 
 
+@pytest.mark.parametrize("where", ["in another graph", "in the same graph"])
+def test_a_training_behind_another_goes_on_with_its_own_reference(tmp_path, where):
+    def tuned():
+        fit(trainer(align.DPO(), model := decoder()), PAIRS, 1)
+        return model
+
+    undisturbed = trainer(align.DPO(), tuned())
+    fit(undisturbed, PAIRS, 2)
+    model = tuned()
+    fit(trainer(align.DPO(), model, callbacks=[gw.Checkpoints(tmp_path)]), PAIRS, 2, steps=4)
+    if where == "in another graph":
+        model = decoder()
+        model.graph.values.restore(
+            tuned().graph.values.snapshot([t.name for t in model.graph.variables])
+        )
+    second = trainer(align.DPO(), model)
+    gw.resume(second, tmp_path, allow="all")  # names in the graph are others
+    fit(second, PAIRS, 1)
+    assert second.steps_done == 6
+    for t in second.parameters:
+        assert (second.values[t.name] == undisturbed.values[t.name]).all()
+
+
 def test_another_method_does_not_go_on(tmp_path):
     fit(trainer(align.DPO(), callbacks=[gw.Checkpoints(tmp_path)]), PAIRS)
     other = trainer(align.DPO(beta=0.2))

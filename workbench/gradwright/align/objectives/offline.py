@@ -22,7 +22,7 @@ from ..data.rows import Examples, TokenRow
 from ..logps import check_said
 from ..losses.loss import Loss
 from ..model import LanguageModel
-from ..reference import SyncReference, check_still
+from ..reference import Copies, SyncReference, check_still
 from .asked import Asked
 from .sequences import SequenceBatches, Sequences
 
@@ -99,6 +99,8 @@ class OfflineObjective:
             loss = method.loss(self.asked)
         self.losses: Mapping[str, Tensor] = {name: loss.value}
         self.metrics: Mapping[str, Tensor] = dict(loss.metrics)
+        reference = self.asked.reference
+        self._copies = None if reference is None else Copies(reference)
         self.callbacks = (
             [] if method.sync is None else [SyncReference(self._reference, *method.sync)]
         )
@@ -263,13 +265,17 @@ class OfflineObjective:
     # -- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the method, as JSON, and what decides the order of the data."""
+        """Return the method, as JSON, what decides the order of the data, and the reference."""
         told = json.dumps(to_json(self.method)).encode()
-        return {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed)}
+        copies = {} if self._copies is None else self._copies.state_dict()
+        return {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed), **copies}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raise TrainingError for the state of another method, naming the fields that differ."""
         check_method(self.method, state)
+        if self._copies is not None:
+            self._copies.load_state_dict(state)
+            self._known = {}
         self._seed = int(state["seed"])
 
 
