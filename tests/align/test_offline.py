@@ -26,14 +26,14 @@ SINGLE = rows("prompt", "completion")
 LABELLED = [{**row, "label": i % 2 == 0} for i, row in enumerate(SINGLE)]
 EVERY = {
     "sft": (align.SFT(), SINGLE),
-    "reward model": (align.RewardModel(center_rewards_coefficient=0.01), PAIRS),
     "dpo, asked before": (align.DPO(precompute_ref_log_probs=True), PAIRS),
     "dpo, following": (align.DPO(sync_ref_model=True, ref_model_sync_steps=2), PAIRS),
     "kto": (align.KTO(), LABELLED),
+    "reward model": (align.RewardModel(center_rewards_coefficient=0.01), PAIRS),
     "simpo": (align.SimPO(), PAIRS),
     "dpo": (align.DPO(loss_type=["sigmoid", "ipo"], loss_weights=[1, 0.2]), PAIRS),
 }
-RESUMED = 5
+RESUMED = 3
 """How many of these are interrupted."""
 
 
@@ -84,7 +84,7 @@ def test_another_method_does_not_go_on(tmp_path):
     assert "beta: 0.1, not 0.2" in str(raised.value) and whole(other) == before
 
 
-@pytest.mark.parametrize("name", ["sft", "reward model", "simpo", "dpo"])
+@pytest.mark.parametrize("name", ["sft", "reward model", "dpo"])
 def test_an_accumulated_gradient_is_that_of_the_large_batch(name):
     method, data = EVERY[name]
     made = []
@@ -126,6 +126,17 @@ def test_rows_of_a_batch_lie_part_below_part_in_few_widths():
             assert ids[at, : len(tokens)].tolist() == tokens
             shown = [-100] * n + tokens[n:] + [-100] * (ids.shape[1] - len(tokens))
             assert labels[at].tolist() == shown
+
+
+def test_rows_longer_than_the_context_are_cut_or_named():
+    config = DecoderConfig(**SIZES, positions="learned", context=6)
+    model = Decoder(config, eos=0)
+    long = [{"prompt": [1, 2, 3, 4], "completion": [5, 6, 7]}] * 2
+    feeds = align.SFT().objective(model).feeds(long)
+    assert feeds[model.ids].tolist() == [[1, 2, 3, 4, 5, 6]] * 2
+    whole = align.examples(long, "completion", eos=0)
+    with pytest.raises(FeedError, match="row 0 of the data has 8 tokens"):
+        trainer(align.SFT(), model).fit(whole, progress=False)
 
 
 def test_prompts_stand_before_the_completion_of_the_row_before():
@@ -230,3 +241,12 @@ def test_data_that_does_not_fit_changes_nothing(method, data, size, said):
     with pytest.raises((FeedError, TrainingError), match=said):
         made.fit(data, batch_size=size, progress=False)
     assert made.steps_done == 0 and all((before[n] == made.values[n]).all() for n in before)
+
+
+def test_settings_of_a_trainer():
+    made = align.trainer(decoder(), align.DPO())
+    assert made.optimizer == gw.optim.AdamW(1e-6, weight_decay=0.0) and made.clip_norm == 1.0
+    config = gw.TrainingConfig(gw.optim.SGD(0.1), seed=7)
+    made = align.trainer(decoder(), align.SFT(), config=config, accumulation=3)
+    assert made.optimizer == config.optimizer and made.clip_norm is None and made.seed == 7
+    assert made.config.accumulation.by == "token" and made.objective.state_dict()["seed"] == 7

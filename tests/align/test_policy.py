@@ -119,6 +119,18 @@ def test_the_first_ratio_must_be_one() -> None:
     fit(gw.align.trainer(policy(dropout=0.5), loose, rewards=short), steps=1)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_log_probs_are_measured_in_the_precision_of_steps(told: bool) -> None:
+    """Then the first ratio is 1 to the bit, and the loss of a group −mean A = 0."""
+    method = GRPO(**SMALL, loss_type="grpo")
+    trainer = trained(method, short, precision="bfloat16")
+    if not told:
+        trainer.objective.in_its_precision = list
+    fit(trainer, steps=1)
+    mean = trainer.objective.experience.advantages.mean()
+    assert (abs(trainer.history.steps["loss"][0] + mean) < 1e-6) == told
+
+
 def test_accumulated_gradients_are_those_of_the_whole_rollout() -> None:
     """Batches of unequal numbers of tokens, for the losses that divide by those of all."""
     for kind in ({}, {"loss_type": "grpo"}):

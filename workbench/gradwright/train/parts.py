@@ -70,6 +70,8 @@ class Parts:
             self.objective.is_wanted = control.is_wanted
         self.position = position = Position()
         self.taker = taker = Taker(setup, self.objective, position, control, parameters)
+        if hasattr(self.objective, "in_its_precision"):
+            self.objective.in_its_precision = taker.in_its_precision
         self.weights = Weights(setup, taker, control)
         self.validation = Validation(setup, taker, position, self.weights)
         self.loop = Loop(taker, control, position, self.hooks, self.validation)

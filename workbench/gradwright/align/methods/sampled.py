@@ -48,8 +48,7 @@ class Sampled:
         reward_weights: what each reward counts; 1 by default.
         shuffle_dataset: whether prompts come in another order in each epoch.
         ratio_tolerance: how far the logarithm of a ratio may be from 0 before a rollout's first
-            step, where policy and sampler are the same; None does not look. Steps in bfloat16 are
-            further off than steps in float32.
+            step, where policy and sampler are the same; None does not look.
         sync_ref_model: whether the reference follows the policy (TR-DPO), which
             ``ref_model_mixup_alpha`` α and ``ref_model_sync_steps`` say:
             ref ← α·policy + (1 − α)·ref, every so many steps.

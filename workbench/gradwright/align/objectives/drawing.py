@@ -43,7 +43,7 @@ class Drawing:
     """What makes experience of prompts; it changes nothing, and draws the same by the same seed.
 
     ``told`` are the tensors that are measured once when a rollout is drawn, by the names that
-    ``Experience`` has for them.
+    ``Experience`` has for them; ``lowered`` gives what stands for them in a step.
     """
 
     def __init__(
@@ -53,9 +53,10 @@ class Drawing:
         sampler: Sampler,
         session: Session,
         told: Mapping[str, Tensor],
+        lowered: Callable[[Sequence[Tensor]], Sequence[Tensor]],
     ) -> None:
         self.model, self.method, self.sampler = model, method, sampler
-        self._session, self.told = session, dict(told)
+        self._session, self._lowered, self.told = session, lowered, dict(told)
         self.valuation: Valuation | None = None
         """What makes advantages of scores, once there are any."""
         self.rows_at_once: int | None = None
@@ -116,8 +117,9 @@ class Drawing:
     def _said(self, feeds: Mapping[Tensor, Array]) -> dict[str, Array]:
         """Return what is measured of all rows, as many at a time as a step has."""
         rows, at_once = len(next(iter(feeds.values()))), self.rows_at_once or 1 << 62
+        told = dict(zip(self.told, self._lowered(list(self.told.values())), strict=True))
         parts = [
-            self._session.run(self.told, {t: a[i : i + at_once] for t, a in feeds.items()})
+            self._session.run(told, {t: a[i : i + at_once] for t, a in feeds.items()})
             for i in range(0, rows, at_once)
         ]
         return {n: np.concatenate([part[n] for part in parts]) for n in self.told}

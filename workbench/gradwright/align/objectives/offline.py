@@ -87,6 +87,7 @@ class OfflineObjective:
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
         self._seed, name = seed, type(method).__name__.lower()
         self._places: Tensor | None = getattr(model, "position_ids", None)
+        self._context: int | None = getattr(getattr(model, "config", None), "context", None)
         if method.packed and self._places is None:
             raise TrainingError(
                 "packed rows see each other in this model",
@@ -162,8 +163,9 @@ class OfflineObjective:
     def _examples(self, data: Any) -> Examples:
         method, kinds = self.method, self.method.kinds
         if not isinstance(data, Examples):
-            kind = kinds[0] if len(kinds) == 1 else None
-            data = examples(data, kind, self.tokenizer, eos=self.model.eos, **method.reading())
+            kind, how = kinds[0] if len(kinds) == 1 else None, dict(method.reading())
+            most = self._longest(how.pop("max_length", None))
+            data = examples(data, kind, self.tokenizer, eos=self.model.eos, max_length=most, **how)
         if data.kind not in kinds:
             raise TrainingError(
                 f"these are examples of the kind {data.kind!r}",
@@ -172,8 +174,15 @@ class OfflineObjective:
         return data
 
     def _sequences(self, found: Examples) -> Sequences:
-        method = self.method
-        return Sequences.of(found, mismatched=method.mismatched, length=method.max_length)
+        method, most = self.method, self._longest(self.method.max_length)
+        held = Sequences.of(found, mismatched=method.mismatched, length=most)
+        if self._context is not None:
+            held.check_lengths(self._context)
+        return held
+
+    def _longest(self, stated: int | None) -> int | None:
+        """Return how long rows may be, which the model limits, too."""
+        return min((n for n in (stated, self._context) if n is not None), default=None)
 
     def _packed(
         self,
@@ -226,8 +235,10 @@ class OfflineObjective:
         return feeds
 
     def _collated(self, rows: Sequence[TokenRow]) -> dict[str, Array]:
-        multiple, places = self.method.pad_to_multiple_of, self._places is not None
-        return collate(rows, position_ids=places, multiple_of=multiple)
+        multiple, longest = self.method.pad_to_multiple_of, max(map(len, rows), default=0)
+        if self._context is not None and -(-longest // multiple) * multiple > self._context:
+            multiple = 1
+        return collate(rows, position_ids=self._places is not None, multiple_of=multiple)
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -250,12 +261,14 @@ class OfflineObjective:
     # -- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the method, as JSON."""
-        return {"method": np.frombuffer(json.dumps(to_json(self.method)).encode(), np.uint8)}
+        """Return the method, as JSON, and what decides the order of the data."""
+        told = json.dumps(to_json(self.method)).encode()
+        return {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raise TrainingError for the state of another method, naming the fields that differ."""
         check_method(self.method, state)
+        self._seed = int(state["seed"])
 
 
 def check_method(method: Any, state: Mapping[str, Any]) -> None:

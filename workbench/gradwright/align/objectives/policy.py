@@ -115,6 +115,8 @@ class PolicyObjective:
                 repetition_penalty=method.repetition_penalty,
                 session={"deterministic": deterministic},
             )
+        self.in_its_precision: Callable[[Sequence[Tensor]], Sequence[Tensor]] = list
+        """What stands for tensors in a step, which may compute in fewer bits: its trainer says."""
         self.callbacks: list[Callback] = []
         """What a trainer calls between steps."""
         if isinstance(sampler, GenerationSampler):
@@ -155,7 +157,7 @@ class PolicyObjective:
         """Names of the facts that are recorded with the steps."""
         seen = {name: Fact(self._fed["facts"], i) for i, name in enumerate(told_names)}
         self.metrics: Mapping[str, Tensor | Metric | str] = {**loss.metrics, **seen}
-        self.drawing = Drawing(self.model, method, sampler, self._session, told)
+        self.drawing = Drawing(self.model, method, sampler, self._session, told, self._lowered)
         """What makes experience of prompts."""
         self._log_probs = said.log_probs
 
@@ -189,7 +191,9 @@ class PolicyObjective:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
         self.drawing.rows_at_once = None
         self._take(self.prompts(batch), (-1, -1), -1, None)
-        return self.feeds_of(self._drawn(), slice(None), 1)
+        feeds = self.feeds_of(self._drawn(), slice(None), 1)
+        self.check_ratio(feeds)
+        return feeds
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -314,7 +318,7 @@ class PolicyObjective:
         old = feeds[self._fed["old_log_probs"]][:LOOKED_AT]
         own = set(self._fed.values())
         of_rows = {t: a[:LOOKED_AT] for t, a in feeds.items() if t not in own}
-        now = self._session.run(self._log_probs, of_rows, training=True)
+        now = self._session.run(self._said(), of_rows, training=True)
         off = np.abs(now - old)
         worst = float(off.max(initial=0.0))
         if worst <= most:
@@ -331,11 +335,18 @@ class PolicyObjective:
             hint="a model without dropout; ratio_tolerance=None does not look",
         )
 
+    def _lowered(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        return self.in_its_precision(tensors)
+
+    def _said(self) -> Tensor:
+        """Return the log-probabilities that a step's loss is made of."""
+        return self.in_its_precision([self._log_probs])[0]
+
     def ratios(self) -> Array:
         """Return exp(log π now − log π old) of the present rollout, f32[rows, T − 1]."""
         made = self._drawn()
         feeds = {self.model.ids: made.ids, self.model.labels: made.labels}
-        now = self._session.run(self._log_probs, {**feeds, **fed(self.graph, made.rollout)})
+        now = self._session.run(self._said(), {**feeds, **fed(self.graph, made.rollout)})
         return np.asarray(np.exp(now - made.log_probs))
 
     # -- state -----------------------------------------------------------------------------------

@@ -54,6 +54,17 @@ class Sequences:
         """How many examples there are."""
         return len(self.parts[0])
 
+    def check_lengths(self, context: int) -> None:
+        """Refuse rows that a model of so many positions cannot read."""
+        for part in self.parts:
+            for number, row in zip(self.numbers, part, strict=True):
+                if len(row) > context:
+                    raise FeedError(
+                        f"row {number} of the data has {len(row)} tokens",
+                        need=f"at most {context}, which the model reads at once",
+                        hint=f"examples(..., max_length={context})",
+                    )
+
     @property
     def checksum(self) -> int:
         """A number that other tokens or labels would change."""
@@ -107,8 +118,11 @@ class SequenceBatches:
                 need=f"1 to {held.n}",
             )
         self._held, self._feeds = held, feeds
-        tokens = boxes([np.asarray(row.tokens) for row in held.parts[0]])
-        order: Dataset = Arrays({"row": np.arange(held.n), "tokens": tokens})
+        tokens = {
+            f"tokens{i}": boxes([np.asarray(row.tokens) for row in part])
+            for i, part in enumerate(held.parts)
+        }
+        order: Dataset = Arrays({"row": np.arange(held.n), **tokens})
         order = order if seed is None else order.shuffle(seed)
         self._order = order.batch(min(size, held.n), drop_last=drop_last)
         self.seconds = 0.0
