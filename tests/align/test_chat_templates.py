@@ -128,7 +128,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_template_cannot_reach_out_or_take_for_ever(name: str, monkeypatch) -> None:
-    monkeypatch.setattr("gradwright.align.data.metering.SECONDS", 0.2)
+    for limit, value in {"SECONDS": 0.1, "ELEMENTS": 1 << 14}.items():
+        monkeypatch.setattr(f"gradwright.align.data.metering.{limit}", value)
     with pytest.raises(gw.errors.FeedError, match="does not take the messages"):
         ChatTemplate(HOSTILE[name]).render(USER)
 

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.align import GraphReward, ModelReward, Prompt, Rollout, judge, model_log_probs
+from gradwright.align import (
+    GraphReward,
+    ModelReward,
+    Prompt,
+    Rollout,
+    judge,
+    model_log_probs,
+    reward_head,
+)
 from gradwright.errors import FeedError, GraphError
 from gradwright.models import Decoder, DecoderConfig
 
@@ -106,6 +114,20 @@ def test_a_reward_model_reads_the_last_token_by_its_own_tokenizer() -> None:
     theirs = ModelReward(score, tokenizer=Bytes(), eos=1)
     assert judge(theirs, rollout).total.tolist() == [1, ord("c"), ord("z"), 1]
     assert judge(ModelReward(score), rollout).total.tolist() == [7, 9, 6, 3]
+
+
+def test_a_reward_head_is_asked_in_batches() -> None:
+    """Each row's score is that of its last state alone, whatever stands beside it."""
+    model, rollout = Decoder(SETTINGS), drawn(4)
+    score = reward_head(model)
+    reward = ModelReward(score, ids=model.ids.name, labels=model.labels.name, rows_at_once=4)
+    weight = np.float64(model.graph.values["score/weight"])
+    alone = []
+    for row in range(len(rollout)):
+        ids = np.array([[*rollout.prompt(row).tokens, *rollout.completions[row]]])
+        (states,) = model.graph.output({model.ids: ids}, model.head.states).values()
+        alone.append(np.float64(states[0, -1]) @ weight)
+    np.testing.assert_allclose(judge(reward, rollout).total, alone, rtol=2e-5, atol=1e-6)
 
 
 def test_what_is_no_reward_is_refused() -> None:

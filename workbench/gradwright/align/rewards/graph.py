@@ -132,7 +132,7 @@ class GraphReward(Rule):
 
 @dataclass(frozen=True, eq=False)
 class ModelReward(GraphReward):
-    """What a reward model gives a prompt with its completion: a tensor f32[B], as its head makes.
+    """What a reward model gives a prompt with its completion: f32[B], as ``reward_head`` makes it.
 
     Where its tokens are not the policy's, ``tokenizer`` encodes prompt and completion as texts, and
     ``eos`` ends those that came to an end. An empty completion has the label of its prompt's last
