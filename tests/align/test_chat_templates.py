@@ -114,6 +114,8 @@ HOSTILE = {
     "format_filter": "{{ '%99999999d' | format(3) }}",
     "format_method": "{{ '{:99999999}'.format(3) }}",
     "format_nested": "{{ '{:{}}'.format(3, 10**10) }}",
+    "format_told": "{{ '{:{}{}}'.format(3, 9999, 9999) }}",
+    "format_often": "{{ ('{0:9999}' * 100000).format(3) }}",
     "date": "{{ strftime_now('%99999999Y') }}",
     "captured": "{% set x %}{% for i in range(99999) %}{{ 'a' * 99999 }}{% endfor %}{% endset %}",
     "slices": NS + "{% set x = 'a' * 4000000 %}" + "{% set y = x[1:] %}" * 10,

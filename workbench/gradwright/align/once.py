@@ -28,10 +28,11 @@ def once(graph: Graph, key: str, make: Callable[[], Sequence[Tensor]]) -> list[T
 def noted_of(graph: Graph) -> dict[str, list[str]]:
     """Return the names that are noted with a graph, by key; none where an archive has others."""
     noted = graph.notes.get(NOTE)
-    lists = noted.values() if isinstance(noted, dict) else [None]
-    if not all(isinstance(names, list) for names in lists):
-        noted = graph.notes[NOTE] = {}
-    return noted
+    if isinstance(noted, dict) and all(isinstance(names, list) for names in noted.values()):
+        return noted
+    made: dict[str, list[str]] = {}
+    graph.notes[NOTE] = made
+    return made
 
 
 def _is_stale(t: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ..adapters.adapted import Adapted
@@ -141,13 +142,13 @@ def _copies(graph: Graph, needed: list[Tensor]) -> dict[Tensor, Tensor]:
         for node in ancestors(needed):
             if isinstance(node.op, Variable) and node.trainable:
                 t = node.outputs[0]
-                [found[t]] = once(graph, COPY + t.name, lambda t=t: [_copy(t)])
+                [found[t]] = once(graph, COPY + t.name, functools.partial(_copy, t))
     return found
 
 
-def _copy(t: Tensor) -> Tensor:
+def _copy(t: Tensor) -> list[Tensor]:
     graph, name = t.graph, t.node.name
     sizes, value = [int(d) for d in t.shape], graph.values.array(name)
     made = graph.variable(name, sizes, init=value, dtype=t.dtype, trainable=False)
     made.node.frozen = True
-    return made
+    return [made]
