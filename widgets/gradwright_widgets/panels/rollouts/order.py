@@ -64,7 +64,7 @@ def groups_shown(seen: Experience, sort: str, show: str) -> list[int]:
     elif show == "mixed":
         keep = ~alike(seen)
     elif show == "cut":
-        keep = (~rollout.ended).reshape(-1, group).any(axis=1)
+        keep = np.asarray((~rollout.ended).reshape(-1, group).any(axis=1))
     elif show == "failed":
         keep[:] = False
         keep[[failure.row // group for failure in seen.scores.failures]] = True
