@@ -241,3 +241,12 @@ def test_data_that_does_not_fit_changes_nothing(method, data, size, said):
     with pytest.raises((FeedError, TrainingError), match=said):
         made.fit(data, batch_size=size, progress=False)
     assert made.steps_done == 0 and all((before[n] == made.values[n]).all() for n in before)
+
+
+def test_settings_of_a_trainer():
+    made = align.trainer(decoder(), align.DPO())
+    assert made.optimizer == gw.optim.AdamW(1e-6, weight_decay=0.0) and made.clip_norm == 1.0
+    config = gw.TrainingConfig(gw.optim.SGD(0.1), seed=7)
+    made = align.trainer(decoder(), align.SFT(), config=config, accumulation=3)
+    assert made.optimizer == config.optimizer and made.clip_norm is None and made.seed == 7
+    assert made.config.accumulation.by == "token" and made.objective.state_dict()["seed"] == 7

@@ -131,3 +131,16 @@ def test_a_reference_that_follows():
         dpo(model, sync_ref_model=True)
     with pytest.raises(GraphError, match="cannot be asked before training"):
         align.DPO(sync_ref_model=True, precompute_ref_log_probs=True)
+
+
+def test_a_notebook_cell_that_runs_again_leaves_the_reference_as_it_was():
+    model, sizes = decoder(), []
+    for _ in range(2):
+        with model.graph.cell("train"):
+            trainer = dpo(model)
+        held = model.graph.values["reference/head"].copy()
+        losses = [trainer.step(PAIRS).metrics["loss"] for _ in range(2)]
+        assert losses[1] < losses[0]
+        assert (model.graph.values["reference/head"] == held).all()
+        sizes.append(len(model.graph.all_nodes))
+    assert sizes[0] == sizes[1] and losses[0] < np.log(2) - 0.01

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..graph import ancestors
+from ..train.config import TrainingConfig
 from ..train.optim import AdamW
 from ..train.settings import Accumulation
 from ..train.trainer import Trainer
@@ -43,9 +44,9 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
     """
     given = {name: settings.pop(name) for name in GIVEN if name in settings}
     given = {name: value for name, value in given.items() if value is not None}
-    objective = method.objective(model, seed=settings.get("seed", 0), **given)
-    settings.setdefault("optimizer", AdamW(method.learning_rate, weight_decay=0.0))
-    settings.setdefault("clip_norm", 1.0)
+    plain = AdamW(method.learning_rate, weight_decay=0.0)
+    config = settings.pop("config", None) or TrainingConfig(plain, clip_norm=1.0)
+    objective = method.objective(model, seed=settings.get("seed", config.seed), **given)
     own, tokens = getattr(objective, "callbacks", ()), getattr(objective, "tokens", None)
     settings["callbacks"] = [*own, *settings.get("callbacks", ())]
     if type(n := settings.get("accumulation")) is int and tokens is not None:
@@ -54,4 +55,4 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
     parameters = [t.name for t in model.graph.trainable if t.node in reached]
     if len(parameters) < len(model.graph.trainable):  # a reward model has no use for the head
         settings.setdefault("parameters", parameters)
-    return Trainer(model.graph, objective, **settings)
+    return Trainer(model.graph, objective, config=config, **settings)

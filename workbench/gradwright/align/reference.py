@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ..adapters.adapted import Adapted
@@ -13,7 +14,7 @@ from ..train.callbacks.base import Callback
 from ..train.history import Record
 from .logps import head_log_probs
 from .model import LanguageModel
-from .once import NOTE, once
+from .once import noted_of, once
 
 SCOPE = "reference"
 COPY = "reference copy of "
@@ -40,7 +41,7 @@ def reference_log_probs(model: LanguageModel, *, temperature: float = 1.0) -> Te
     key = f"reference of {model.head.states.name}, {temperature}"
     [found] = once(graph, key, lambda: [_made(model, temperature)])
     if moving(found):  # it shared them while an adapter was trained, which is gone
-        del graph.notes[NOTE][key]
+        del noted_of(graph)[key]
         [found] = once(graph, key, lambda: [_made(model, temperature)])
     return found
 
@@ -55,13 +56,10 @@ class SyncReference(Callback):
 
     def __init__(self, reference: Tensor, alpha: float, every: int) -> None:
         self._alpha, self._every = alpha, every
-        noted = reference.graph.notes[NOTE]
+        noted = noted_of(reference.graph)
         held = {n.name for n in ancestors([reference]) if isinstance(n.op, Variable)}
-        self._pairs = {
-            key.removeprefix(COPY): name
-            for key, [name] in ((k, v) for k, v in noted.items() if k.startswith(COPY))
-            if name in held
-        }
+        copies = {k.removeprefix(COPY): v for k, v in noted.items() if k.startswith(COPY)}
+        self._pairs = {policy: own for policy, [own] in copies.items() if own in held}
         if not self._pairs or adapters_of(reference.graph).named:
             raise TrainingError(
                 "the reference shares weights with the policy, and cannot follow it",
@@ -102,7 +100,7 @@ def _made(model: LanguageModel, temperature: float) -> Tensor:
     graph, head = model.graph, model.head
     known = adapters_of(graph)
     active = [known.named[name] for name in known.active]
-    begun = graph.notes[NOTE].setdefault(BEGUN, [one.name for one in active if _has_begun(one)])
+    begun = noted_of(graph).setdefault(BEGUN, [one.name for one in active if _has_begun(one)])
     held, fresh = set(graph.all_nodes), [one for one in active if one.name not in begun]
     try:
         for one in fresh:
@@ -144,13 +142,13 @@ def _copies(graph: Graph, needed: list[Tensor]) -> dict[Tensor, Tensor]:
         for node in ancestors(needed):
             if isinstance(node.op, Variable) and node.trainable:
                 t = node.outputs[0]
-                [found[t]] = once(graph, COPY + t.name, lambda t=t: [_copy(t)])
+                [found[t]] = once(graph, COPY + t.name, functools.partial(_copy, t))
     return found
 
 
-def _copy(t: Tensor) -> Tensor:
+def _copy(t: Tensor) -> list[Tensor]:
     graph, name = t.graph, t.node.name
     sizes, value = [int(d) for d in t.shape], graph.values.array(name)
     made = graph.variable(name, sizes, init=value, dtype=t.dtype, trainable=False)
     made.node.frozen = True
-    return made
+    return [made]

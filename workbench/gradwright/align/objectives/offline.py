@@ -66,7 +66,7 @@ class OfflineMethod(Protocol):
     def pad_to_multiple_of(self) -> int:
         """What the widths of batches are multiples of."""
 
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Mapping[str, Any]:
         """Return settings of `examples`."""
 
     def loss(self, asked: Asked) -> Loss:
@@ -162,16 +162,18 @@ class OfflineObjective:
 
     def _examples(self, data: Any) -> Examples:
         method, kinds = self.method, self.method.kinds
-        if not isinstance(data, Examples):
+        if isinstance(data, Examples):
+            found = data
+        else:
             kind, how = kinds[0] if len(kinds) == 1 else None, dict(method.reading())
             most = self._longest(how.pop("max_length", None))
-            data = examples(data, kind, self.tokenizer, eos=self.model.eos, max_length=most, **how)
-        if data.kind not in kinds:
+            found = examples(data, kind, self.tokenizer, eos=self.model.eos, max_length=most, **how)
+        if found.kind not in kinds:
             raise TrainingError(
-                f"these are examples of the kind {data.kind!r}",
+                f"these are examples of the kind {found.kind!r}",
                 need=f"{' or '.join(map(repr, kinds))}, for {type(method).__name__}",
             )
-        return data
+        return found
 
     def _sequences(self, found: Examples) -> Sequences:
         method, most = self.method, self._longest(self.method.max_length)

@@ -14,6 +14,7 @@ from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
 from ...train.callbacks.base import Callback
+from ...train.objective import InterruptedBatchError
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
@@ -24,7 +25,7 @@ from ..model import LanguageModel
 from ..reference import SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
-from ..rollouts.sampler import GenerationSampler
+from ..rollouts.sampler import GenerationSampler, Progress
 from .critic import critic_values
 from .drawing import Drawing, fed
 from .facts import Fact, facts, names
@@ -95,6 +96,9 @@ class PolicyObjective:
         self.history: dict[str, list[float]] = {}
         """The facts of each rollout of the training, by name."""
         self.seed, self.drawn, self.num_tokens = seed, 0, 0
+        self.is_wanted: Callable[[], bool] = lambda: False
+        """Whether somebody waits for the training to pause or to stop; its trainer says so."""
+        self._collects = False
         self._calls = self._extra = 0
         self._place = (-1, -1)
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
@@ -115,6 +119,8 @@ class PolicyObjective:
         """What stands for tensors in a step, which may compute in fewer bits: its trainer says."""
         self.callbacks: list[Callback] = []
         """What a trainer calls between steps."""
+        if isinstance(sampler, GenerationSampler):
+            sampler.watchers.append(self._attend)
         self._build(sampler)
 
     def _build(self, sampler: Sampler) -> None:
@@ -209,8 +215,16 @@ class PolicyObjective:
         held = self.experience
         if held is not None and self._place == place and (first or held.step == step):
             return
-        self.drawing.rows_at_once = size
-        self._take(prompts, place, step, further)
+        self.drawing.rows_at_once, self._collects = size, True
+        try:
+            self._take(prompts, place, step, further)
+        finally:
+            self._collects = False
+
+    def _attend(self, progress: Progress) -> None:
+        """End a rollout of the training, after the token it is at, for what waits for the loop."""
+        if self._collects and self.is_wanted():
+            raise InterruptedBatchError
 
     def _take(
         self,

@@ -118,8 +118,11 @@ class SequenceBatches:
                 need=f"1 to {held.n}",
             )
         self._held, self._feeds = held, feeds
-        tokens = boxes([np.asarray(row.tokens) for row in held.parts[0]])
-        order: Dataset = Arrays({"row": np.arange(held.n), "tokens": tokens})
+        tokens = {
+            f"tokens{i}": boxes([np.asarray(row.tokens) for row in part])
+            for i, part in enumerate(held.parts)
+        }
+        order: Dataset = Arrays({"row": np.arange(held.n), **tokens})
         order = order if seed is None else order.shuffle(seed)
         self._order = order.batch(min(size, held.n), drop_last=drop_last)
         self.seconds = 0.0
