@@ -14,6 +14,8 @@ from sklearn.datasets import load_digits
 
 import gradwright as gw
 import gradwright_widgets as gww
+from gradwright_widgets.panels.rollouts.measures import MEASURES
+from tests.support.rollouts import adding, preferring, sums
 
 TABS = ("train", "parameters", "step", "tensor", "check", "onnx", "runs")
 PANEL, BENCH = (400, 720), (560, 1000, 1500)
@@ -456,6 +458,38 @@ def adapters() -> Iterator[Scene]:
     yield Scene("bench_adapters", bench, BENCH)
 
 
+def rollouts() -> Iterator[Scene]:
+    """Yield a training by rewards whose policy has left its reference, and pairs."""
+    yield Scene("rollouts_empty", gww.RolloutPanel(digits()[0]), PANEL)
+    yield Scene("rollouts_begun", gww.RolloutPanel(adding()), PANEL)
+    trainer = adding(max_completion_length=24)
+    panel = gww.RolloutPanel(trainer, height=760, rollout_sort="best")
+    trainer.fit(sums(8), batch_size=32, steps=90, progress=False)
+    panel.weigh_reward("near", 2.0)
+    panel.switch_reward("digits", False)
+    trainer.fit(sums(8), batch_size=32, steps=4, progress=False)
+    panel.rollout_sort = "spread"
+    for measure in MEASURES:
+        panel.rollout_measure = measure
+        panel.look_at_token(0, 3)
+        yield Scene(f"rollouts_{measure}", panel, (*PANEL, 1000, 1500))
+    panel.step_to_token(0, 3)
+    yield Scene("rollouts_step", panel, (1000,), _tab("Step"))
+    bench = gww.Workbench(trainer.graph, trainer, tab="rollouts", height=760)
+    yield Scene("bench_rollouts", bench, BENCH)
+
+
+def preferences() -> Iterator[Scene]:
+    yield Scene("pairs_empty", gww.PreferencePanel(), PANEL)
+    trainer, data = preferring()
+    panel = gww.PreferencePanel(lambda: gw.align.pairs_of(trainer, data), trainer)
+    trainer.fit(data, batch_size=8, epochs=3, progress=False)
+    panel.measure_pairs()
+    panel.pairs_sort = "wrong"
+    panel.look_at_pair(0, 3)
+    yield Scene("pairs", panel, (*PANEL, 1000, 1500))
+
+
 def benches() -> Iterator[Scene]:
     trainer, train, test = digits()
     trainer.add_callback(Slow())
@@ -492,5 +526,7 @@ SCENES = (
     comparisons,
     texts,
     adapters,
+    rollouts,
+    preferences,
     benches,
 )

@@ -87,7 +87,7 @@ def test_adapters_are_seen_switched_trained_and_merged(page, lab, screens):
     panel.scroll_into_view_if_needed()
     row = panel.locator('tr[data-place="hidden/w"]')
     expect(row).to_contain_text("lora_A 2×8")
-    expect(row.locator(".gw-adapter-line path")).to_be_visible()
+    expect(row.locator(".gw-figure-line path")).to_be_visible()
     row.get_by_role("button", name="hidden/w").click()
     expect(panel.get_by_role("img", name=re.compile("Singular values: "))).to_be_visible()
     expect(panel.locator("figcaption").filter(has_text="Norm")).to_contain_text("steps 0 to 60")

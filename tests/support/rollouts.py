@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import gradwright as gw
 from gradwright.models import CharTokenizer, Decoder, DecoderConfig
@@ -31,13 +32,25 @@ def digits(completions: Sequence[str]) -> list[float]:
     return [sum(c.isdigit() for c in text) / max(len(text), 1) for text in completions]
 
 
-def adding(**settings: object) -> gw.Trainer:
+def speller() -> Decoder:
+    """Return a small decoder of digits and signs, as it begins."""
+    config = DecoderConfig(vocabulary=len(TOKENIZER), width=24, layers=1, heads=2, context=48)
+    return Decoder(config, name="sums", tokenizer=TOKENIZER, eos=EOS, seed=3)
+
+
+def adding(**settings: Any) -> gw.Trainer:
     """Return a trainer of a small decoder that is rewarded for sums."""
-    config = DecoderConfig(vocabulary=len(TOKENIZER), width=24, layers=1, heads=2, context=32)
-    model = Decoder(config, name="sums", tokenizer=TOKENIZER, eos=EOS, seed=3)
-    method = gw.align.GRPO(
-        num_generations=4, max_completion_length=8, beta=0.02, num_iterations=2, **settings
-    )
-    return gw.align.trainer(
-        model, method, rewards=[near, digits], optimizer=gw.optim.AdamW(1e-2, weight_decay=0.0)
-    )
+    given = {"num_generations": 4, "max_completion_length": 8, "num_iterations": 2, "beta": 0.02}
+    method = gw.align.GRPO(**{**given, **settings})
+    optimizer = gw.optim.AdamW(1e-2, weight_decay=0.0)
+    return gw.align.trainer(speller(), method, rewards=[near, digits], optimizer=optimizer)
+
+
+def preferring() -> tuple[gw.Trainer, list[dict[str, str]]]:
+    """Return a trainer of a small decoder by pairs, and these: right sums before wrong ones."""
+    data = [
+        {"prompt": f"{a}+{b}=", "chosen": str(a + b), "rejected": f"<{a + b + 1}"}
+        for a, b in ((k % 5 + 1, k * 3 % 5) for k in range(24))
+    ]
+    optimizer = gw.optim.AdamW(2e-3, weight_decay=0.0)
+    return gw.align.trainer(speller(), gw.align.DPO(), optimizer=optimizer), data

@@ -62,7 +62,8 @@ class Workbench(Host):
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
         options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
-            one of "train", "rollouts", "parameters", "adapters", "step", "tensor", "check", "onnx" and "runs".
+            one of "train", "rollouts", "parameters", "adapters", "step", "tensor", "check", "onnx"
+            and "runs".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")

@@ -10,6 +10,7 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``dpo``, ``kto``, ``orpo``, ``cpo``, ``simpo``: preferences, in pairs or alone
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
 - ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
+- ``alarms``: what fails in a training by rewards; ``pairs_of``: pairs, token by token
 - ``Pipeline``: several methods one after another, planned, resumed and reported
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of
@@ -18,6 +19,7 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   and ``Weighted``, ``Gate``, sums and products of them
 """
 
+from .alarm import Alarm, alarms
 from .aligned import trainer
 from .data.by_length import ByLength, order_by_length
 from .data.codec import Codec
@@ -65,7 +67,7 @@ from .methods.rloo import RLOO
 from .methods.sft import SFT
 from .model import LanguageModel
 from .objectives.policy import PolicyObjective
-from .pairs import PairView
+from .pairs import PairView, pairs_of
 from .pipeline.pipeline import Pipeline
 from .pipeline.plan import Plan
 from .pipeline.report import Report
@@ -97,6 +99,7 @@ __all__ = [
     "PPO",
     "RLOO",
     "SFT",
+    "Alarm",
     "ByLength",
     "ChatTemplate",
     "Code",
@@ -145,6 +148,7 @@ __all__ = [
     "TokenLogProbs",
     "TokenRow",
     "Weighted",
+    "alarms",
     "collate",
     "compare",
     "complete",
@@ -164,6 +168,7 @@ __all__ = [
     "order_by_length",
     "orpo",
     "pack",
+    "pairs_of",
     "ppo",
     "prompts",
     "reference_log_probs",

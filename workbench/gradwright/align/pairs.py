@@ -1,14 +1,19 @@
-"""Preference pairs as they can be looked at: what a policy says of both completions, token by token."""
+"""Preference pairs to look at: what a policy says of both completions, token by token."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import FeedError
+from ..errors import FeedError, GraphError
 from ..models.tokenizers import TextCodec
+from ..session import Session
+from .data.records import records
+from .data.rows import Examples
+from .objectives.offline import OfflineObjective
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +25,7 @@ class PairView:
     Row i of the 2n rows is the chosen completion of pair i, row n + i the rejected one. Place t of
     arrays of width T − 1 is about token t + 1; labels are −100 at prompts and padding.
 
-    margin_i = Σₜ r_i,ₜ − Σₜ r_n+i,ₜ with r = log π − log π_ref, or log π where there is no reference
+    margin_i = Σₜ r_i,ₜ − Σₜ r_n+i,ₜ with r = log π − log π_ref, or log π without a reference
 
     >>> import numpy as np
     >>> from gradwright.align import PairView
@@ -84,3 +89,52 @@ class PairView:
     def accuracy(self) -> float:
         """Share of the pairs whose chosen completion is ahead."""
         return float((self.margins > 0).mean()) if len(self) else float("nan")
+
+
+def pairs_of(trainer: Any, data: Any, n: int | None = 64) -> PairView:
+    """Return what the policy and the reference of a training say of pairs, with weights of now.
+
+    Args:
+        trainer: one by a method of pairs, such as ``DPO``, or its objective.
+        data: what its ``fit`` takes.
+        n: how many pairs at most, from the first on; None takes all.
+
+    Raises GraphError for a training that is not about pairs, FeedError as `examples` does.
+
+    >>> import gradwright as gw
+    >>> from gradwright.models import CharTokenizer, Decoder, DecoderConfig
+    >>> tokenizer = CharTokenizer("0123456789+=;")
+    >>> config = DecoderConfig(vocabulary=13, width=8, layers=1, heads=2)
+    >>> model = Decoder(config, tokenizer=tokenizer, eos=12)
+    >>> trainer = gw.align.trainer(model, gw.align.DPO())
+    >>> data = [{"prompt": "2+2=", "chosen": "4", "rejected": "5"}]
+    >>> gw.align.pairs_of(trainer, data).margins.tolist()
+    [0.0]
+    """
+    objective = getattr(trainer, "objective", trainer)
+    if not isinstance(objective, OfflineObjective) or "pair" not in objective.method.kinds:
+        raise GraphError(
+            f"{type(objective).__name__} is not trained on pairs",
+            need="a trainer by a method of pairs",
+            hint="gw.align.trainer(model, gw.align.DPO())",
+        )
+    model, reference = objective.model, objective.asked.reference
+    feeds = objective.feeds(_first(data, n))
+    wanted = [objective.asked.said.log_probs, *([] if reference is None else [reference])]
+    log_probs, *ref = Session(objective.graph).run(wanted, feeds)
+    return PairView(
+        np.asarray(feeds[model.ids]),
+        np.asarray(feeds[model.labels]),
+        log_probs,
+        ref[0] if ref else None,
+        objective.tokenizer,
+    )
+
+
+def _first(data: Any, n: int | None) -> Examples | Sequence[Any]:
+    """Return the first rows of data."""
+    if not isinstance(data, Examples):
+        return list(records(data))[:n]
+    margin = None if data.margin is None else data.margin[:n]
+    held = {"chosen": data.chosen[:n], "rejected": data.rejected[:n], "margin": margin}
+    return replace(data, numbers=data.numbers[:n], **held)

@@ -1,4 +1,4 @@
-"""The past of a training by reinforcement: what each rollout was worth, as curves and histograms."""
+"""The past of a training by rewards: facts of all rollouts as curves, histograms of one."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwright.align.objectives.facts import equal_groups
+
 if TYPE_CHECKING:
     from gradwright.align import Experience
 
 Array = np.ndarray[Any, Any]
 SORTS = ("drawn", "best", "worst", "spread", "longest")
 SHOWN = ("all", "mixed", "alike", "cut", "failed")
-ALIKE = 1e-8
-"""Rewards that differ by less are the same, and teach nothing."""
 
 
 def totals(seen: Experience) -> Array:
@@ -42,9 +42,8 @@ def group_spreads(seen: Experience) -> Array:
 
 def alike(seen: Experience) -> Array:
     """Tell of each group whether all its rewards are the same: bool[groups]."""
-    if seen.rollout.group < 2:
-        return np.zeros(len(seen.rollout.prompts), bool)
-    return np.asarray(group_spreads(seen) < ALIKE)
+    found = equal_groups(np.asarray(seen.scores.total), seen.rollout.group)
+    return found & np.isfinite(group_means(seen)) & (seen.rollout.group > 1)
 
 
 def groups_shown(seen: Experience, sort: str, show: str) -> list[int]:
@@ -77,7 +76,8 @@ def groups_shown(seen: Experience, sort: str, show: str) -> list[int]:
         "spread": -group_spreads(seen),
         "longest": -lengths,
     }[sort]
-    order = np.argsort(key, kind="stable")  # NaN comes last
+    level = np.nan_to_num(group_means(seen)) * {"best": -1, "worst": 1}.get(sort, 0)
+    order = np.lexsort((level, key))  # NaN comes last
     return [int(at) for at in order if keep[at]]
 
 

@@ -122,7 +122,8 @@ class PairsPanel(Panel):
         if view is None:
             return {}
         return {
-            "n": len(view), "accuracy": finite(view.accuracy), "measures": self._measure is not None,
+            "n": len(view), "accuracy": finite(view.accuracy),
+            "measures": self._measure is not None,
             "mean": finite(float(np.mean(view.margins))) if len(view) else None,
             "reference": view.ref_log_probs is not None, "pages": AT_ONCE,
             "histogram": histogram(view.margins),
@@ -222,7 +223,8 @@ class PreferencePanel(Host):
 
     >>> import gradwright as gw, numpy as np
     >>> ids, labels = np.array([[1, 2], [1, 3]]), np.array([[-100, 2], [-100, 3]])
-    >>> view = gw.align.PairView(ids, labels, np.array([[-1.0], [-3.0]]), np.array([[-2.0], [-2.0]]))
+    >>> said, reference = np.array([[-1.0], [-3.0]]), np.array([[-2.0], [-2.0]])
+    >>> view = gw.align.PairView(ids, labels, said, reference)
     >>> panel = PreferencePanel(view)
     >>> panel.pairs["accuracy"], panel.look_at_pair(0, 0)["log-ratio"]
     (1.0, 1.0)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import traitlets
 
 from gradwright import Stepper
+from gradwright.align.alarm import alarms
 from gradwright.errors import GraphError
-from gradwright.graph import ancestors
-from gradwright.train import Record
+from gradwright.train import Record, Trainer
 
 from ...host.base import bundle
 from ...host.desk import GraphDesk
@@ -22,16 +20,17 @@ from ...host.host import Host
 from ...host.panel import Panel
 from ...host.part import handles, shared, watches
 from ...host.typed import whole_number
-from ...host.wire import Message, finite
-from ...still.tables import curve_svg, html_table
+from ...host.wire import Message
 from ..stepper.panel import StepPanel
-from .alarms import LATELY, alarms
-from .history import curves, figures
-from .measures import MEASURES, by_token, means, measured
-from .order import SHOWN, SORTS, alike, groups_shown
+from .facts import facts, history_of, told
+from .history import figures
+from .made import log_probs_node, row_feeds
+from .measures import MEASURES, measured
+from .order import SHOWN, SORTS, groups_shown
 from .rewards import RewardDesk
 from .rows import AT_ONCE, page_of, token_of
-from .words import text_of
+from .still import still_curves, still_rows
+from .watcher import Watcher
 
 if TYPE_CHECKING:
     from gradwright.align import Experience
@@ -40,17 +39,13 @@ Array = np.ndarray[Any, Any]
 PER_SECOND = 4
 SHARE = 0.05
 """Of the time of a training that ratios may take while they colour what is shown."""
-CLIPPED = "clip_ratio/region_mean"
-MOST_STILL = 200
-"""Rows of a still table."""
 
 
 class RolloutsPanel(Panel):
     """What a policy has drawn.
 
     Args:
-        desk: of the graph that is trained.
-        objective: whose rollouts are shown; default that of the trainer, if it has any.
+        desk: of the trainer whose objective draws rollouts.
     """
 
     name = "rollouts"
@@ -70,36 +65,30 @@ class RolloutsPanel(Panel):
     rollout_measure = shared(traitlets.Enum(MEASURES, MEASURES[0], help="What colours tokens."))
     rollout_sort = shared(traitlets.Enum(SORTS, SORTS[0], help="In which order groups stand."))
     rollout_show = shared(
-        traitlets.Enum(
-            SHOWN, SHOWN[0],
-            help="Which groups: of mixed rewards, of rewards that are alike, cut rows, failed ones.",
-        )
-    )  # fmt: skip
+        traitlets.Enum(SHOWN, SHOWN[0], help="Which: of mixed rewards, alike, cut, failed ones.")
+    )
     rollout_first = shared(traitlets.Int(0, min=0, help="Which of them is the first on the page."))
     rollout_live = shared(traitlets.Bool(True, help="Whether the page goes on with each rollout."))
     rollout_token = shared(
         traitlets.List(traitlets.Int(), help="Row and place of the token that is looked at.")
     )
 
-    def __init__(self, desk: GraphDesk, *, objective: Any = None) -> None:
+    def __init__(self, desk: GraphDesk) -> None:
         super().__init__(desk)
-        self._given = objective
         self._lock = threading.RLock()
         self._seen: Experience | None = None
         self._ratios: Array | None = None
         self._ratios_due = 0.0
         self._pace = self.widget.paced(self._send_rollout, PER_SECOND)
         self._settings = RewardDesk(desk, lambda: self.objective, self.refresh)
-        self._watcher = _Watcher(self)
+        self._watcher = Watcher(self)
         self._watched: Any = None
         self._told: Message | None = None
 
     @property
     def objective(self) -> Any:
         """The objective that draws rollouts, None where none does."""
-        found = self._given
-        if found is None:
-            found = getattr(self.desk.trainer, "objective", None)
+        found = getattr(self.desk.trainer, "objective", None)
         return found if hasattr(found, "experience") else None
 
     def initial(self) -> dict[str, Any]:
@@ -141,9 +130,9 @@ class RolloutsPanel(Panel):
 
     def step_ended(self, record: Record) -> None:
         """Have ratios follow the steps on a rollout, where they are looked at."""
-        if self.rollout_measure == "ratio" and self.in_sight():
-            if time.monotonic() >= self._ratios_due:
-                self._measure_ratios()
+        looked_at = self.rollout_measure == "ratio" and self.in_sight()
+        if looked_at and time.monotonic() >= self._ratios_due:
+            self._measure_ratios()
 
     def training_began(self) -> None:
         """Say that it runs."""
@@ -205,13 +194,13 @@ class RolloutsPanel(Panel):
         with self._lock:
             content, buffers = token_of(seen, row, place, self._ratios, self._tokenizer())
             self._told = content, buffers
-        node = self._log_probs()
+        node = log_probs_node(self.desk.graph, self.desk.trainer)
         with self.widget.hold_sync():
             self.rollout_live, self.rollout_token = False, [row, place]
             if node is not None:
                 self.desk.selected = node.name
         self.widget.send(content, buffers)
-        return {name: value for name, value in content["facts"]}
+        return dict(content["facts"])
 
     def step_to_token(self, row: int, place: int) -> Stepper:
         """Step through the graph as it computes the log-probabilities of the token's row.
@@ -220,15 +209,13 @@ class RolloutsPanel(Panel):
         token, or if the objective has no model whose placeholders are known.
         """
         seen = self._token(row, place)
-        node, model = self._log_probs(), getattr(self.objective, "model", None)
-        if node is None or model is None:
+        node = log_probs_node(self.desk.graph, self.desk.trainer)
+        feeds = row_feeds(seen, row, getattr(self.objective, "model", None))
+        if node is None or feeds is None:
             raise GraphError(
                 "the graph has no node of log-probabilities of tokens",
                 need="an objective of gw.align, whose model has ids and labels",
             )
-        feeds = {model.ids: seen.ids[row : row + 1], model.labels: seen.labels[row : row + 1]}
-        fed = seen.rollout.prompt(row).feeds
-        feeds |= {model.graph[name]: np.asarray(value)[None] for name, value in fed.items()}
         stepper = self.widget.part(StepPanel).step_through(feeds, node.outputs[0], training=False)
         stepper.run_to(node.name)
         stepper.step()
@@ -264,15 +251,6 @@ class RolloutsPanel(Panel):
                 need=f"one of a completion, in rows 0 to {rows - 1}",
             )
         return seen
-
-    def _log_probs(self) -> Any:
-        """Return the node that computes log-probabilities, None in a graph without one."""
-        from gradwright.ops.losses.head import HeadLogProbs
-
-        trainer = self.desk.trainer
-        nodes = self.desk.graph.nodes if trainer is None else ancestors(trainer.losses)
-        found = [node for node in nodes if isinstance(node.op, HeadLogProbs)]
-        return found[-1] if found else None
 
     def _tokenizer(self) -> Any:
         objective = self.objective
@@ -353,7 +331,7 @@ class RolloutsPanel(Panel):
             shown = self.rollout_measure, found
             page = page_of(seen, groups, first, self.rollout_sort, shown, self._tokenizer())
             told = [] if self._told is None else [self._told]
-            return [page, figures(self._history(), seen, self._ratios), *told]
+            return [page, figures(history_of(self.objective), seen, self._ratios), *told]
 
     def _send_rollout(self) -> None:
         with self._lock:
@@ -366,71 +344,23 @@ class RolloutsPanel(Panel):
                 self.widget.send(*message)
 
     def _described(self) -> dict[str, Any]:
-        seen, objective = self._seen, self.objective
-        facts: dict[str, Any] = {"status": self._status(), "tensor": self.desk.hears("tensor")}
-        if seen is None or objective is None:
-            return {"rollout": facts, "rollout_alarms": []}
-        rollout, tokens = seen.rollout, int(seen.rollout.lengths.sum())
-        latest = objective.experience
-        facts |= {
-            "number": seen.number, "step": seen.step, "rows": len(rollout),
-            "groups": len(rollout.prompts), "group": rollout.group, "tokens": tokens,
-            "rate": finite(tokens / rollout.seconds) if rollout.seconds else None,
-            "latest": seen.number if latest is None else latest.number,
-            "alike": int(alike(seen).sum()), "cut": int((~rollout.ended).sum()),
-            "failed": len(seen.scores.failures), "pages": AT_ONCE,
-        }  # fmt: skip
-        found = alarms(self._history(), self._clipped(), seen)
-        return {"rollout": facts, "rollout_alarms": [alarm._asdict() for alarm in found]}
-
-    def _clipped(self) -> Sequence[float]:
-        """Return the share of clipped tokens of the last steps, where steps clip any."""
-        trainer = self.desk.trainer
-        steps = None if trainer is None else trainer.history.steps
-        return [] if steps is None or CLIPPED not in steps else steps[CLIPPED][-LATELY:]
-
-    def _history(self) -> Mapping[str, Sequence[float]]:
-        objective = self.objective
-        return {} if objective is None else {n: list(c) for n, c in objective.history.items()}
-
-    def _status(self) -> str:
-        trainer = self.desk.trainer
-        fit = None if trainer is None else trainer.progress
-        if fit is None or fit.outcome != "running":
-            return "idle"
-        return "paused" if trainer.status == "paused" else "running"
+        found = facts(self.objective, self._seen, self.desk.trainer)
+        found["tensor"] = self.desk.hears("tensor")
+        wrong = [] if self._seen is None else alarms(*told(self.objective, self.desk.trainer))
+        return {"rollout": found, "rollout_alarms": [alarm._asdict() for alarm in wrong]}
 
     # -- views that last -------------------------------------------------------------------------
 
     def to_svg(self) -> str:
         """Return the curves of rewards over rollouts, "" before the second."""
-        found = curves(self._history())
-        return curve_svg(
-            ("rewards" if name.startswith("reward") else name, name,
-             [float(n) for n in range(len(curve))], curve.tolist())
-            for name, curve in found.items() if len(curve) > 1
-        )  # fmt: skip
+        return still_curves(history_of(self.objective))
 
     def to_table(self) -> str:
         """Return the rows of the rollout as an HTML table."""
-        seen, tokenizer = self._seen, self._tokenizer()
-        if seen is None:
+        if self._seen is None:
             return ""
-        rollout, rows = seen.rollout, []
-        advantage = means(by_token(seen.advantages, seen.log_probs), seen.mask)
-        order = groups_shown(seen, self.rollout_sort, self.rollout_show)
-        listed = [g * rollout.group + k for g in order for k in range(rollout.group)]
-        for row in listed[:MOST_STILL]:
-            prompt, tokens = rollout.prompt(row), rollout.completions[row]
-            rows.append([
-                str(row), text_of(prompt.text, prompt.tokens, tokenizer),
-                text_of(rollout.texts[row], tokens, tokenizer), f"{seen.scores.total[row]:.4g}",
-                f"{advantage[row]:.4g}", f"{len(tokens):,}", rollout.reasons[row],
-            ])  # fmt: skip
-        if len(listed) > len(rows):
-            rows.append([f"{len(listed) - len(rows):,} more", *[""] * 6])
-        head = ["row", "prompt", "completion", "reward", "advantage", "tokens", "ended by"]
-        return html_table(head, rows)
+        order = groups_shown(self._seen, self.rollout_sort, self.rollout_show)
+        return still_rows(self._seen, order, self._tokenizer())
 
 
 def module_message() -> Message:
@@ -440,24 +370,6 @@ def module_message() -> Message:
 
 def _place(content: dict[str, Any]) -> tuple[int, int]:
     return whole_number(content.get("row")), whole_number(content.get("place"))
-
-
-class _Watcher:
-    """Hears of rollouts as long as its panel lives: an objective keeps no panel alive.
-
-    What goes wrong in a panel is shown there: it ends no training.
-    """
-
-    def __init__(self, panel: RolloutsPanel) -> None:
-        self._panel = weakref.ref(panel)
-
-    def __call__(self, seen: Experience) -> None:
-        panel = self._panel()
-        if panel is not None:
-            try:
-                panel.heard(seen)
-            except Exception as error:
-                panel.widget.fail(error)
 
 
 class RolloutPanel(Host):
@@ -470,8 +382,20 @@ class RolloutPanel(Host):
 
     Args:
         trainer: whose objective draws rollouts, as ``gw.align.trainer(model, gw.align.GRPO())``.
-        objective: instead of the trainer's.
         options: traits, such as ``rollout_measure="kl"`` and ``rollout_sort="best"``.
+
+    >>> import gradwright as gw
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocabulary=5, width=8, layers=1, heads=2), eos=0)
+    >>> def short(completion_ids): return [-len(row) for row in completion_ids]
+    >>> method = gw.align.GRPO(num_generations=4, max_completion_length=3)
+    >>> trainer = gw.align.trainer(model, method, rewards=short)
+    >>> panel = RolloutPanel(trainer)
+    >>> history = trainer.fit([gw.align.Prompt([1, 2])], batch_size=4, progress=False)
+    >>> panel.rollout["rows"], panel.look_at_token(0, 1)["ratio"]
+    (4, 1.0)
+    >>> panel.weigh_reward("short", 0.5); panel.rollout_rewards
+    [{'name': 'short', 'weight': 0.5, 'on': True}]
     """
 
     module = "rollout_panel"
@@ -481,7 +405,8 @@ class RolloutPanel(Host):
         ("rollouts", "step"), "rollouts", help="Whether rollouts or stepper is in front."
     ).tag(sync=True)
 
-    def __init__(self, trainer: Any = None, **options: Any) -> None:
-        drawing = trainer if trainer is not None else options.get("objective")
-        super().__init__(getattr(drawing, "graph", drawing), trainer, **options)
+    def __init__(self, trainer: Trainer, **options: Any) -> None:
+        if not isinstance(trainer, Trainer):
+            raise TypeError(f"RolloutPanel shows what a gradwright.Trainer draws, got {trainer!r}")
+        super().__init__(trainer.graph, trainer, **options)
         self.desk.on("steps", lambda: setattr(self, "rollout_page", "step"))

@@ -98,7 +98,9 @@ class RewardDesk:
         self._controlled()
         rows = {row["name"]: row for row in self.rows()}
         if name not in rows:
-            raise GraphError(f"no reward is called {name!r}", facts=[f"there are {', '.join(rows)}"])
+            raise GraphError(
+                f"no reward is called {name!r}", facts=[f"there are {', '.join(rows)}"]
+            )
         return rows[name]
 
     def _set(self, name: str, weight: float) -> None:

@@ -36,4 +36,3 @@ def pieces(tokens: Sequence[int], n_prompt: int, tokenizer: TextCodec | None) ->
 def text_of(text: str, tokens: Sequence[int], tokenizer: TextCodec | None) -> str:
     """Return a text as it was given, else what its tokens say."""
     return text or "".join(pieces(tokens, 0, tokenizer))
-

@@ -63,7 +63,7 @@ function mount(host: HTMLElement, model: Model, store: SampleStore): () => void 
     sort.value = String(model.get("pairs_sort"));
     sort.disabled = saved;
     measure.hidden = saved || !told.measures;
-    scale.replaceChildren(...(any ? [element("span", { class: "gw-detail" }, told.reference ? "log π − log π_ref" : "log π"), " ", legend(page)] : []));
+    scale.replaceChildren(...(any ? [element("span", { class: "gw-field gw-pairs-of" }, told.reference ? "log π − log π_ref" : "log π"), legend(page)] : []));
     const { counts = [], low = 0, high = 0 } = told.histogram ?? {};
     spread.replaceChildren(...(counts.length ? [element("span", { class: "gw-detail" }, "margins"), bars(counts, 120, 22, `Margins from ${number(low)} to ${number(high)}`, (count, k) => `${count} about ${number(low! + ((high! - low!) * (k + 0.5)) / counts.length)}`)] : []));
     turn.draw(page, told.pages, "Pairs");

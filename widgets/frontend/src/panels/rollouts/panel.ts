@@ -43,7 +43,7 @@ const MEASURES = [["advantage", "Advantage"], ["ratio", "Ratio"], ["kl", "KL to 
 const SORTS = [["drawn", "as drawn"], ["best", "best first"], ["worst", "worst first"], ["spread", "most spread first"], ["longest", "longest first"]] as const;
 const SHOWN = [["all", "all groups"], ["mixed", "mixed rewards"], ["alike", "rewards alike"], ["cut", "cut rows"], ["failed", "failed rewards"]] as const;
 const TRAITS = ["rollout", "rollout_alarms", "rollout_rewards", "rollout_measure", "rollout_sort", "rollout_show", "rollout_live", "rollout_token"] as const;
-const NAMES: Record<string, string> = { reward: "Reward", length: "Length", entropy: "Entropy", kl: "KL", alike: "Groups alike" };
+const NAMES: Record<string, string> = { reward: "Reward", length: "Length", entropy: "Entropy", kl: "KL", alike: "Alike" };
 
 export const rolloutsPanel: Panel<SampleStore> = { prepare: (model) => sampleStore(model, "rollouts.sync", ["rollouts.page", "rollouts.figures", "rollouts.token"]), mount };
 
@@ -111,13 +111,14 @@ function mount(host: HTMLElement, model: Model, store: SampleStore): () => void 
     return element("div", { class: "gw-rollout-curve", "data-name": name, "data-on": on }, box, ...curve(name, store.curves.get(`rewards/${name}`) ?? []), input);
   }
 
-  const curve = (name: string, values: number[]): Node[] => [element("span", { class: "gw-rollout-name", title: name }, name), line(values, 72, 18), element("span", { class: "gw-rollout-latest" }, number(values[values.length - 1]))];
+  const curve = (name: string, values: number[], title = name): Node[] => [element("span", { class: "gw-rollout-name", title }, name), line(values, 72, 18), element("span", { class: "gw-rollout-latest" }, number(values[values.length - 1]))];
 
   function histogram({ name, low, high, mean, counts }: Histogram): HTMLElement {
+    const level = Math.abs(mean ?? 0) < 1e-6 * ((high ?? 0) - (low ?? 0)) ? 0 : mean; // what rounding leaves of a centred one
     const place = (k: number): string => number((low ?? 0) + (((high ?? 0) - (low ?? 0)) * (k + 0.5)) / counts.length);
     return element(
-      "figure", {}, element("figcaption", {}, element("strong", {}, name), ` mean ${number(mean)}`),
-      bars(counts, 132, 36, `${name}: from ${number(low)} to ${number(high)}, mean ${number(mean)}`, (count, k) => `${count} about ${place(k)}`),
+      "figure", {}, element("figcaption", {}, element("strong", {}, name), ` mean ${number(level)}`),
+      bars(counts, 140, 36, `${name}: from ${number(low)} to ${number(high)}, mean ${number(level)}`, (count, k) => `${count} about ${place(k)}`),
       element("div", { class: "gw-rollout-ends", "aria-hidden": "true" }, element("span", {}, number(low)), element("span", {}, number(high))),
     );
   }
@@ -142,10 +143,10 @@ function mount(host: HTMLElement, model: Model, store: SampleStore): () => void 
     alarms.hidden = !wrong.length;
     alarms.replaceChildren(...wrong.map(({ name, text: words }) => element("li", { "data-name": name }, element("span", { class: "gw-sign", "aria-hidden": "true" }, "!"), words)));
     const given = list<RewardRow>("rollout_rewards");
-    if (!rewards.contains(root.querySelector(":focus"))) rewards.replaceChildren(element("h4", {}, "Rewards", element("span", { class: "gw-detail" }, "weight")), ...given.map(rewardRow));
+    if (!rewards.querySelector("input[type=number]:focus")) rewards.replaceChildren(element("h4", {}, "Rewards", element("span", { class: "gw-detail" }, "weight")), ...given.map(rewardRow));
     const others = [...store.curves].filter(([name]) => !name.startsWith("rewards/"));
     figures.replaceChildren(
-      element("h4", {}, "Over rollouts"), ...others.map(([name, values]) => element("div", { class: "gw-rollout-curve" }, ...curve(NAMES[name] ?? name, values))),
+      element("h4", {}, "Over rollouts"), ...others.map(([name, values]) => element("div", { class: "gw-rollout-curve" }, ...curve(NAMES[name] ?? name, values, name === "alike" ? "Share of the groups whose rewards are the same" : undefined))),
       element("h4", {}, "In this rollout"), element("div", { class: "gw-rollout-histograms" }, ...store.histograms.map(histogram)),
     );
     scale.replaceChildren(...(any && page.known ? [legend(page)] : []), ...(any && !page.known ? [element("span", { class: "gw-detail" }, "not known")] : []));

@@ -21,6 +21,7 @@ export const number = (value: number | null | undefined, digits = 3): string => 
 
 /** What the ends of the scale stand for. */
 export function legend({ measure = "", middle = 0, limit }: Page): HTMLElement {
+  if (!limit) return element("span", { class: "gw-detail" }, "all the same");
   const [low, high] = SIZES.has(measure) ? ["0", number(limit)] : middle ? [number(Math.exp(-limit)), number(Math.exp(limit))] : [number(-limit), number(limit)];
   return element("span", { class: "gw-samples-legend" }, element("span", {}, low), element("span", { class: "gw-samples-scale", "data-sizes": SIZES.has(measure), "aria-hidden": "true" }), element("span", {}, high));
 }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from gradwright.align import Experience
+from .experience import Experience
 
 Array = np.ndarray[Any, Any]
 LATELY = 5
@@ -39,6 +38,12 @@ def alarms(
 ) -> list[Alarm]:
     """Return what goes wrong by the facts of all rollouts, clip shares of steps, and a rollout.
 
+    ``history`` is that of a ``PolicyObjective``, ``clipped`` the metric ``clip_ratio/region_mean``
+    of its trainer's steps, ``seen`` the rollout that steps are taken on. Their names are ``alike``
+    (groups whose rewards are the same), ``failed``, ``length`` (rewards that follow length),
+    ``cut``, ``kl``, ``entropy`` and ``clip``.
+
+    >>> from gradwright.align import alarms
     >>> alarms({"frac_reward_zero_std": [0.75] * 4}, [], None)[0].name
     'alike'
     >>> alarms({"frac_reward_zero_std": [0.25] * 4, "rollout/kl": [0.01, 0.02]}, [0.1], None)
@@ -61,9 +66,13 @@ def _of_rewards(found: Mapping[str, Array], seen: Experience | None) -> Iterator
     failed = {failure.reward for failure in seen.scores.failures}
     if failed:
         rows = len({failure.row for failure in seen.scores.failures})
-        yield Alarm("failed", f"{rows} rows could not be judged by {', '.join(sorted(failed))}.")
+        told = f"{rows} row{'s' * (rows > 1)} could not be judged by {', '.join(sorted(failed))}."
+        yield Alarm("failed", told)
     by_length = length_bias(seen)
-    before, now = _first(found, "completions/mean_length"), _lately(found, "completions/mean_length")
+    before, now = (
+        _first(found, "completions/mean_length"),
+        _lately(found, "completions/mean_length"),
+    )
     if by_length > BY_LENGTH and now > LENGTH_GROWTH * before:
         yield Alarm(
             "length",
