@@ -16,6 +16,7 @@
 #   make oracle-adapters   what adapters 1.3 and LyCORIS give, in an environment of their own
 #   make stress-adapters   eight threads load, evict and switch adapters of one model
 #   make learn-adapters    adapters of a language model on a shifted domain, three seeds
+#   make learn-alignment   methods of alignment on sums that a teacher tells wrong, three seeds
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -23,7 +24,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters stress-adapters machines matrix binder docs lite tour oracle-llama dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters learn-alignment stress-adapters machines matrix binder docs lite tour oracle-llama dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -70,6 +71,10 @@ oracle-adapters: .venv/.oracle
 # Ten minutes of one core; what is done is kept in build/, and not done again.
 learn-adapters: .venv/.fast
 	$(BIN)/python -m tests.learning.adapters
+
+# Twenty minutes of one core, on prompts that are split anew; what is done is kept in build/.
+learn-alignment: .venv/.fast
+	$(BIN)/python -m tests.learning.alignment
 
 # Fetches 80 MB by pip and compiles for minutes, once. Without AMX, whose products end the process
 # when gcc 12 compiles them; without OpenMP, whose threads would be beside ours.

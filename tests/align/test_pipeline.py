@@ -22,6 +22,7 @@ from gradwright.errors import TrainingError
 from tests.align.pipelines import (
     DRAW,
     LETTERS,
+    NEXT,
     PREFER,
     TUNE,
     make,
@@ -109,6 +110,21 @@ def test_one_that_was_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     assert report.comparison() == whole.report(tmp_path / "whole").comparison()
 
 
+def test_one_that_is_stopped_ends_with_the_step_and_goes_on(tmp_path: Path) -> None:
+    def stopping(prompts, completions, **columns):
+        if made.trainer.steps_done:
+            made.trainer.stop()
+        return right(prompts, completions, **columns)
+
+    made = pipeline(DRAW, reward=stopping)
+    report = made.run(tmp_path, progress=False)
+    assert not report.is_done and "0 of 1 trainings are done" in str(report)
+    assert made.trainer is None
+    for _ in range(DRAW.steps):
+        report = report if report.is_done else made.run(tmp_path, progress=False)
+    assert report.is_done and report.trained("draw").course.steps.rows == DRAW.steps
+
+
 def test_adapters_are_handed_on_and_the_base_stays(tmp_path: Path) -> None:
     made = pipeline(TUNE, PREFER, maker=make_adapted)
     made.run(tmp_path, progress=False)
@@ -134,11 +150,6 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
 
         return {"rewards": judge}
 
-    def critic():
-        model = make()
-        gw.align.reward_head(model)
-        return model
-
     rank = Stage(
         *("rank", gw.align.RewardModel()),
         **{"steps": 4, "batch_size": 4, "model": "critic", "start": "policy"},
@@ -146,7 +157,7 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
     )
     data = {"tune": pipeline(TUNE).data["tune"], "draw": pipeline(DRAW).data["draw"]}
     data["rank"] = pipeline(PREFER).data["prefer"]
-    models = {"policy": make, "critic": critic}
+    models = {"policy": make, "critic": make}
     short = replace(DRAW, steps=2)
     made = Pipeline([TUNE, rank, short], models, data, given={"draw": given})
     assert ("tune", "rank", "weights") in made.plan().arrows
@@ -154,6 +165,23 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
     assert report.is_done and report.trained("rank").course.steps.rows == 4
     held = made.model(tmp_path, "critic").graph.values["score/weight"]
     assert np.array_equal(seen[0], held), "it judges with the weights that it was trained to"
+
+
+def test_a_student_follows_what_an_earlier_stage_has_taught(tmp_path: Path) -> None:
+    method = gw.align.Distill(lmbda=1.0, max_new_tokens=2)
+    follow = replace(TUNE, name="follow", method=method, steps=60, every_steps=30)
+    teach = replace(TUNE, model="teacher", steps=60, every_steps=30)
+    made = Pipeline(
+        [teach, follow],
+        {"policy": make, "teacher": make},
+        {"tune": pipeline(TUNE).data["tune"], "follow": pipeline(TUNE).data["tune"]},
+        given={"follow": lambda models: {"teacher": models["teacher"]}},
+    )
+    assert made.run(tmp_path, progress=False).is_done
+    asked = list(LETTERS[:6])
+    teacher, student = (made.model(tmp_path, name) for name in ("teacher", "policy"))
+    assert [c.text for c in teacher.generate(asked, 2)] == [NEXT[c] for c in asked]
+    assert [c.text for c in student.generate(asked, 2)] == [NEXT[c] for c in asked]
 
 
 # -- controls --------------------------------------------------------------------------------------

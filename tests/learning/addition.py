@@ -164,7 +164,7 @@ def start(
             made.graph.values[name] = made.graph.values[name] * np.float32(2.5)
     rates = gw.schedules.Linear(3e-3, steps=steps, warmup=20, floor=3e-4)
     optimizer = gw.optim.AdamW(rates, beta2=0.99, weight_decay=0.01)
-    trainer = gw.Trainer(made.graph, made.loss, optimizer, clip_norm=1.0)
+    trainer = gw.Trainer(made.graph, made.loss, optimizer, clip_norm=1.0, deterministic=True)
     for fed in demonstrations(split, seed, rows, steps):
         trainer.step(fed)
     return {v.name: made.graph.values[v.name].copy() for v in made.graph.variables}

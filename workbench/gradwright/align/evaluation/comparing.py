@@ -32,6 +32,13 @@ class Comparison(Tabular):
     """Two evaluations on the same prompts, side by side; ``gw.align.compare`` makes it.
 
     Where several answers were drawn, the first to each prompt make the pairs of McNemar's test.
+
+    >>> from gradwright.align.evaluation.comparing import Comparison
+    >>> from gradwright.align.evaluation.held_out import Answers, HeldOut
+    >>> no, yes = (Answers((("4",),), ((b,),), ((True,),), ((2,),)) for b in (False, True))
+    >>> change = Comparison(*(HeldOut(("2+2=",), {"greedy": said}) for said in (no, yes)))
+    >>> change.mcnemar().gained, change.gained()[0].prompt
+    (1, '2+2=')
     """
 
     before: HeldOut

@@ -76,8 +76,9 @@ def evaluate(
     sampling |= {"max_new_tokens": max_new_tokens}
     ways = {"greedy": complete(model, prompts, **sampling)}
     if samples:
-        how = {"group": samples, "seed": seed, "temperature": temperature}
-        ways["sampled"] = complete(model, prompts, **how, **sampling)
+        ways["sampled"] = complete(
+            model, prompts, group=samples, seed=seed, temperature=temperature, **sampling
+        )
     return HeldOut(
         tuple(prompt.text for prompt in prompts),
         {way: _judged(drawn, verifier, threshold, must_end, like) for way, drawn in ways.items()},

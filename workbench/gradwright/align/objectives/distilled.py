@@ -38,11 +38,25 @@ AT_ONCE = 64
 class Distilling(Protocol):
     """What this objective asks of a method."""
 
-    lmbda: float
-    beta: float
-    loss_temperature: float
-    seq_kd: bool
-    pad_to_multiple_of: int
+    @property
+    def lmbda(self) -> float:
+        """The share of batches whose completions the student draws."""
+
+    @property
+    def beta(self) -> float:
+        """From forward to reverse KL."""
+
+    @property
+    def loss_temperature(self) -> float:
+        """That of both sides in the loss."""
+
+    @property
+    def seq_kd(self) -> bool:
+        """Whether the teacher draws the completions of other batches."""
+
+    @property
+    def pad_to_multiple_of(self) -> int:
+        """What the widths of batches are multiples of."""
 
     def reading(self) -> Mapping[str, Any]:
         """Return settings of `examples`."""

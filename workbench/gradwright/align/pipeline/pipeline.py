@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -17,11 +18,13 @@ from ...words.jsonable import to_json
 from ..aligned import trainer
 from ..evaluation.evaluating import evaluate
 from ..evaluation.held_out import HeldOut
+from ..methods.reward_model import RewardModel
 from ..model import LanguageModel
+from ..reward_head import reward_head
 from ..rewards.reward import Reward
 from ..rollouts.rollout import Prompt
 from .controls import controlled
-from .place import Place, claim
+from .place import Place, check, claim
 from .plan import Plan, Planned, row_tokens, rows_of
 from .report import Report, Trained
 from .stage import Stage
@@ -83,6 +86,8 @@ class Pipeline:
         self.models = dict(models) if isinstance(models, Mapping) else {"policy": models}
         self.given, self.exam = dict(given or {}), dict(exam or {})
         self.prompts, self.verifier = list(prompts), verifier
+        self.trainer: Trainer | None = None
+        """What trains now, to be watched, paused or stopped."""
         self._check()
 
     def _check(self) -> None:
@@ -121,7 +126,7 @@ class Pipeline:
         """
         made = {name: make() for name, make in self.models.items()}
         sizes = {
-            name: sum(int(np.prod(v.shape)) for v in model.graph.variables)
+            name: sum(math.prod(map(int, v.shape)) for v in model.graph.variables)
             for name, model in made.items()
         }
         planned = [
@@ -167,8 +172,8 @@ class Pipeline:
         """Train all stages and controls that are not done in a folder yet, and return the report.
 
         Where it was killed or stopped, it goes on: a stage that is done is not run again, one that
-        was begun continues from its last checkpoint. Stopped by Ctrl-C or ``trainer.stop()``, it
-        ends with the step. One process at a time runs in a folder.
+        was begun continues from its last checkpoint. Stopped by Ctrl-C or
+        ``pipeline.trainer.stop()``, it ends with the step. One process at a time runs in a folder.
 
         Raises TrainingError where the folder holds a run of other settings.
         """
@@ -199,8 +204,12 @@ class Pipeline:
         checkpoints = Checkpoints(place.checkpoints, every_steps=stage.every_steps, keep_last=1)
         made = trainer(model, stage.method, **given, **training, callbacks=[checkpoints])
         checkpoints.restore(made, missing_ok=True)
-        if not self._fit(made, stage, progress):
-            return False
+        self.trainer = made
+        try:
+            if not self._fit(made, stage, progress):
+                return False
+        finally:
+            self.trainer = None
         kept = [v.name for v in model.graph.variables if v.name in own or v.trainable]
         place.finish(
             {} if control else {name: np.asarray(model.graph.values[name]) for name in kept},
@@ -212,15 +221,14 @@ class Pipeline:
 
     def _fit(self, made: Trainer, stage: Stage, progress: bool | str) -> bool:
         """Go on until the end of a stage, and return whether it was reached."""
-        how = {"batch_size": stage.batch_size, "progress": progress}
-        data = self.data[stage.name]
+        data, rows = self.data[stage.name], stage.batch_size
         if stage.steps is not None:
             if left := stage.steps - made.steps_done:
-                made.fit(data, steps=left, **how)
+                made.fit(data, steps=left, batch_size=rows, progress=progress)
             return made.steps_done >= stage.steps
         assert stage.epochs is not None
         if left := stage.epochs - made.epochs_done:
-            made.fit(data, epochs=left, **how)
+            made.fit(data, epochs=left, batch_size=rows, progress=progress)
         return made.epochs_done >= stage.epochs
 
     def _judged(self, model: LanguageModel) -> HeldOut | None:
@@ -235,7 +243,7 @@ class Pipeline:
     def report(self, folder: str | PathLike[str]) -> Report:
         """Return what a folder holds of this pipeline; raises TrainingError where it is another."""
         root = Path(folder)
-        claim(root, self.settings())
+        check(root, self.settings())
         start = self._start(root).answers()
         before, found = start, []
         for stage, control in self._trainings():
@@ -250,7 +258,9 @@ class Pipeline:
 
     def model(self, folder: str | PathLike[str], name: str = "") -> LanguageModel:
         """Return a model with the weights that the last stage of it in a folder has left."""
-        return self._made(Path(folder), len(self.stages), name or self._answering, "")
+        root = Path(folder)
+        done = [s for s in self.stages if self._place(root, s, "").is_done]
+        return self._made(root, len(done), name or self._answering, "")
 
     # -- where things are --------------------------------------------------------------------------
 
@@ -287,6 +297,8 @@ class Pipeline:
         model = self.models[name]()
         source = self._source(number, name, start)
         if source is not None:
+            if isinstance(source.method, RewardModel):
+                reward_head(model)  # whoever asks for it then finds the one that was trained
             weights = self._place(root, source, "").weights()
             put(model, weights, whole=source.model == name)
         elif start:

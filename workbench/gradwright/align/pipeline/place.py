@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +89,18 @@ SETTINGS = "pipeline.json"
 
 
 def claim(folder: Path, settings: Any) -> None:
-    """Note the settings of a pipeline in its folder; refuse one that another has begun in.
-
-    Raises TrainingError with what differs.
-    """
-    place, said = Place(folder), json.loads(json.dumps(settings))
+    """Note the settings of a pipeline in its folder; raises TrainingError as ``check`` does."""
+    check(folder, settings)
     if not (folder / SETTINGS).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / SETTINGS, json.dumps(said, indent=1))
+        write_text(folder / SETTINGS, json.dumps(settings, indent=1))
+
+
+def check(folder: Path, settings: Any) -> None:
+    """Raise TrainingError, with what differs, where a folder holds a run of another pipeline."""
+    if not (folder / SETTINGS).exists():
         return
-    held = place.read(SETTINGS)
+    held, said = Place(folder).read(SETTINGS), json.loads(json.dumps(settings))
     if held != said:
         raise TrainingError(
             f"{str(folder)!r} holds a run of another pipeline",
@@ -107,7 +109,7 @@ def claim(folder: Path, settings: Any) -> None:
         )
 
 
-def differing(held: Any, said: Any, at: str = "") -> Any:
+def differing(held: Any, said: Any, at: str = "") -> Iterator[str]:
     """Yield what differs between two values of JSON, by the path to it.
 
     >>> list(differing({"a": [1, 2], "b": 3}, {"a": [1, 5], "b": 3}))

@@ -42,6 +42,14 @@ class Plan(Tabular):
     """What a pipeline is going to do: rows for a table, arrows for a drawing.
 
     ``arrows`` are (from, to, what is handed on); places are stages, ``data:`` and ``start:`` names.
+
+    >>> from gradwright.align.pipeline.plan import Plan, Planned
+    >>> tune = Planned("tune", "", "SFT", "policy", 1000, 64, 10, 8, 1600, 9.6e6, False)
+    >>> print(Plan((tune,), (("data:tune", "tune", "data"),), prompts=0))
+    plan
+    stage  method  model   weights  rows  steps  batch  tokens  FLOP
+    tune   SFT     policy  1,000    64    10     8      1,600   9.6e+06
+    about 9.6e+06 FLOP to do
     """
 
     trainings: tuple[Planned, ...]

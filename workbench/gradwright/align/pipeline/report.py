@@ -36,8 +36,9 @@ class Trained:
     @property
     def comparison(self) -> Comparison | None:
         """What has changed, where the model answers prompts."""
-        both = self.before is not None and self.after is not None
-        return compare(self.before, self.after) if both else None  # type: ignore[arg-type]
+        if self.before is None or self.after is None:
+            return None
+        return compare(self.before, self.after)
 
     @property
     def is_fault(self) -> bool:
@@ -58,6 +59,16 @@ class Report(Tabular):
     """What a pipeline has come to; printed, tables of each stage, of what was lost, of controls.
 
     Stages that are not done yet are missing. Names and answers of models are text, never HTML.
+
+    >>> import gradwright as gw
+    >>> from gradwright.align.pipeline.report import Report, Trained
+    >>> history = gw.History()
+    >>> history.add_step(gw.train.Record(1, 1, {"loss": 0.5}, 0.1))
+    >>> print(Report((Trained("rank", "", history, None, None),), 2, None).table())
+    report
+    stage  steps  loss  answers  before  after  gained  lost  z  p
+    rank   1      0.5
+    1 of 2 trainings are done
     """
 
     trainings: tuple[Trained, ...]
@@ -103,14 +114,14 @@ class Report(Tabular):
         for t in self.trainings:
             change, steps = t.comparison, t.course.steps.last()
             told = [t.title, str(int(steps.get("step", 0))), f"{steps.get('loss', 0.0):.4g}"]
-            for way in change.ways if change is not None else ():
-                assert change is not None
+            if change is None:
+                rows.append([*told, *[""] * 7])
+                continue
+            for way in change.ways:
                 test = change.mcnemar(way)
                 rates = [f"{x.rate(way):.3f}" for x in (change.before, change.after)]
                 sure = [str(test.gained), str(test.lost), f"{test.z:.1f}", f"{test.p:.2g}"]
                 rows.append([*told, way, *rates, *sure])
-            if change is None:
-                rows.append([*told, *[""] * 7])
         columns = ["stage", "steps", "loss", "answers", "before", "after", "gained", "lost"]
         notes = [f"{name} has improved, which it must not" for name in self.faults]
         if not self.is_done:
