@@ -14,7 +14,7 @@ from ..objectives.offline import OfflineObjective
 from .refused import refuse
 
 REFUSED = {
-    "truncation_mode": "the data has it: examples(data, kind, tokenizer, keep_end=True)",
+    "truncation_mode": "the data has it: examples(data, kind, tokenizer, truncation='keep_end')",
     "padding_free": "rows are padded; SFT(packing=True) packs them",
     "dataset_num_proc": "rows are read in one process",
     "dataset_text_field": "the column is called text",
@@ -39,12 +39,15 @@ class Fixed:
     Args:
         max_length: the length that rows are cut to, prompt and completion together.
         pad_to_multiple_of: widths of batches are multiples of it: few shapes, few plans.
+        group_by_length: whether shuffled batches hold rows of about the same length, as `ByLength`
+            has them: less padding.
         disable_dropout: whether training drops nothing; a reference never does.
         learning_rate: of AdamW, where a trainer is given no optimizer.
     """
 
     max_length: int | None = 1024
     pad_to_multiple_of: int = 8
+    group_by_length: bool = False
     disable_dropout: bool = True
     learning_rate: float = 1e-6
 
