@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
+import pytest
 
 import gradwright as gw
-from gradwright.align import GRPO, Gate, Prompt, Rollout, Weighted
+from gradwright.align import GRPO, Gate, Prompt, Rollout, RowsError, Weighted
 from gradwright.align.objectives.kept import arrays_of, experience_of
+from gradwright.errors import GraphError
 from gradwright.models import Decoder, DecoderConfig
 
 EOS, GROUP = 0, 3
@@ -33,10 +36,10 @@ def long(completion_ids: Any) -> list[float]:
     return [float(len(row)) for row in completion_ids]
 
 
-def trainer_of(rewards: Any, **settings: Any) -> gw.Trainer:
+def trainer_of(rewards: Any, method: dict[str, Any] | None = None, **settings: Any) -> gw.Trainer:
     model = Decoder(DecoderConfig(vocabulary=8, width=8, layers=1, heads=2), eos=EOS)
-    method = GRPO(num_generations=GROUP, max_completion_length=4, **settings)
-    return gw.align.trainer(model, method, rewards=rewards, sampler=Fixed())
+    how = GRPO(num_generations=GROUP, max_completion_length=4, **(method or {}))
+    return gw.align.trainer(model, how, rewards=rewards, sampler=Fixed(), **settings)
 
 
 def scaled(x: Any) -> Any:
@@ -50,7 +53,8 @@ def test_rewards_are_put_on_one_scale_as_they_are_composed() -> None:
     composed = [Weighted(first, 0.5) + long, gate]
     by_hand = [0.5 * a + n, np.where(n >= 2, -2 * a, -1.0)]
     trainer = trainer_of(
-        composed, multi_objective_aggregation="normalize_then_sum", reward_weights=(1.0, 3.0)
+        composed,
+        {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": (1.0, 3.0)},
     )
     trainer.fit(PROMPTS, steps=1, batch_size=6, progress=False)
     made = trainer.objective.experience
@@ -61,3 +65,43 @@ def test_rewards_are_put_on_one_scale_as_they_are_composed() -> None:
     np.testing.assert_allclose(made.scores.terms, np.transpose(by_hand))
     kept = experience_of(arrays_of(made))
     np.testing.assert_array_equal(kept.scores.terms, made.scores.terms)
+
+
+def weak(completion_ids: Any) -> list[float]:
+    if [6, 6] in [list(row) for row in completion_ids]:
+        raise ZeroDivisionError("no sixes")
+    return long(completion_ids)
+
+
+def test_rows_that_cannot_be_judged_end_a_training_or_are_skipped() -> None:
+    how: dict[str, Any] = {"steps": 1, "batch_size": 6, "progress": False}
+    ends, goes_on = trainer_of(weak), trainer_of(weak, on_reward_error="skip")
+    with pytest.raises(RowsError, match="row 1: ZeroDivisionError: no sixes"):
+        ends.fit(PROMPTS, **how)
+    assert ends.steps_done == 0 and ends.objective.experience is None
+    goes_on.fit(PROMPTS, **how)
+    made = goes_on.objective.experience
+    assert [(f.reward, f.row) for f in made.scores.failures] == [("weak", 1)]
+    assert np.isnan(made.scores.total).tolist() == [False, True, *[False] * 4]
+    assert made.advantages[1] == 0 and made.advantages[0] > 0
+    ends.objective.drawing.on_reward_error = "skip"
+    ends.fit(PROMPTS, **how)
+    assert ends.objective.experience.scores.failures == made.scores.failures
+
+
+def test_a_reward_that_hangs_has_so_much_time_and_no_more() -> None:
+    waits = threading.Event()
+
+    def hangs(completions: Any) -> list[float]:
+        waits.wait(30)
+        return [0.0] * len(completions)
+
+    trainer = trainer_of(hangs, reward_seconds=0.3)
+    with pytest.raises(RowsError, match=r"row 5: took more than 0\.05 s"):
+        trainer.fit(PROMPTS, steps=1, batch_size=6, progress=False)
+    waits.set()
+    assert trainer.steps_done == 0
+    with pytest.raises(GraphError, match="on_reward_error='pass'"):
+        trainer_of(hangs, on_reward_error="pass")
+    unlimited = trainer_of(long, reward_seconds=None)
+    assert unlimited.objective.drawing.reward_seconds is None

@@ -61,6 +61,10 @@ class Drawing:
         """What makes advantages of scores, once there are any."""
         self.rows_at_once: int | None = None
         """How many rows are measured together: those of a batch."""
+        self.reward_seconds: float | None = None
+        """How long a reward may take for a rollout."""
+        self.on_reward_error = "raise"
+        """What becomes of rows that a reward cannot judge."""
 
     def drawn(
         self,
@@ -98,7 +102,14 @@ class Drawing:
         shaped = self.method.shaped(rewards)
         if weights is not None:  # what a method adds counts 1
             weights = (*weights, *[1.0] * (len(named(shaped)) - len(named(rewards))))
-        return _split(rollout, judge(shaped, rollout, weights=weights))
+        scores = judge(
+            shaped,
+            rollout,
+            weights=weights,
+            limit_seconds=self.reward_seconds,
+            on_error=self.on_reward_error,
+        )
+        return _split(rollout, scores)
 
     def experience(self, rollout: Rollout, scores: Scores, *, number: int, step: int) -> Experience:
         """Return a rollout with all that is known of its tokens, by the weights as they are."""
