@@ -71,7 +71,7 @@ def right(prompts: Sequence[str], completions: Sequence[str], **_: Any) -> list[
 
 def pipeline(
     *stages: Stage,
-    reward: Callable[..., Any] = right,
+    reward: Any = right,
     maker: Callable[[], Decoder] = make,
     **exam: Any,
 ) -> Pipeline:

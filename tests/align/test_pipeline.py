@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.align import Pipeline, Stage
+from gradwright.align import ExactMatch, Pipeline, Stage
 from gradwright.align.evaluation.held_out import Answers, HeldOut
 from gradwright.align.pipeline import pipeline as running
 from gradwright.align.pipeline.controls import coin_flip
@@ -70,14 +70,12 @@ def test_stages_go_on_from_each_other_and_are_judged(tmp_path: Path) -> None:
     whole = report.comparison()
     assert (whole.before, whole.after) == (report.start, prefer.after)
     assert whole.after.rate() > whole.before.rate()
-    seen = gw.align.evaluate(
-        made.model(tmp_path),
-        made.prompts,
-        made.verifier,
-        session={"deterministic": True},
-        **made.exam,
-    )
-    assert seen == prefer.after, "the last weights are those that were judged"
+    for last, left in {"": prefer, "tune": tune}.items():
+        model, how = made.model(tmp_path, after=last), {"session": {"deterministic": True}}
+        seen = gw.align.evaluate(model, made.prompts, made.verifier, **how, **made.exam)
+        assert seen == left.after, "the weights are those that were judged"
+    with pytest.raises(TrainingError, match="no stage 'draw' is done"):
+        made.model(tmp_path, after="draw")
     assert json.loads(json.dumps(report.to_json()))["faults"] == []
     assert len(report.plot().data) >= 2 and "late=True" in str(report)
 
@@ -188,15 +186,18 @@ def test_a_student_follows_what_an_earlier_stage_has_taught(tmp_path: Path) -> N
 
 
 def test_controls_are_run_beside_their_stage(tmp_path: Path) -> None:
-    stage = replace(DRAW, steps=4, controls=("random", "flipped", "frozen"))
-    report = pipeline(TUNE, stage).run(tmp_path, progress=False)
+    """Each has as many rewards as the stage, which may have weights for them."""
+    weighed = replace(DRAW.method, reward_weights=(1.0, 0.0))
+    stage = replace(DRAW, method=weighed, steps=4, controls=("random", "flipped", "frozen"))
+    rewards = [right, ExactMatch("answer")]
+    report = pipeline(TUNE, stage, reward=rewards).run(tmp_path, progress=False)
     assert [t.title for t in report.trainings[1:]] == [
         *("draw", "draw, random", "draw, flipped", "draw, frozen"),
     ]
     frozen = report.trained("draw", "frozen")
     assert frozen.after == frozen.before == report.trained("tune").after
-    rewards = report.trained("draw", "flipped").course.steps["reward"]
-    assert (rewards <= 0).all() and not report.faults
+    totals = report.trained("draw", "flipped").course.steps["reward"]
+    assert (totals <= 0).all() and not report.faults
     assert "rewards/coin_flip/mean" in report.trained("draw", "random").course.steps
 
 

@@ -14,7 +14,9 @@ from .methods.method import Method
 from .model import LanguageModel
 
 GIVEN = ("rewards", "tokenizer", "sampler", "teacher")
-"""What is for the method, and not for the trainer."""
+"""What is for the method, and not for the trainer; None is as if it were not given."""
+JUDGING = ("reward_seconds", "on_reward_error")
+"""What is for the method as it is."""
 
 
 def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
@@ -27,6 +29,9 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
         tokenizer: for data that is text; by default that of the model.
         sampler: what draws completions; by default the model's own generation.
         teacher: the model to follow, for `Distill`.
+        reward_seconds: how long a reward may take for a rollout, 60 by default; None is as long as
+            it takes.
+        on_reward_error: ``"raise"``, or ``"skip"`` rows that a reward cannot judge (`judge`).
         **settings: those of `gw.Trainer`. By default the optimizer is AdamW without decay, at the
             method's ``learning_rate``, and ``clip_norm`` is 1, as in TRL, where the rate falls to 0
             besides: give a schedule for that. Parameters are those that the loss depends on.
@@ -54,6 +59,7 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
         )
     given = {name: settings.pop(name) for name in GIVEN if name in settings}
     given = {name: value for name, value in given.items() if value is not None}
+    given |= {name: settings.pop(name) for name in JUDGING if name in settings}
     plain = AdamW(method.learning_rate, weight_decay=0.0)
     config = settings.pop("config", None) or TrainingConfig(plain, clip_norm=1.0)
     objective = method.objective(model, seed=settings.get("seed", config.seed), **given)

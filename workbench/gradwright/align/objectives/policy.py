@@ -21,6 +21,7 @@ from ...words.jsonable import from_json, to_json
 from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
+from ..losses.loss import chosen_from
 from ..model import LanguageModel
 from ..reference import SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
@@ -62,6 +63,9 @@ class PolicyObjective:
         tokenizer: for prompts that are text; by default that of the model.
         seed: decides what is drawn, and the order of prompts.
         deterministic: whether what is measured and drawn repeats to the bit.
+        reward_seconds: how long a reward may take for a rollout; None is as long as it takes.
+        on_reward_error: ``"raise"``, or ``"skip"`` rows that a reward cannot judge; both are
+            explained at `judge`, and stay attributes of ``drawing`` that may be changed.
 
     >>> import gradwright as gw
     >>> from gradwright.models import Decoder, DecoderConfig
@@ -85,7 +89,10 @@ class PolicyObjective:
         tokenizer: Any = None,
         seed: int = 0,
         deterministic: bool = True,
+        reward_seconds: float | None = 60.0,
+        on_reward_error: str = "raise",
     ) -> None:
+        chosen_from("on_reward_error", on_reward_error, ("raise", "skip"))
         self.model, self.method, self.graph = model, method, model.graph
         self.rewards = rewards
         """What completions are worth; others count from the next rollout on."""
@@ -122,6 +129,8 @@ class PolicyObjective:
         if isinstance(sampler, GenerationSampler):
             sampler.watchers.append(self._attend)
         self._build(sampler)
+        self.drawing.reward_seconds = reward_seconds
+        self.drawing.on_reward_error = on_reward_error
 
     def _build(self, sampler: Sampler) -> None:
         """Make the loss, under a scope of its own, and what is fed to it."""

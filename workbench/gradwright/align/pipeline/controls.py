@@ -40,8 +40,9 @@ def controlled(
             f"the control {control!r} of {stage.name!r} is one of rewards, and it has none",
             hint='controls=("frozen",)',
         )
-    if control == "random":
-        return {**given, "rewards": [coin_flip]}, dict(training)
     listed = rewards.values() if isinstance(rewards, Mapping) else rewards
     held = [listed] if callable(listed) else list(listed)
-    return {**given, "rewards": [Weighted(each, -1.0) for each in held]}, dict(training)
+    other: list[Any] = [Weighted(each, -1.0) for each in held]
+    if control == "random":
+        other = [coin_flip] * len(held)  # as many as the method may have weights for
+    return {**given, "rewards": other}, dict(training)

@@ -256,11 +256,21 @@ class Pipeline:
                 found.append(Trained(stage.name, control, place.course(), before, place.answers()))
         return Report(tuple(found), len(list(self._trainings())), start)
 
-    def model(self, folder: str | PathLike[str], name: str = "") -> LanguageModel:
-        """Return a model with the weights that the last stage of it in a folder has left."""
+    def model(
+        self, folder: str | PathLike[str], name: str = "", *, after: str = ""
+    ) -> LanguageModel:
+        """Return a model with the weights that its last stage in a folder has left.
+
+        ``after`` names a stage: the model is as it was then, before later ones trained it further.
+        """
         root = Path(folder)
         done = [s for s in self.stages if self._place(root, s, "").is_done]
-        return self._made(root, len(done), name or self._answering, "")
+        names = [stage.name for stage in done]
+        if after and after not in names:
+            need = ", ".join(names) or "a stage that is done"
+            raise TrainingError(f"no stage {after!r} is done in {str(root)!r}", need=need)
+        n = names.index(after) + 1 if after else len(done)
+        return self._made(root, n, name or self._answering, "")
 
     # -- where things are --------------------------------------------------------------------------
 
