@@ -162,6 +162,13 @@ def test_an_adapter_is_the_policy_and_its_base_the_reference() -> None:
     kl = trainer.objective.history["rollout/kl"]
     assert kl[0] == 0 and kl[-1] > 0
 
+    again = gw.align.trainer(model, GRPO(**SMALL, beta=0.1), rewards=right)
+    fit(again)
+    assert again.objective.history["rollout/kl"][0] == 0, "the next one begins where it is now"
+    gw.adapters.add(model, gw.adapters.LoRA(r=2), where="head", name="late")
+    with pytest.raises(TrainingError, match="come to the head"):
+        fit(again)
+
 
 def test_a_reference_follows_the_policy_where_it_shall() -> None:
     follows = {"sync_ref_model": True, "ref_model_sync_steps": 3, "ref_model_mixup_alpha": 1.0}
