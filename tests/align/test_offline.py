@@ -275,12 +275,20 @@ def test_what_is_refused():
         lambda: align.SFT(packing_strategy="tight"),
         lambda: align.SFT(packing=True, group_by_length=True),
         lambda: align.CPO(padding_free=True),
+        lambda: align.CPO(label_smoothing="a"),
+        lambda: align.SFT(packing="no"),
+        lambda: align.SimPO(simpo_gamma=float("nan")),
+        lambda: align.DPO(loss_type=None),
+        lambda: align.DPO(loss_weights=["a"]),
         lambda: align.ORPO(bf16=True),
     ):
         with pytest.raises(GraphError):
             refused()
     with pytest.raises(TypeError, match="no_such"):
         align.DPO(no_such=1)
+    for model, method in ((decoder(), align.DPO), (decoder(), "dpo"), (None, align.DPO())):
+        with pytest.raises(TrainingError, match="is no"):
+            align.trainer(model, method)
     with pytest.raises(TypeError, match="rewards"):
         align.trainer(decoder(), align.DPO(), rewards=[len])
 

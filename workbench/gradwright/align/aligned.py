@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import TrainingError
 from ..graph import ancestors
 from ..train.config import TrainingConfig
 from ..train.optim import AdamW
@@ -36,7 +37,8 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
             besides: give a schedule for that. Parameters are those that the loss depends on.
             Batches of ``accumulation=n`` weigh as they would in one large batch.
 
-    Raises TypeError for what the method has no use for, and as `gw.Trainer` does.
+    Raises TrainingError for what is no method or model, TypeError for what the method has no use
+    for, and as `gw.Trainer` does.
 
     >>> import gradwright as gw
     >>> from gradwright.models import Decoder, DecoderConfig
@@ -47,6 +49,14 @@ def trainer(model: LanguageModel, method: Method, **settings: Any) -> Trainer:
     >>> model.generate([[1, 2]])[0].tokens
     [3, 0]
     """
+    if isinstance(method, type) or not hasattr(method, "objective"):
+        raise TrainingError(
+            f"{method!r} is no method", need="settings of one, such as gw.align.DPO()"
+        )
+    if not hasattr(model, "head"):
+        raise TrainingError(
+            f"{model!r} is no model with a head and labels", need="such as gw.models.Decoder"
+        )
     given = {name: settings.pop(name) for name in GIVEN if name in settings}
     given = {name: value for name, value in given.items() if value is not None}
     given |= {name: settings.pop(name) for name in JUDGING if name in settings}
