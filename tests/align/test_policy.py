@@ -167,7 +167,7 @@ def test_an_adapter_is_the_policy_and_its_base_the_reference() -> None:
     assert again.objective.history["rollout/kl"][0] == 0, "the next one begins where it is now"
     gw.adapters.add(model, gw.adapters.LoRA(r=2), where="head", name="late")
     with pytest.raises(TrainingError, match="come to the head"):
-        fit(again)
+        again.objective.batches(PROMPTS, None)
 
 
 def test_a_reference_follows_the_policy_where_it_shall() -> None:
