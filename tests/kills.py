@@ -1,4 +1,4 @@
-"""Kills trainings of eleven kinds at random moments, and compares each resume with a run left alone.
+"""Kills trainings of eleven kinds at random moments, and compares resumes with a run left alone.
 
     python -m tests.kills [kills] [--only KIND] [--epochs N] [--seed N]
 

@@ -114,6 +114,8 @@ HOSTILE = {
     "format_filter": "{{ '%99999999d' | format(3) }}",
     "format_method": "{{ '{:99999999}'.format(3) }}",
     "format_nested": "{{ '{:{}}'.format(3, 10**10) }}",
+    "format_told": "{{ '{:{}{}}'.format(3, 9999, 9999) }}",
+    "format_often": "{{ ('{0:9999}' * 100000).format(3) }}",
     "date": "{{ strftime_now('%99999999Y') }}",
     "captured": "{% set x %}{% for i in range(99999) %}{{ 'a' * 99999 }}{% endfor %}{% endset %}",
     "slices": NS + "{% set x = 'a' * 4000000 %}" + "{% set y = x[1:] %}" * 10,
@@ -128,7 +130,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_template_cannot_reach_out_or_take_for_ever(name: str, monkeypatch) -> None:
-    monkeypatch.setattr("gradwright.align.data.metering.SECONDS", 0.2)
+    for limit, value in {"SECONDS": 0.1, "ELEMENTS": 1 << 14}.items():
+        monkeypatch.setattr(f"gradwright.align.data.metering.{limit}", value)
     with pytest.raises(gw.errors.FeedError, match="does not take the messages"):
         ChatTemplate(HOSTILE[name]).render(USER)
 

@@ -64,6 +64,8 @@ def pairs(seed: int, chat: bool) -> list[dict[str, Any]]:
         if chat:
             both = [[{"role": "assistant", "content": said}] for said in both]
         rows.append({"prompt": prompt, "chosen": both[0], "rejected": both[1]})
+    if not chat:  # the end of the prompt merges with one completion and not with the other
+        rows[0] = {"prompt": "it th", "chosen": "ree cats", "rejected": " dog"}
     return rows
 
 

@@ -103,7 +103,7 @@ def without_eos(patch):
 
 def its_own_reference(patch):
     patch.setattr(
-        asked, "reference_log_probs", lambda model: gw.align.model_log_probs(model).log_probs
+        asked, "reference_log_probs", lambda model, **_: gw.align.model_log_probs(model).log_probs
     )
 
 

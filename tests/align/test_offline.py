@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,29 @@ def test_a_training_that_was_interrupted_goes_on_to_the_bit(tmp_path, method, da
     assert second.steps_done == 9 and whole(second) == whole(undisturbed)
 
 
+@pytest.mark.parametrize("where", ["in another graph", "in the same graph"])
+def test_a_training_behind_another_goes_on_with_its_own_reference(tmp_path, where):
+    def tuned():
+        fit(trainer(align.DPO(), model := decoder()), PAIRS, 1)
+        return model
+
+    undisturbed = trainer(align.DPO(), tuned())
+    fit(undisturbed, PAIRS, 2)
+    model = tuned()
+    fit(trainer(align.DPO(), model, callbacks=[gw.Checkpoints(tmp_path)]), PAIRS, 2, steps=4)
+    if where == "in another graph":
+        model = decoder()
+        model.graph.values.restore(
+            tuned().graph.values.snapshot([t.name for t in model.graph.variables])
+        )
+    second = trainer(align.DPO(), model)
+    gw.resume(second, tmp_path, allow="all")  # names in the graph are others
+    fit(second, PAIRS, 1)
+    assert second.steps_done == 6
+    for t in second.parameters:
+        assert (second.values[t.name] == undisturbed.values[t.name]).all()
+
+
 def test_another_method_does_not_go_on(tmp_path):
     fit(trainer(align.DPO(), callbacks=[gw.Checkpoints(tmp_path)]), PAIRS)
     other = trainer(align.DPO(beta=0.2))
@@ -137,6 +162,40 @@ def test_rows_longer_than_the_context_are_cut_or_named():
     whole = align.examples(long, "completion", eos=0)
     with pytest.raises(FeedError, match="row 0 of the data has 8 tokens"):
         trainer(align.SFT(), model).fit(whole, progress=False)
+
+
+def test_no_packed_row_is_longer_than_the_context():
+    model = Decoder(DecoderConfig(**SIZES, context=6), eos=0, position_ids=True)
+    feeds = align.SFT(packing=True).objective(model).feeds(SINGLE)
+    assert feeds[model.ids].shape[1] == feeds[model.position_ids].shape[1] == 6
+
+
+def test_a_reward_model_leaves_out_pairs_that_are_too_long():
+    model = decoder()
+    pair = {"prompt": [1, 2], "chosen": [3], "rejected": [4]}
+    feeds = (
+        align.RewardModel(max_length=4).objective(model).feeds([pair, {**pair, "chosen": [3, 4]}])
+    )
+    assert feeds[model.ids][:, :4].tolist() == [[1, 2, 3, 0], [1, 2, 4, 0]]
+
+
+@pytest.mark.parametrize("name", ["sft", "dpo"])
+def test_batches_of_rows_of_about_the_same_length(name):
+    method, _ = EVERY[name]
+    method = replace(method, group_by_length=True, pad_to_multiple_of=1)
+    lengths = [2, 9, 3, 9, 2, 3, 9]
+    tokens = [[1] * n for n in lengths]
+    data = {"prompt": [[1]] * 7, "completion": tokens}
+    if name == "dpo":
+        data = {"prompt": [[1]] * 7, "chosen": tokens, "rejected": [[2]] * 7}
+    source = method.objective(decoder()).batches(data, None, batch_size=2, shuffle=True)
+    orders = [source.row_numbers(epoch) for epoch in (0, 1)]
+    for order in orders:
+        assert sorted(np.concatenate(order)) == list(range(7)) and len(order[-1]) == 1
+        assert sum(np.ptp(np.take(lengths, batch)) for batch in order[:-1]) <= 7
+    assert [b.tolist() for b in orders[0]] != [b.tolist() for b in orders[1]]
+    fed = [n for _, n in source.epoch(0)]
+    assert fed == [2, 2, 2, 1]
 
 
 def test_prompts_stand_before_the_completion_of_the_row_before():
@@ -214,13 +273,22 @@ def test_what_is_refused():
         lambda: align.KTO(desirable_weight=-1),
         lambda: align.SFT(max_length=1),
         lambda: align.SFT(packing_strategy="tight"),
+        lambda: align.SFT(packing=True, group_by_length=True),
         lambda: align.CPO(padding_free=True),
+        lambda: align.CPO(label_smoothing="a"),
+        lambda: align.SFT(packing="no"),
+        lambda: align.SimPO(simpo_gamma=float("nan")),
+        lambda: align.DPO(loss_type=None),
+        lambda: align.DPO(loss_weights=["a"]),
         lambda: align.ORPO(bf16=True),
     ):
         with pytest.raises(GraphError):
             refused()
     with pytest.raises(TypeError, match="no_such"):
         align.DPO(no_such=1)
+    for model, method in ((decoder(), align.DPO), (decoder(), "dpo"), (None, align.DPO())):
+        with pytest.raises(TrainingError, match="is no"):
+            align.trainer(model, method)
     with pytest.raises(TypeError, match="rewards"):
         align.trainer(decoder(), align.DPO(), rewards=[len])
 
@@ -241,3 +309,12 @@ def test_data_that_does_not_fit_changes_nothing(method, data, size, said):
     with pytest.raises((FeedError, TrainingError), match=said):
         made.fit(data, batch_size=size, progress=False)
     assert made.steps_done == 0 and all((before[n] == made.values[n]).all() for n in before)
+
+
+def test_settings_of_a_trainer():
+    made = align.trainer(decoder(), align.DPO())
+    assert made.optimizer == gw.optim.AdamW(1e-6, weight_decay=0.0) and made.clip_norm == 1.0
+    config = gw.TrainingConfig(gw.optim.SGD(0.1), seed=7)
+    made = align.trainer(decoder(), align.SFT(), config=config, accumulation=3)
+    assert made.optimizer == config.optimizer and made.clip_norm is None and made.seed == 7
+    assert made.config.accumulation.by == "token" and made.objective.state_dict()["seed"] == 7

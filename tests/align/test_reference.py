@@ -131,3 +131,39 @@ def test_a_reference_that_follows():
         dpo(model, sync_ref_model=True)
     with pytest.raises(GraphError, match="cannot be asked before training"):
         align.DPO(sync_ref_model=True, precompute_ref_log_probs=True)
+
+
+def test_a_notebook_cell_that_runs_again_has_one_reference_of_what_the_model_is_now():
+    model, sizes = decoder(), []
+    for _ in range(2):
+        with model.graph.cell("train"):
+            trainer = dpo(model)
+        held = model.graph.values["reference/head"].copy()
+        assert (held == model.graph.values["head"]).all()
+        losses = [trainer.step(PAIRS).metrics["loss"] for _ in range(2)]
+        assert losses[1] < losses[0] and abs(losses[0] - np.log(2)) < 1e-6
+        assert (model.graph.values["reference/head"] == held).all()
+        sizes.append(len(model.graph.all_nodes))
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("adapter", [None, LoRA(r=2)])
+def test_the_next_trainer_has_a_reference_of_the_model_that_the_last_one_left(adapter):
+    model = decoder()
+    if adapter is not None:
+        gw.adapters.add(model, adapter, where="q|v")
+    first = dpo(model)
+    n = len(model.graph.variables)
+    assert dpo(model).objective.asked.reference is first.objective.asked.reference
+    first.step(PAIRS)
+    second = dpo(model)
+    copies = [t.name for t in model.graph.variables][n:]
+    assert len(copies) == len(model.graph.trainable)
+    said, new = align.model_log_probs(model).log_probs, second.objective.asked.reference
+    old = first.objective.asked.reference
+    before, now, held = asked(model, old, said, new)
+    assert (held == now).all() and np.abs(before - now).max() > 1e-3
+    assert abs(second.step(PAIRS).metrics["loss"] - np.log(2)) < 1e-6
+    assert first.step(PAIRS).metrics["loss"] < np.log(2) - 1e-3
+    again = asked(model, old, new)
+    assert (again[0] == before).all() and (again[1] == held).all()

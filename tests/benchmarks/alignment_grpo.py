@@ -5,13 +5,26 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradwright as gw
 from tests.align import trainers_of_theirs as sides
 
 Race = Callable[[dict[str, Callable[[], None]]], None]
-PROMPTS, GROUP, LONGEST = 4, 8, 32
+TINY = {
+    "hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 2, "vocab_size": 32,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64,
+}  # fmt: skip
+"""About the size of a model that learns to add two numbers, and how it is sampled."""
+
+
+class Case(NamedTuple):
+    """How many prompts of up to how many tokens, and completions of each."""
+
+    prompts: int
+    longest_prompt: int
+    group: int
+    longest: int
 
 
 def different(completion_ids: Any, **_: Any) -> list[float]:
@@ -20,23 +33,29 @@ def different(completion_ids: Any, **_: Any) -> list[float]:
 
 
 def grpo(sizes: dict[str, int], race: Race) -> None:
-    """Time steps on four prompts of up to 16 tokens, with eight completions of 32 tokens each."""
+    """Time steps of two models: few long completions, and many short ones."""
+    steps(sizes, Case(4, 16, 8, 32), race)
+    steps(TINY, Case(128, 6, 4, 5), race)
+
+
+def steps(sizes: dict[str, int], case: Case, race: Race) -> None:
+    """Time steps of a model on prompts."""
     import torch
     from transformers import AutoModelForCausalLM
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(1)
     folder = sides.folder(Path(tempfile.mkdtemp()), **sizes)
-    data = sides.rows("prompt", n=PROMPTS, longest=16)
-    rows = PROMPTS * GROUP
+    data = sides.rows("prompt", n=case.prompts, longest=case.longest_prompt)
+    rows = case.prompts * case.group
     theirs = GRPOTrainer(
         AutoModelForCausalLM.from_pretrained(folder),
         reward_funcs=different,
         args=GRPOConfig(
             output_dir=str(folder / "out"),
             **{**sides.PLAIN, "per_device_train_batch_size": rows},
-            num_generations=GROUP,
-            max_completion_length=LONGEST,
+            num_generations=case.group,
+            max_completion_length=case.longest,
         ),
         train_dataset=sides.texts(data),
         processing_class=sides.tokenizer(),
@@ -54,7 +73,7 @@ def grpo(sizes: dict[str, int], race: Race) -> None:
     model = gw.models.from_pretrained(folder)
     mine = gw.align.trainer(
         model,
-        gw.align.GRPO(num_generations=GROUP, max_completion_length=LONGEST),
+        gw.align.GRPO(num_generations=case.group, max_completion_length=case.longest),
         rewards=different,
         session=gw.Session(model.graph, threads=1),
     )

@@ -9,8 +9,9 @@ times, and pays for the right text with its end.
 
 The prompt is the same for all, so a policy that does not look is right one time in ten. That is
 what must be left where images are shuffled, and what is paid where completions are given the images
-of others, in the order of ``numpy.tile`` in the place of ``numpy.repeat``: nothing is learned of
-that, nor of pay by chance.
+of others, in the order of ``numpy.tile`` in the place of ``numpy.repeat``. Nothing is learned of
+that, nor of pay by chance; these two begin with an honest teacher, for after the other one it would
+be enough to say all names equally often, for which nobody has to look.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from unittest import mock
+from zlib import crc32
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -150,7 +152,7 @@ class Course:
             **self.settings,
         )
         rates = gw.schedules.Linear(
-            self.rate, steps=4 * self.rollouts, warmup=5, floor=self.rate / 10
+            self.rate, steps=4 * self.rollouts, warmup=min(5, self.rollouts), floor=self.rate / 10
         )
         trainer = gw.align.trainer(
             model,
@@ -178,7 +180,7 @@ def judge(model: VisionLanguage, prompts: Sequence[Prompt], samples: int = 2) ->
 
 def by_chance(prompts: Sequence[str], completions: Sequence[str], **columns: Any) -> list[float]:
     """Pay half of all answers, whatever they say."""
-    rng = np.random.default_rng(abs(hash("".join(completions))) % (1 << 32))
+    rng = np.random.default_rng(crc32("".join(completions).encode()))
     return [float(x) for x in rng.integers(0, 2, len(completions))]
 
 
@@ -203,19 +205,34 @@ def others_images() -> Iterator[None]:
         yield
 
 
-def problems(before: HeldOut, after: HeldOut, controls: Mapping[str, float]) -> list[str]:
+def controls(course: Course, digits: Digits, seed: int) -> dict[str, float]:
+    """Return what an honest teacher leads to, and pay that tells nothing after it."""
+    begun = replace(course, sft_steps=120).start(digits, seed, sloppy=0.0)
+    held = {v.name: begun.graph.values[v.name].copy() for v in begun.graph.variables}
+    model = course.model(values=held)
+    found = {"honest": judge(begun, digits.held_out(), 0).rate()}
+    course.align(begun, digits, seed, by_chance)
+    found["by chance"] = judge(begun, digits.held_out(), 0).rate()
+    with others_images():
+        trainer = course.align(model, digits, seed)
+    found["others' images"] = judge(model, digits.held_out(), 0).rate()
+    return {**found, "paid for others' images": trainer.objective.history["reward"][0]}
+
+
+def problems(before: HeldOut, after: HeldOut, found: Mapping[str, float]) -> list[str]:
     """Return what is not as it must be: one sentence each."""
     wrong, change = [], gw.align.compare(before, after).mcnemar()
     if after.rate() < REACHED:
         wrong.append(f"{after.rate():.3f} of held-out digits are named, not {REACHED}")
     if change.z <= 4:
         wrong.append(f"z is {change.z:.1f}, not above 4")
+    as_honest = found.get("honest", 0.0) + 0.03
     for name, most in (
         *(("shuffled", 0.16), ("blank", 0.16), ("paid for others' images", 0.2)),
-        *(("others' images", before.rate() + 0.03), ("by chance", before.rate() + 0.03)),
+        *(("others' images", as_honest), ("by chance", as_honest)),
     ):
-        if controls.get(name, 0.0) > most:
-            wrong.append(f"{name}: {controls[name]:.3f}, above {most:.3f}")
+        if found.get(name, 0.0) > most:
+            wrong.append(f"{name}: {found[name]:.3f}, above {most:.3f}")
     return wrong
 
 
@@ -230,28 +247,18 @@ def main() -> None:
     for seed in asked.seeds:
         clock = time.process_time()
         model = course.start(digits, seed)
-        held = {v.name: model.graph.values[v.name].copy() for v in model.graph.variables}
         before, learned = judge(model, digits.held_out()), time.process_time() - clock
         clock = time.process_time()
         course.align(model, digits, seed)
         paid = time.process_time() - clock
         after = judge(model, digits.held_out())
-        controls = {
-            how: judge(model, digits.held_out(how), 0).rate() for how in ("shuffled", "blank")
-        }
+        found = {how: judge(model, digits.held_out(how), 0).rate() for how in ("shuffled", "blank")}
         print(gw.align.compare(before, after))
-        print(f"  {learned:.0f} CPU s of SFT, {paid:.0f} of GRPO; {controls}", flush=True)
         if seed == asked.seeds[0]:
-            other = course.model(values=held)
-            course.align(other, digits, seed, by_chance)
-            controls["by chance"] = judge(other, digits.held_out(), 0).rate()
-            other = course.model(values=held)
-            with others_images():
-                trainer = course.align(other, digits, seed)
-            controls["paid for others' images"] = trainer.objective.history["reward"][0]
-            controls["others' images"] = judge(other, digits.held_out(), 0).rate()
-            print(f"  controls: {controls}", flush=True)
-        wrong += [f"seed {seed}: {sentence}" for sentence in problems(before, after, controls)]
+            found |= controls(course, digits, seed)
+        told = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+        print(f"  {learned:.0f} CPU s of SFT, {paid:.0f} of GRPO; {told}", flush=True)
+        wrong += [f"seed {seed}: {sentence}" for sentence in problems(before, after, found)]
     print("\n".join(wrong) if wrong else "all as it must be")
     sys.exit(bool(wrong))
 

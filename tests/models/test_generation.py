@@ -111,6 +111,12 @@ def test_rows_that_end_early_leave_the_others_alone(model) -> None:
     assert {row.reason for row in rows} == {"eos", "length"}
 
 
+def test_a_group_is_as_many_rows_of_its_prompt(generation) -> None:
+    group = generation.generate(PROMPTS, 12, sampling=DRAWN, seed=11, group=3)
+    wanted = generation.generate([p for p in PROMPTS for _ in "abc"], 12, sampling=DRAWN, seed=11)
+    assert group == wanted and len({tuple(row.tokens) for row in group}) > 6
+
+
 def test_draws_are_those_of_the_seed(generation) -> None:
     def drawn(seed):
         return generation.generate([[1, 2]], 40, sampling=DRAWN, seed=seed)[0].tokens
@@ -294,6 +300,9 @@ def test_errors_say_what_is_wrong_before_anything_runs(model) -> None:
         ([[1]], 5, {"stop": ""}, "are no stops"),
         ([[1]], 5, {"seed": [1, 2]}, "are no seeds of 1 prompts"),
         ([[1]], 5, {"sampling": [3]}, "3 is no sampling strategy"),
+        ([[1]], 5, {"group": 0}, "0 rows are no group"),
+        ([[1]], 5, {"group": 3, "seed": [1]}, "are no seeds of 1 prompts of 3 rows"),
+        ([Completion([1], [2])], 5, {"group": 2}, "prompt 0 is a completion, which is one row"),
     ):
         for begin in (generation.generate, generation.stream):
             with pytest.raises((FeedError, GraphError), match=what):

@@ -36,6 +36,7 @@ SHOWS = {
     "runs": {"parameters", "plot"},
     "stepper": {"graph", "tensor"},
     "text": {"stepper"},
+    "rollouts": {"stepper"},
     "training": {"plot"},
 }
 """Panel -> panels that it has inside of it, or whose parts it uses."""

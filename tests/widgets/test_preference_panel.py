@@ -50,6 +50,18 @@ def test_pairs_stand_side_by_side_in_the_order_of_their_margins():
         panel.measure_pairs()
 
 
+def test_tokens_that_do_not_count_are_shown_without_a_number():
+    ids, labels = (
+        np.array([[1, 2, 3, 4]] * 2),
+        np.array([[-100, 2, -100, 4], [-100, 2, -100, -100]]),
+    )
+    view = PairView(ids, labels, np.array([[-1.0, 9, -2], [-3, 9, 9]]))
+    content, values = page(PreferencePanel(view))
+    rows = content["groups"][0]["rows"]
+    assert [row["tokens"] for row in rows] == [["2 ", "3 ", "4 "], ["2 "]]
+    assert values.tolist() == [-1, 0, -2, -3] and content["groups"][0]["mean"] == 0
+
+
 def test_pairs_are_measured_anew_as_training_goes_on(monkeypatch):
     trainer, data = preferring()
     panel = PreferencePanel(lambda: pairs_of(trainer, data), trainer)

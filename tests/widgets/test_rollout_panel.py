@@ -239,6 +239,7 @@ STILL = {"rollout/kl": [0.02] * 12, "rollout/entropy": [2.0] * 12}
         ("kl", {"rollout/kl": [0.004] * 6 + [0.06] * 6}, []),
         ("entropy", {"rollout/entropy": [2.0] * 6 + [0.3] * 6}, []),
         ("clip", STILL, [0.1, 0.5, 0.6, 0.4]),
+        ("still", STILL, [0.1] * 14 + [0.0] * 10),
     ],
 )
 def test_what_fails_is_said(name, history, clipped):
@@ -248,6 +249,8 @@ def test_what_fails_is_said(name, history, clipped):
 def test_what_goes_well_is_no_alarm():
     well = {**STILL, "frac_reward_zero_std": [0.9] + [0.2] * 9, "completions/clipped_ratio": [0.1]}
     assert not alarms(well, [0.05] * 5, seen_of([0, 1, 0, 1], [4, 4, 5, 5]))
+    assert not alarms(STILL, [0.0] * 12, None), "one step on each rollout meets ratios of 1"
+    assert not alarms(STILL, [0.0, 0.01] * 12, None)
     assert not alarms({}, [], None)
     assert not alarms({"rollout/kl": [np.nan], "rollout/entropy": [np.nan] * 9}, [np.nan], None)
 

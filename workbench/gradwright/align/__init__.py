@@ -11,6 +11,7 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
 - ``grpo``, ``rloo``, ``ppo``: advantages of sampled completions
 - ``evaluate``, ``compare``: answers to held-out prompts, and how sure a change of them is
 - ``alarms``: what fails in a training by rewards; ``pairs_of``: pairs, token by token
+- ``Distill``: a student follows its teacher on completions of its own
 - ``Pipeline``: several methods one after another, planned, resumed and reported
 - ``group_advantages``, ``leave_one_out``, ``gae``, ``token_rewards``, ``whiten``,
   ``kl_estimate``: what advantages are made of

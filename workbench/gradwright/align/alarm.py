@@ -22,6 +22,8 @@ LEAST_ENTROPY = 0.2
 """Share of the entropy of the beginning."""
 MOST_CLIPPED = 0.3
 """Share of the tokens of a step that are outside of the clipped region."""
+SEVERAL = 1.5
+"""Steps on a rollout from which on some of them meet ratios other than 1."""
 BY_LENGTH, LENGTH_GROWTH = 0.6, 1.3
 """Correlation of reward and length inside of groups, and growth of the length beside it."""
 
@@ -41,7 +43,7 @@ def alarms(
     ``history`` is that of a ``PolicyObjective``, ``clipped`` the metric ``clip_ratio/region_mean``
     of its trainer's steps, ``seen`` the rollout that steps are taken on. Their names are ``alike``
     (groups whose rewards are the same), ``failed``, ``length`` (rewards that follow length),
-    ``cut``, ``kl``, ``entropy`` and ``clip``.
+    ``cut``, ``kl``, ``entropy``, ``clip`` and ``still`` (no ratio ever leaves the region).
 
     >>> from gradwright.align import alarms
     >>> alarms({"frac_reward_zero_std": [0.75] * 4}, [], None)[0].name
@@ -109,6 +111,15 @@ def _of_policy(found: Mapping[str, Array], clipped: Array) -> Iterator[Alarm]:
             "clip",
             f"{share:.0%} of the tokens of a step are clipped: the policy moves too far on one"
             " rollout. A smaller learning rate, or fewer steps on each.",
+        )
+    rollouts = max(map(len, found.values()), default=0)
+    each = clipped.size / max(rollouts, 1)
+    if rollouts >= LATELY and each >= SEVERAL and not clipped[-round(LATELY * each) :].any():
+        yield Alarm(
+            "still",
+            f"No token of the last {LATELY} rollouts was clipped in {each:.3g} steps on each: the"
+            " policy hardly moves, and more steps on a rollout add little. A larger learning rate,"
+            " or fewer steps on each.",
         )
 
 

@@ -127,10 +127,15 @@ def head_log_probs(
     log_p = LogSoftmax()(x)
     p = Exp()(log_p)
     found = TakeAlongAxis(axis=-1)(log_p, asked).sum(-1)
-    each = found, -(p * log_p).sum(-1), Log()((p * p).sum(-1)), x.mean(-1)
-    floats = [Where()(counts, y, 0) for y in each]
     top = found == log_p.max(-1)
-    return TokenLogProbs(*floats, Where()(counts, top, False), counts)
+    return TokenLogProbs(
+        Where()(counts, found, 0),
+        Where()(counts, -(p * log_p).sum(-1), 0),
+        Where()(counts, Log()((p * p).sum(-1)), 0),
+        Where()(counts, x.mean(-1), 0),
+        Where()(counts, top, False),
+        counts,
+    )
 
 
 def check_said(model: LanguageModel, said: TokenLogProbs) -> None:

@@ -27,3 +27,15 @@ class LanguageModel(Protocol):
 
     def generation(self, **settings: Any) -> Generation:
         """Return a generation that reads the weights of this model as they are."""
+
+
+def context_of(model: LanguageModel) -> int | None:
+    """Return how many tokens a model reads at most; None where it does not say.
+
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> config = DecoderConfig(vocabulary=9, width=8, layers=1, heads=2, context=64)
+    >>> context_of(Decoder(config))
+    64
+    """
+    context: int | None = getattr(getattr(model, "config", None), "context", None)
+    return context

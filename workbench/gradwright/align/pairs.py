@@ -135,6 +135,10 @@ def _first(data: Any, n: int | None) -> Examples | Sequence[Any]:
     """Return the first rows of data."""
     if not isinstance(data, Examples):
         return list(records(data))[:n]
-    margin = None if data.margin is None else data.margin[:n]
-    held = {"chosen": data.chosen[:n], "rejected": data.rejected[:n], "margin": margin}
-    return replace(data, numbers=data.numbers[:n], **held)
+    return replace(
+        data,
+        numbers=data.numbers[:n],
+        chosen=data.chosen[:n],
+        rejected=data.rejected[:n],
+        margin=None if data.margin is None else data.margin[:n],
+    )

@@ -137,7 +137,7 @@ def _drawn(y: Array, uniform: Array) -> Array:
     total = np.cumsum(np.exp(y.astype(np.float64) - best), -1)
     at = (total <= (uniform * total[:, -1])[:, None]).sum(-1)
     at = np.minimum(at, y.shape[-1] - 1 - left[:, ::-1].argmax(-1))
-    return at if tokens is None else tokens[np.arange(len(at)), at]
+    return np.asarray(at if tokens is None else tokens[np.arange(len(at)), at])
 
 
 def _left(

@@ -194,7 +194,7 @@ def begun(
                 )
         rows += [
             row,
-            *(Completion(row.prompt, seed=s) for s in seeds[i * group + 1 : (i + 1) * group]),
+            *(Completion(list(row.prompt), seed=s) for s in seeds[i * group + 1 : (i + 1) * group]),
         ]
     return rows
 

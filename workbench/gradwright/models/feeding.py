@@ -35,19 +35,19 @@ class Feeding:
     """
 
     def __init__(self, graph: Graph, own: Collection[str]) -> None:
-        given = {t.name for t in graph.placeholders} - {*own, ENCODED}
+        self._graph, self._own = graph, frozenset({*own, ENCODED})
         self._encodes = ENCODED in graph
         needed = placeholders([graph[ENCODING]]) if self._encodes else []
         self._read = frozenset(t.name for t in needed)
         """What is encoded, and read no more after that."""
-        self._taken = frozenset(given)
 
     def checked(self, feeds: Mapping[str, Any], rows: int) -> dict[str, Array]:
         """Return what rows feed as arrays; raises FeedError for what the graph does not take."""
-        if unknown := sorted(feeds.keys() - self._taken):
+        taken = {t.name for t in self._graph.placeholders} - self._own  # a graph may gain some
+        if unknown := sorted(feeds.keys() - taken):
             raise FeedError(
                 f"rows feed nothing to {', '.join(map(repr, unknown))}",
-                need=", ".join(sorted(self._taken)) or "a graph with placeholders beside its own",
+                need=", ".join(sorted(taken)) or "a graph with placeholders beside its own",
             )
         if missing := sorted(self._read - feeds.keys()):
             raise FeedError(

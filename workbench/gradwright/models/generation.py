@@ -214,13 +214,13 @@ class Generation:
     def begin(
         self,
         prompts: Prompts,
-        limit: int,
+        max_new_tokens: int,
         sampling: Sampling = Greedy(),  # noqa: B008 - frozen
         seed: int | Sequence[int] = 0,
         stop: Stops = (),
-        seconds: float | None = None,
+        max_seconds: float | None = None,
         until: Callable[[Completion], bool] | None = None,
-        chunk: int | None = None,
+        prefill_chunk: int | None = None,
         draft: Draft | None = None,
         feeds: Mapping[str, Any] | None = None,
         group: int = 1,
@@ -231,10 +231,16 @@ class Generation:
 
         Arguments and errors are those of ``generate``. A step gives its pieces if ``is_told``;
         else texts are made where rows end.
+
+        >>> from gradwright.models import Decoder, DecoderConfig
+        >>> model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2))
+        >>> rows, steps = model.generation().begin([[1, 2], [3]], 4, group=2)
+        >>> [sum(len(row.tokens) for row in rows) for _ in steps]
+        [4, 8, 12, 16]
         """
         for what, n in (
-            ("tokens cannot be generated", limit),
-            ("tokens are no chunk", chunk),
+            ("tokens cannot be generated", max_new_tokens),
+            ("tokens are no chunk", prefill_chunk),
             ("rows are no group", group),
         ):
             if n is not None and (not isinstance(n, int) or n < 1):
@@ -252,13 +258,13 @@ class Generation:
             rule.bound(self.tokenizer, self.eos, self.vocabulary) for rule in in_order(sampling)
         ]
         longest = max(len(row.prompt) + len(row.tokens) for row in rows)
-        self._check_room(longest, limit)
+        self._check_room(longest, max_new_tokens)
         if draft is not None:
             if not isinstance(draft, Draft):
                 raise GraphError(
                     f"{type(draft).__name__} is no draft", hint="Draft(smaller.generation())"
                 )
-            draft.generation._check_room(longest, limit)
+            draft.generation._check_room(longest, max_new_tokens)
             if draft.generation.vocabulary != self.vocabulary:
                 raise GraphError(
                     f"a draft of {draft.generation.vocabulary} tokens guesses for a model of "
@@ -266,9 +272,9 @@ class Generation:
                     need="models of one tokenizer",
                 )
             self._run_all()
-        ends = Ends(self.eos, frozenset(ids), stops, limit, seconds, until)
-        first = room_for(longest + min(limit, AHEAD)) if len(rows) >= MANY else None
-        how = _How(room_for(longest + limit), chunk, draft, given, group, first)
+        ends = Ends(self.eos, frozenset(ids), stops, max_new_tokens, max_seconds, until)
+        first = room_for(longest + min(max_new_tokens, AHEAD)) if len(rows) >= MANY else None
+        how = _How(room_for(longest + max_new_tokens), prefill_chunk, draft, given, group, first)
         return rows, self._steps(rows, rules, ends, how, is_told or draft is not None)
 
     def _check_room(self, longest: int, limit: int) -> None:

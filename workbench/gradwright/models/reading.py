@@ -108,7 +108,7 @@ class Reader:
         self._past = self._past[:, :, held]
         self._feeds = [array[held] for array in self._feeds]
         self.places = places
-        self._place[places[::-1]] = np.arange(size)[::-1]
+        self._place[np.array(live)] = np.arange(len(live))
         return True
 
     def read(self, run: Run, wanted: Mapping[int, Sequence[int]], width: int = 0) -> list[Array]:

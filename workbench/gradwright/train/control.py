@@ -139,6 +139,10 @@ class Control:
         if number:
             raise _ENDINGS[number]
 
+    def is_wanted(self) -> bool:
+        """Return whether somebody waits for the loop to pause or to end."""
+        return self._pausing or self._stopping
+
     def stops(self) -> bool:
         """Return whether the loop is to end."""
         with self._changed:

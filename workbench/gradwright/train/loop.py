@@ -14,6 +14,7 @@ from ..session.settings import is_count
 from .callbacks import Progress
 from .control import Control, Hooks
 from .history import FitEnd, Record
+from .objective import InterruptedBatchError
 from .position import Begun, Fit, FitProgress, Position
 from .step.taker import Run, Taker
 from .validation import Validation
@@ -173,6 +174,15 @@ class Loop:
 
     def _run_epoch(self, source: Batches, last_step: float, unroll: int) -> bool:
         """Train what is left of an epoch; return whether training ends before the epoch does."""
+        while True:
+            try:
+                return self._run_batches(source, last_step, unroll)
+            except InterruptedBatchError:
+                if self.attend():
+                    return True
+
+    def _run_batches(self, source: Batches, last_step: float, unroll: int) -> bool:
+        """Take the steps that are left of an epoch; return whether training ends before it does."""
         position, control = self._position, self._control
         # A thread that prefetches ends with the block, whoever keeps the traceback.
         with closing(source.epoch(position.epochs, position.begun.batches)) as taken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -59,6 +59,21 @@ class Objective(Protocol):
 
     def feeds(self, batch: Any) -> Feeds:
         """Return what one batch feeds; raises FeedError where names are unknown or missing."""
+
+
+class InterruptedBatchError(Exception):
+    """A batch is not made now, since somebody waits for the loop; nothing has changed.
+
+    The loop attends to it, and asks for the same batch again.
+    """
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """An objective whose batches take long: it asks, and may raise ``InterruptedBatchError``."""
+
+    is_wanted: Callable[[], bool]
+    """Whether somebody waits for the training to pause or to stop; the trainer sets it."""
 
 
 def own_objective(loss: Any) -> Objective | None:

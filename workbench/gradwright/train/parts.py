@@ -19,7 +19,7 @@ from .config import OF_SESSION, Setup, TrainingConfig
 from .control import Control, Hooks
 from .history import History
 from .loop import Loop
-from .objective import Objective, Supervised, losses_of, own_objective
+from .objective import Interruptible, Objective, Supervised, losses_of, own_objective
 from .position import Position
 from .stateful import Stateful, beneath, kinds, saved, seeds_of
 from .step.taker import Taker
@@ -66,6 +66,8 @@ class Parts:
         self.objective: Objective = (
             Supervised(graph, losses, metrics, setup) if own is None else own
         )
+        if isinstance(self.objective, Interruptible):
+            self.objective.is_wanted = control.is_wanted
         self.position = position = Position()
         self.taker = taker = Taker(setup, self.objective, position, control, parameters)
         if hasattr(self.objective, "in_its_precision"):

@@ -42,8 +42,8 @@ def status_of(trainer: Any) -> str:
 
 
 def history_of(objective: Any) -> Mapping[str, Sequence[float]]:
-    """Return the facts of all rollouts, as they are now."""
-    return {} if objective is None else {n: list(c) for n, c in objective.history.items()}
+    """Return the facts of all rollouts as they are now; the training adds to them meanwhile."""
+    return {} if objective is None else {n: list(c) for n, c in dict(objective.history).items()}
 
 
 def told(

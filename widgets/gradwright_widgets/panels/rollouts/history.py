@@ -47,7 +47,7 @@ def figures(
 ) -> Message:
     """Return curves of all rollouts and histograms of one, as a message."""
     found = curves(history)
-    n = max(map(len, found.values()), default=0)
+    n = min(map(len, found.values()), default=0)  # one may be ahead of the others
     kept = np.unique(np.linspace(0, n - 1, min(n, MOST)).round().astype(int))
     sent = [curve[kept] for curve in found.values()]
     content = {

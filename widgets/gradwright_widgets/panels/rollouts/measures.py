@@ -84,4 +84,4 @@ def means(values: Array, mask: Array) -> Array:
     """Return the mean of each row over the tokens that count: f64[rows], NaN without any."""
     count = mask.sum(axis=1)
     total = np.where(mask, values, 0.0).sum(axis=1, dtype=np.float64)
-    return np.divide(total, count, out=np.full(len(mask), np.nan), where=count > 0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

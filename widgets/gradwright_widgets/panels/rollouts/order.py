@@ -43,7 +43,7 @@ def group_spreads(seen: Experience) -> Array:
 def alike(seen: Experience) -> Array:
     """Tell of each group whether all its rewards are the same: bool[groups]."""
     found = equal_groups(np.asarray(seen.scores.total), seen.rollout.group)
-    return found & np.isfinite(group_means(seen)) & (seen.rollout.group > 1)
+    return np.asarray(found & np.isfinite(group_means(seen)) & (seen.rollout.group > 1))
 
 
 def groups_shown(seen: Experience, sort: str, show: str) -> list[int]:
@@ -58,13 +58,13 @@ def groups_shown(seen: Experience, sort: str, show: str) -> list[int]:
     """
     rollout = seen.rollout
     group = rollout.group
-    keep = np.ones(len(rollout.prompts), bool)
+    keep: Array = np.ones(len(rollout.prompts), bool)
     if show == "alike":
         keep = alike(seen)
     elif show == "mixed":
         keep = ~alike(seen)
     elif show == "cut":
-        keep = (~rollout.ended).reshape(-1, group).any(axis=1)
+        keep = np.asarray((~rollout.ended).reshape(-1, group).any(axis=1))
     elif show == "failed":
         keep[:] = False
         keep[[failure.row // group for failure in seen.scores.failures]] = True

@@ -138,14 +138,20 @@ class PairsPanel(Panel):
         return [int(at) for at in np.argsort(key, kind="stable")]
 
     def _words(self, view: PairView, row: int, start: int) -> list[str]:
-        n = int(view.mask[row].sum())
+        places = np.flatnonzero(view.mask[row])
+        n = int(places[-1]) + 1 - start if len(places) else 0
         tokens = view.ids[row, : start + 1 + min(n, MOST_TOKENS)].tolist()
         return pieces(tokens, start + 1, view.tokenizer)
+
+    def _prompt(self, view: PairView, row: int) -> str:
+        tokens = view.ids[row, : int(np.argmax(view.mask[row])) + 1].tolist()
+        return "".join(pieces(tokens, 0, view.tokenizer))
 
     def _page(self, view: PairView) -> Message:
         order, ratios, sums = self._order(view), view.log_ratios, view.sums
         first = min(self.pairs_first, max(0, len(order) - 1) // AT_ONCE * AT_ONCE)
-        values, groups = [np.empty(0, np.float32)], []
+        values: list[Any] = [np.empty(0, np.float32)]
+        groups: list[dict[str, Any]] = []
         for at in order[first : first + AT_ONCE]:
             rows = []
             for row in (at, at + len(view)):
@@ -156,9 +162,8 @@ class PairsPanel(Panel):
                     "row": row, "start": start, "tokens": words,
                     "length": int(view.mask[row].sum()), "reward": finite(float(sums[row])),
                 })  # fmt: skip
-            prompt = view.ids[at, : rows[0]["start"] + 1].tolist()
             groups.append({
-                "at": at, "prompt": "".join(pieces(prompt, 0, view.tokenizer)), "rows": rows,
+                "at": at, "prompt": self._prompt(view, at), "rows": rows,
                 "mean": finite(float(view.margins[at])),
             })  # fmt: skip
         content = {
@@ -201,10 +206,9 @@ class PairsPanel(Panel):
             return ""
         for at in self._order(view)[:MOST_STILL]:
             starts = [int(np.argmax(view.mask[row])) for row in (at, at + len(view))]
-            prompt = view.ids[at, : starts[0] + 1].tolist()
             texts = [self._words(view, at + k * len(view), start) for k, start in enumerate(starts)]
-            told = ["".join(words) for words in (pieces(prompt, 0, view.tokenizer), *texts)]
-            rows.append([*told, f"{view.margins[at]:.4g}"])
+            told = map("".join, texts)
+            rows.append([self._prompt(view, at), *told, f"{view.margins[at]:.4g}"])
         if len(view) > len(rows):
             rows.append([f"{len(view) - len(rows):,} more", "", "", ""])
         return html_table(["prompt", "chosen", "rejected", "margin"], rows)

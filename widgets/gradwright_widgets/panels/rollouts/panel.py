@@ -27,7 +27,7 @@ from .history import figures
 from .made import log_probs_node, row_feeds
 from .measures import MEASURES, measured
 from .order import SHOWN, SORTS, groups_shown
-from .rewards import RewardDesk
+from .rewards import RewardDesk, drawing_of
 from .rows import AT_ONCE, page_of, token_of
 from .still import still_curves, still_rows
 from .watcher import Watcher
@@ -88,8 +88,7 @@ class RolloutsPanel(Panel):
     @property
     def objective(self) -> Any:
         """The objective that draws rollouts, None where none does."""
-        found = getattr(self.desk.trainer, "objective", None)
-        return found if hasattr(found, "experience") else None
+        return drawing_of(self.desk.trainer)
 
     def initial(self) -> dict[str, Any]:
         """Return the rewards, and the rollout that there is."""
@@ -134,26 +133,13 @@ class RolloutsPanel(Panel):
         if looked_at and time.monotonic() >= self._ratios_due:
             self._measure_ratios()
 
-    def training_began(self) -> None:
-        """Say that it runs."""
-        self._tell()
-
-    def training_paused(self) -> None:
-        """Say that it is paused; ratios are those of now."""
-        self._tell()
-
-    def training_resumed(self) -> None:
-        """Say that it goes on."""
-        self._tell()
-
     def training_ended(self) -> None:
-        """Say that it is over."""
-        self._tell()
-
-    def _tell(self) -> None:
+        """Say what the training does now; ratios are those of now."""
         if self.rollout_measure == "ratio":
             self._measure_ratios()
         self.when_shown(self._send_rollout)
+
+    training_began = training_paused = training_resumed = training_ended
 
     def _measure_ratios(self) -> None:
         """Compute ratios of the rollout that steps are taken on, between two of them."""
@@ -392,7 +378,8 @@ class RolloutPanel(Host):
     >>> trainer = gw.align.trainer(model, method, rewards=short)
     >>> panel = RolloutPanel(trainer)
     >>> history = trainer.fit([gw.align.Prompt([1, 2])], batch_size=4, progress=False)
-    >>> panel.rollout["rows"], panel.look_at_token(0, 1)["ratio"]
+    >>> panel.rollout_measure = "ratio"
+    >>> panel.rollout["rows"], round(panel.look_at_token(0, 1)["ratio"], 3)
     (4, 1.0)
     >>> panel.weigh_reward("short", 0.5); panel.rollout_rewards
     [{'name': 'short', 'weight': 0.5, 'on': True}]

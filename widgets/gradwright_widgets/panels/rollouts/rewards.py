@@ -141,7 +141,11 @@ def _weighed(name: str, reward: Any, weight: float) -> Any:
     return Weighted(reward, weight)
 
 
-def _undo(desk: GraphDesk, name: str, weight: float) -> None:
-    from .panel import RolloutsPanel
+def drawing_of(trainer: Any) -> Any:
+    """Return the objective of a trainer that draws rollouts, None where none does."""
+    found = getattr(trainer, "objective", None)
+    return found if hasattr(found, "experience") else None
 
-    desk.widget.part(RolloutsPanel).weigh_reward(name, weight)
+
+def _undo(desk: GraphDesk, name: str, weight: float) -> None:
+    RewardDesk(desk, lambda: drawing_of(desk.trainer), desk.refresh).weigh(name, weight)

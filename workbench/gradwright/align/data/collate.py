@@ -15,13 +15,17 @@ Array = np.ndarray[Any, Any]
 
 
 def collate(
-    rows: Sequence[TokenRow], *, position_ids: bool = False, multiple_of: int = 1
+    rows: Sequence[TokenRow],
+    *,
+    position_ids: bool = False,
+    multiple_of: int = 1,
+    most: int | None = None,
 ) -> dict[str, Array]:
     """Return ``ids`` and ``labels``, i64[rows, T], padded on the right to one length.
 
     Padding is token 0 and has no label: nothing before it sees it, so that a tokenizer needs none
     of its own. T is the least multiple of ``multiple_of`` that the longest row fits in: few shapes,
-    few plans. Raises FeedError for no rows.
+    few plans. Padding does not reach beyond ``most``. Raises FeedError for no rows.
 
     >>> from gradwright.align import TokenRow, collate
     >>> batch = collate([TokenRow([5, 6, 7], 1), TokenRow([8, 9])], multiple_of=4)
@@ -35,6 +39,7 @@ def collate(
             need="rows with tokens, and multiple_of of 1 or more",
         )
     width = -(-longest // multiple_of) * multiple_of
+    width = width if most is None else max(longest, min(width, most))
     ids = np.zeros((len(rows), width), np.int64)
     labels = np.full_like(ids, IGNORED)
     for i, row in enumerate(rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import MappingView
+from collections.abc import ItemsView, KeysView, ValuesView
 from contextvars import ContextVar
 from typing import Any
 
@@ -24,8 +24,8 @@ SECONDS = 5.0
 """How long a rendering may take, of its thread's own time."""
 READ = 1 << 12
 """After how much that is paid the clock is read, which takes as long as fifty turns."""
-LONG_NUMBER = re.compile(r"\d{5}|\*")
-"""What makes a format as wide as it likes."""
+WIDE = re.compile(r"[%)][-+ #.\d]*(\*|\d{5})|\{[^{}]*(\d{5}|\{)")
+"""Fields of formats as wide as they like: of five digits, or told by an argument."""
 
 
 class SpentError(Exception):
@@ -84,7 +84,7 @@ def weigh(*values: Any) -> int:
             raise SpentError(f"a number in it has more than {BITS:,} bits")
         if isinstance(value, dict):
             waiting += [*value, *value.values()]
-        elif isinstance(value, list | tuple | MappingView):
+        elif isinstance(value, list | tuple | KeysView | ValuesView | ItemsView):
             waiting += value
         if total > WEIGHT or walked + len(waiting) > ELEMENTS:
             raise SpentError(
@@ -119,9 +119,10 @@ def check_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Non
 
 
 def check_format(text: str) -> None:
-    """Raise SpentError for a format that would be very wide."""
-    if LONG_NUMBER.search(text):
+    """Raise SpentError for a format whose fields could be very wide."""
+    if WIDE.search(text.replace("{{", "").replace("}}", "")):
         raise SpentError("a format in it is too wide")
+    check_product(text.count("{") + text.count("%"), WIDEST)
 
 
 def check_operands(operator: str, left: Any, right: Any) -> None:

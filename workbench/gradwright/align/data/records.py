@@ -158,7 +158,8 @@ def _plain(value: Any) -> Any:
     """Return numbers and texts of numpy as those of Python, and arrays of objects as lists."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray) and value.dtype == object:  # as pandas holds messages
+    of_numpy = isinstance(value, list | tuple) and value and isinstance(value[0], np.generic)
+    if of_numpy or (isinstance(value, np.ndarray) and value.dtype == object):  # as pandas has them
         return [_plain(v) for v in value]
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 

@@ -9,7 +9,7 @@ from ...words.jsonable import jsonable
 from ..losses.dpo import DIVERGENCES, LOSSES, check_smoothing, dpo
 from ..losses.loss import Loss, chosen_from
 from ..objectives.asked import Asked, of_tokens
-from .fixed import Referred
+from .fixed import Referred, is_a
 
 
 @jsonable
@@ -58,11 +58,15 @@ class DPO(Referred):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.loss_type, str):
-            object.__setattr__(self, "loss_type", tuple(self.loss_type))
-        if self.loss_weights is not None:
-            object.__setattr__(self, "loss_weights", tuple(map(float, self.loss_weights)))
-        names = (self.loss_type,) if isinstance(self.loss_type, str) else self.loss_type
+        types, weights = self.loss_type, self.loss_weights
+        self.check(isinstance(types, str | list | tuple), "loss_type", "names of losses")
+        if not isinstance(types, str):
+            object.__setattr__(self, "loss_type", tuple(types))
+        if weights is not None:
+            alone = isinstance(weights, list | tuple) and all(is_a(w, "float") for w in weights)
+            self.check(alone, "loss_weights", "a number for each loss")
+            object.__setattr__(self, "loss_weights", tuple(map(float, weights)))
+        names = (types,) if isinstance(types, str) else tuple(types)
         for name in names:
             chosen_from("loss_type", name, tuple(LOSSES))
             check_smoothing(name, self.label_smoothing)

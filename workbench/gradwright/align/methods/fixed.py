@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from ...errors import GraphError
@@ -14,7 +15,7 @@ from ..objectives.offline import OfflineObjective
 from .refused import refuse
 
 REFUSED = {
-    "truncation_mode": "the data has it: examples(data, kind, tokenizer, keep_end=True)",
+    "truncation_mode": "the data has it: examples(data, kind, tokenizer, truncation='keep_end')",
     "padding_free": "rows are padded; SFT(packing=True) packs them",
     "dataset_num_proc": "rows are read in one process",
     "dataset_text_field": "the column is called text",
@@ -30,6 +31,8 @@ REFUSED = {
     "pad_token": "padding needs no token of its own",
 }
 """Options of TRL that are refused, and why."""
+TYPES = {"bool": "True or False", "int": "an int", "float": "a finite number"}
+"""Types of settings by their annotations, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +42,15 @@ class Fixed:
     Args:
         max_length: the length that rows are cut to, prompt and completion together.
         pad_to_multiple_of: widths of batches are multiples of it: few shapes, few plans.
+        group_by_length: whether shuffled batches hold rows of about the same length, as `ByLength`
+            has them: less padding.
         disable_dropout: whether training drops nothing; a reference never does.
         learning_rate: of AdamW, where a trainer is given no optimizer.
     """
 
     max_length: int | None = 1024
     pad_to_multiple_of: int = 8
+    group_by_length: bool = False
     disable_dropout: bool = True
     learning_rate: float = 1e-6
 
@@ -56,10 +62,12 @@ class Fixed:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        long = self.max_length
-        self.check(long is None or (type(long) is int and long > 1), "max_length", "an int > 1")
-        n = self.pad_to_multiple_of
-        self.check(type(n) is int and n >= 1, "pad_to_multiple_of", "an int >= 1")
+        for field in fields(self):
+            kind, _, other = str(field.type).partition(" | ")
+            if kind in TYPES and not (other == "None" and getattr(self, field.name) is None):
+                self.check(is_a(getattr(self, field.name), kind), field.name, TYPES[kind])
+        self.check(self.max_length is None or self.max_length > 1, "max_length", "an int > 1")
+        self.check(self.pad_to_multiple_of >= 1, "pad_to_multiple_of", "an int >= 1")
         self.check_positive("learning_rate")
 
     def check(self, ok: bool, name: str, need: str) -> None:
@@ -70,10 +78,9 @@ class Fixed:
             )
 
     def check_positive(self, *names: str) -> None:
-        """Raise GraphError for settings that are no numbers above 0."""
+        """Raise GraphError for settings that are not above 0."""
         for name in names:
-            value = getattr(self, name)
-            self.check(isinstance(value, int | float) and 0 < value < float("inf"), name, "> 0")
+            self.check(getattr(self, name) > 0, name, "> 0")
 
     # -- what an objective asks ------------------------------------------------------------------
 
@@ -131,8 +138,7 @@ class Referred(Fixed):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check(0 <= self.ref_model_mixup_alpha <= 1, "ref_model_mixup_alpha", "0 to 1")
-        n = self.ref_model_sync_steps
-        self.check(type(n) is int and n >= 1, "ref_model_sync_steps", "an int >= 1")
+        self.check(self.ref_model_sync_steps >= 1, "ref_model_sync_steps", "an int >= 1")
         if self.sync_ref_model and self.precompute_ref_log_probs:
             raise GraphError(
                 "a reference that follows the policy cannot be asked before training",
@@ -150,3 +156,12 @@ class Referred(Fixed):
         if not self.sync_ref_model:
             return None
         return self.ref_model_mixup_alpha, self.ref_model_sync_steps
+
+
+def is_a(value: Any, kind: str) -> bool:
+    """Tell whether a setting is of the type of its annotation."""
+    if kind == "bool" or isinstance(value, bool):
+        return kind == "bool" and isinstance(value, bool)
+    return isinstance(value, int) or (
+        kind == "float" and isinstance(value, float) and math.isfinite(value)
+    )

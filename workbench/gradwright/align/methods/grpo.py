@@ -125,7 +125,7 @@ class GRPO(Sampled):
         """Return advantages of completions among those of their prompt."""
         n = self.num_generations
         if self.multi_objective_aggregation == "normalize_then_sum":
-            return Worth(normalize_then_sum(seen.each, seen.weights, n))
+            return Worth(normalize_then_sum(seen.terms, seen.weights, n))
         return Worth(group_advantages(seen.rewards, n, scale_rewards=str(self.scale_rewards)))
 
     def loss(self, step: Step) -> Loss:

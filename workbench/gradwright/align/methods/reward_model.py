@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...words.jsonable import jsonable
 from ..losses.loss import Loss
@@ -18,7 +19,8 @@ class RewardModel(Fixed):
     """Settings of a reward model (Bradley and Terry 1952; Stiennon et al. 2020, arXiv:2009.01325).
 
     Data has ``prompt``, ``chosen`` and ``rejected``, perhaps ``margin``: by how much they differ.
-    The model gets a `reward_head`.
+    Pairs of which one row is longer than ``max_length`` are left out: the end of a completion is
+    what it is read at. The model gets a `reward_head`.
 
     Args:
         center_rewards_coefficient: c of c·mean (r_w + r_l)², which keeps rewards around 0.
@@ -43,6 +45,10 @@ class RewardModel(Fixed):
         super().__post_init__()
         if self.center_rewards_coefficient is not None:
             self.check_positive("center_rewards_coefficient")
+
+    def reading(self) -> dict[str, Any]:
+        """Return settings of `examples`."""
+        return {"max_length": self.max_length, "truncation": "drop"}
 
     def loss(self, asked: Asked) -> Loss:
         """Return the loss of a batch, chosen completions above rejected ones."""

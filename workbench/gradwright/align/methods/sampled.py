@@ -12,7 +12,6 @@ from ..losses.loss import Loss
 from ..model import LanguageModel
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
-from ..rollouts.rollout import Sampler
 from .refused import refuse
 
 if TYPE_CHECKING:
@@ -169,25 +168,11 @@ class Sampled:
         """Return the loss of a batch of a rollout."""
         raise NotImplementedError
 
-    def objective(
-        self,
-        model: LanguageModel,
-        *,
-        rewards: Rewards,
-        sampler: Sampler | None = None,
-        tokenizer: Any = None,
-        seed: int = 0,
-        deterministic: bool = True,
-    ) -> PolicyObjective:
-        """Return the objective that a trainer of ``model.graph`` takes in the place of a loss."""
+    def objective(self, model: LanguageModel, *, rewards: Rewards, **given: Any) -> PolicyObjective:
+        """Return the objective that a trainer of ``model.graph`` takes in the place of a loss.
+
+        ``given`` are the other settings of `PolicyObjective`.
+        """
         from ..objectives.policy import PolicyObjective
 
-        return PolicyObjective(
-            model,
-            self,
-            rewards,
-            sampler=sampler,
-            tokenizer=tokenizer,
-            seed=seed,
-            deterministic=deterministic,
-        )
+        return PolicyObjective(model, self, rewards, **given)

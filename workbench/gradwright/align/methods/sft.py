@@ -57,6 +57,8 @@ class SFT(Fixed):
         chosen_from("loss_type", self.loss_type, ("nll", "dft"))
         chosen_from("packing_strategy", self.packing_strategy, STRATEGIES)
         self.check(not self.packing or self.max_length is not None, "max_length", "an int > 1")
+        alone = not (self.packing and self.group_by_length)
+        self.check(alone, "group_by_length", "False: packed rows are all of one length")
 
     @property
     def packed(self) -> str:

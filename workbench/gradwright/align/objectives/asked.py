@@ -43,7 +43,7 @@ class Asked:
     def referred(self) -> Tensor:
         """What the reference says: computed with each batch, or fed."""
         if self.reference is None:
-            self.reference = reference_log_probs(self.model)
+            self.reference = reference_log_probs(self.model, renew=True)
         return self._placeholder("reference", ("B", None)) if self._precomputed else self.reference
 
     @property

@@ -24,7 +24,7 @@ from ..data.examples import examples
 from ..data.rows import Examples, TokenRow
 from ..logps import needs_logits
 from ..losses.loss import still
-from ..model import LanguageModel
+from ..model import LanguageModel, context_of
 from ..rollouts.rollout import Prompt
 from ..rollouts.sampler import GenerationSampler
 from .offline import check_method
@@ -90,6 +90,8 @@ class DistilledObjective:
         self.tokenizer = student.tokenizer if tokenizer is None else tokenizer
         self._seed, self._drawn = seed, 0
         _check_pair(student, teacher)
+        contexts = [n for n in map(context_of, (student, teacher)) if n is not None]
+        self._context = min(contexts, default=None)
         self._session = Session(teacher.graph, deterministic=deterministic)
         self._samplers: dict[bool, GenerationSampler] = {}
         """By whether they draw from the student."""
@@ -137,13 +139,18 @@ class DistilledObjective:
 
     def _sequences(self, data: Any) -> Sequences:
         if not isinstance(data, Examples):
-            settings = self.method.reading()
+            settings = dict(self.method.reading())
+            lengths = [n for n in (settings.pop("max_length"), self._context) if n is not None]
+            settings["max_length"] = min(lengths, default=None)
             data = examples(data, None, self.tokenizer, eos=self.model.eos, **settings)
         if data.kind not in ("completion", "text"):
             raise TrainingError(
                 f"these are examples of the kind {data.kind!r}", need="prompts with completions"
             )
-        return Sequences.of(data)
+        held = Sequences.of(data)
+        if self._context is not None:
+            held.check_lengths(self._context)
+        return held
 
     def _feeds(self, rows: Sequence[TokenRow], *, training: bool) -> Feeds:
         """Return what a batch feeds, with completions drawn anew where it is its turn."""
@@ -154,7 +161,10 @@ class DistilledObjective:
             sampled = bool(rng.random() < self.method.lmbda)
             if sampled or self.method.seq_kd:
                 rows = self._completed(rows, sampled, int(rng.integers(2**62)))
-        fed = collate(rows, position_ids=True, multiple_of=self.method.pad_to_multiple_of)
+        if (most := self._context) is not None:  # what was drawn may be longer
+            rows = [row.cut(most) for row in rows]
+        multiple = self.method.pad_to_multiple_of
+        fed = collate(rows, position_ids=True, multiple_of=multiple, most=most)
         places, counts = places_of(fed["labels"])
         said = self._session.run(self._asked.logits, self._asked.fed(fed, places))
         model = self.model

@@ -61,6 +61,10 @@ class Drawing:
         """What makes advantages of scores, once there are any."""
         self.rows_at_once: int | None = None
         """How many rows are measured together: those of a batch."""
+        self.reward_seconds: float | None = None
+        """How long a reward may take for a rollout."""
+        self.on_reward_error = "raise"
+        """What becomes of rows that a reward cannot judge."""
 
     def drawn(
         self,
@@ -98,7 +102,14 @@ class Drawing:
         shaped = self.method.shaped(rewards)
         if weights is not None:  # what a method adds counts 1
             weights = (*weights, *[1.0] * (len(named(shaped)) - len(named(rewards))))
-        return _split(rollout, judge(shaped, rollout, weights=weights))
+        scores = judge(
+            shaped,
+            rollout,
+            weights=weights,
+            limit_seconds=self.reward_seconds,
+            on_error=self.on_reward_error,
+        )
+        return _split(rollout, scores)
 
     def experience(self, rollout: Rollout, scores: Scores, *, number: int, step: int) -> Experience:
         """Return a rollout with all that is known of its tokens, by the weights as they are."""
@@ -108,8 +119,9 @@ class Drawing:
         said = self._said(
             {self.model.ids: ids, self.model.labels: labels, **fed(self.model.graph, rollout)}
         )
-        if self.valuation is None or self.valuation.n_rewards != scores.each.shape[1]:
-            self.valuation = Valuation(self.method, scores.each.shape[1])
+        n_terms = scores.terms.shape[1]
+        if self.valuation is None or self.valuation.n_terms != n_terms:
+            self.valuation = Valuation(self.method, n_terms)
         mask = labels[:, 1:] != IGNORED
         worth = self.valuation.of(scores, {"ended": rollout.ended, "mask": mask, **said})
         return Experience(number, step, rollout, scores, ids, labels, **said, **worth)
@@ -157,7 +169,13 @@ def _split(rollout: Rollout, scores: Scores) -> list[_Group]:
             for one in scores.failures
             if rows.start <= one.row < rows.stop
         )
-        judged = Scores(scores.names, scores.each[rows], scores.total[rows], failures, scores.facts)
+        judged = replace(
+            scores,
+            each=scores.each[rows],
+            total=scores.total[rows],
+            failures=failures,
+            composed=scores.terms[rows],
+        )
         found.append(_Group(drawn, judged))
     return found
 
@@ -178,9 +196,11 @@ def _joined(groups: Sequence[_Group], n: int) -> tuple[Rollout, Scores]:
     failures = tuple(
         replace(one, row=one.row + i * n) for i, each in enumerate(told) for one in each.failures
     )
-    each, total = (np.concatenate([getattr(s, name) for s in told]) for name in ("each", "total"))
+    each, total, terms = (
+        np.concatenate([getattr(s, name) for s in told]) for name in ("each", "total", "terms")
+    )
     facts = tuple(dict.fromkeys(fact for scores in told for fact in scores.facts))
-    return rollout, Scores(told[0].names, each, total, failures, facts)
+    return rollout, Scores(told[0].names, each, total, failures, facts, terms)
 
 
 def _padded(rollout: Rollout, longest: int) -> tuple[Array, Array]:

@@ -39,6 +39,7 @@ def arrays_of(experience: Experience) -> dict[str, Array]:
         "seconds": np.array(rollout.seconds),
         "seeds": np.array(rollout.seeds, np.uint64),
         "each": scores.each,
+        "terms": scores.terms,
         "total": scores.total,
         **_ragged("prompts", [prompt.tokens for prompt in rollout.prompts]),
         **_ragged("completions", rollout.completions),
@@ -73,8 +74,8 @@ def experience_of(state: Mapping[str, Any]) -> Experience:
             float(state["seconds"]),
         )
         failures = tuple(Failure(**failure) for failure in told["failures"])
-        each, total = np.asarray(state["each"]), np.asarray(state["total"])
-        scores = Scores(tuple(told["names"]), each, total, failures, tuple(told["facts"]))
+        each, total, terms = (np.asarray(state[name]) for name in ("each", "total", "terms"))
+        scores = Scores(tuple(told["names"]), each, total, failures, tuple(told["facts"]), terms)
         number, step = map(int, state["numbers"])
         held = {n: np.asarray(state[n]) for n in (*ALWAYS, *MAYBE) if n in state}
         rows, width = held["ids"].shape

@@ -21,8 +21,8 @@ from ..data.packing import pack
 from ..data.rows import Examples, TokenRow
 from ..logps import check_said
 from ..losses.loss import Loss
-from ..model import LanguageModel
-from ..reference import SyncReference, check_still
+from ..model import LanguageModel, context_of
+from ..reference import Copies, SyncReference, check_still
 from .asked import Asked
 from .sequences import SequenceBatches, Sequences
 
@@ -66,7 +66,11 @@ class OfflineMethod(Protocol):
     def pad_to_multiple_of(self) -> int:
         """What the widths of batches are multiples of."""
 
-    def reading(self) -> dict[str, Any]:
+    @property
+    def group_by_length(self) -> bool:
+        """Whether shuffled batches hold rows of about the same length."""
+
+    def reading(self) -> Mapping[str, Any]:
         """Return settings of `examples`."""
 
     def loss(self, asked: Asked) -> Loss:
@@ -87,7 +91,7 @@ class OfflineObjective:
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
         self._seed, name = seed, type(method).__name__.lower()
         self._places: Tensor | None = getattr(model, "position_ids", None)
-        self._context: int | None = getattr(getattr(model, "config", None), "context", None)
+        self._context = context_of(model)
         if method.packed and self._places is None:
             raise TrainingError(
                 "packed rows see each other in this model",
@@ -99,6 +103,8 @@ class OfflineObjective:
             loss = method.loss(self.asked)
         self.losses: Mapping[str, Tensor] = {name: loss.value}
         self.metrics: Mapping[str, Tensor] = dict(loss.metrics)
+        reference = self.asked.reference
+        self._copies = None if reference is None else Copies(reference)
         self.callbacks = (
             [] if method.sync is None else [SyncReference(self._reference, *method.sync)]
         )
@@ -141,6 +147,7 @@ class OfflineObjective:
             lambda rows: self._feeds(held, rows, references),
             batch_size,
             seed=seed,
+            by_length=self.method.group_by_length,
             drop_last=drop_last,
             exact=at is not None,
         )
@@ -162,16 +169,18 @@ class OfflineObjective:
 
     def _examples(self, data: Any) -> Examples:
         method, kinds = self.method, self.method.kinds
-        if not isinstance(data, Examples):
+        if isinstance(data, Examples):
+            found = data
+        else:
             kind, how = kinds[0] if len(kinds) == 1 else None, dict(method.reading())
             most = self._longest(how.pop("max_length", None))
-            data = examples(data, kind, self.tokenizer, eos=self.model.eos, max_length=most, **how)
-        if data.kind not in kinds:
+            found = examples(data, kind, self.tokenizer, eos=self.model.eos, max_length=most, **how)
+        if found.kind not in kinds:
             raise TrainingError(
-                f"these are examples of the kind {data.kind!r}",
+                f"these are examples of the kind {found.kind!r}",
                 need=f"{' or '.join(map(repr, kinds))}, for {type(method).__name__}",
             )
-        return data
+        return found
 
     def _sequences(self, found: Examples) -> Sequences:
         method, most = self.method, self._longest(self.method.max_length)
@@ -206,7 +215,8 @@ class OfflineObjective:
         )
 
     def _arrays(self, found: Examples) -> dict[str, Array]:
-        length = self.method.max_length or max(map(len, found.rows))
+        length = self._longest(self.method.max_length)
+        assert length is not None  # methods that pack have it
         return pack(found.rows, length, self.method.packed)
 
     def _by_tensor(self, arrays: Mapping[str, Array]) -> Feeds:
@@ -235,10 +245,12 @@ class OfflineObjective:
         return feeds
 
     def _collated(self, rows: Sequence[TokenRow]) -> dict[str, Array]:
-        multiple, longest = self.method.pad_to_multiple_of, max(map(len, rows), default=0)
-        if self._context is not None and -(-longest // multiple) * multiple > self._context:
-            multiple = 1
-        return collate(rows, position_ids=self._places is not None, multiple_of=multiple)
+        return collate(
+            rows,
+            position_ids=self._places is not None,
+            multiple_of=self.method.pad_to_multiple_of,
+            most=self._context,
+        )
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -261,13 +273,17 @@ class OfflineObjective:
     # -- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the method, as JSON, and what decides the order of the data."""
+        """Return the method, as JSON, what decides the order of the data, and the reference."""
         told = json.dumps(to_json(self.method)).encode()
-        return {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed)}
+        copies = {} if self._copies is None else self._copies.state_dict()
+        return {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed), **copies}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raise TrainingError for the state of another method, naming the fields that differ."""
         check_method(self.method, state)
+        if self._copies is not None:
+            self._copies.load_state_dict(state)
+            self._known = {}
         self._seed = int(state["seed"])
 
 

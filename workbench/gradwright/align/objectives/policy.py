@@ -14,17 +14,19 @@ from ...evaluation.metrics import Metric
 from ...graph import Tensor
 from ...session import Session
 from ...train.callbacks.base import Callback
+from ...train.objective import InterruptedBatchError
 from ...train.position import Position
 from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
 from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import model_log_probs
+from ..losses.loss import chosen_from
 from ..model import LanguageModel
 from ..reference import SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
-from ..rollouts.sampler import GenerationSampler
+from ..rollouts.sampler import GenerationSampler, Progress
 from .critic import critic_values
 from .drawing import Drawing, fed
 from .facts import Fact, facts, names
@@ -61,6 +63,9 @@ class PolicyObjective:
         tokenizer: for prompts that are text; by default that of the model.
         seed: decides what is drawn, and the order of prompts.
         deterministic: whether what is measured and drawn repeats to the bit.
+        reward_seconds: how long a reward may take for a rollout; None is as long as it takes.
+        on_reward_error: ``"raise"``, or ``"skip"`` rows that a reward cannot judge; both are
+            explained at `judge`, and stay attributes of ``drawing`` that may be changed.
 
     >>> import gradwright as gw
     >>> from gradwright.models import Decoder, DecoderConfig
@@ -84,7 +89,10 @@ class PolicyObjective:
         tokenizer: Any = None,
         seed: int = 0,
         deterministic: bool = True,
+        reward_seconds: float | None = 60.0,
+        on_reward_error: str = "raise",
     ) -> None:
+        chosen_from("on_reward_error", on_reward_error, ("raise", "skip"))
         self.model, self.method, self.graph = model, method, model.graph
         self.rewards = rewards
         """What completions are worth; others count from the next rollout on."""
@@ -95,6 +103,9 @@ class PolicyObjective:
         self.history: dict[str, list[float]] = {}
         """The facts of each rollout of the training, by name."""
         self.seed, self.drawn, self.num_tokens = seed, 0, 0
+        self.is_wanted: Callable[[], bool] = lambda: False
+        """Whether somebody waits for the training to pause or to stop; its trainer says so."""
+        self._collects = False
         self._calls = self._extra = 0
         self._place = (-1, -1)
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
@@ -115,7 +126,11 @@ class PolicyObjective:
         """What stands for tensors in a step, which may compute in fewer bits: its trainer says."""
         self.callbacks: list[Callback] = []
         """What a trainer calls between steps."""
+        if isinstance(sampler, GenerationSampler):
+            sampler.watchers.append(self._attend)
         self._build(sampler)
+        self.drawing.reward_seconds = reward_seconds
+        self.drawing.on_reward_error = on_reward_error
 
     def _build(self, sampler: Sampler) -> None:
         """Make the loss, under a scope of its own, and what is fed to it."""
@@ -209,8 +224,16 @@ class PolicyObjective:
         held = self.experience
         if held is not None and self._place == place and (first or held.step == step):
             return
-        self.drawing.rows_at_once = size
-        self._take(prompts, place, step, further)
+        self.drawing.rows_at_once, self._collects = size, True
+        try:
+            self._take(prompts, place, step, further)
+        finally:
+            self._collects = False
+
+    def _attend(self, progress: Progress) -> None:
+        """End a rollout of the training, after the token it is at, for what waits for the loop."""
+        if self._collects and self.is_wanted():
+            raise InterruptedBatchError
 
     def _take(
         self,

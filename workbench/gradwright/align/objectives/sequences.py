@@ -15,6 +15,7 @@ from ...data.columns import boxes
 from ...data.dataset import Dataset
 from ...data.sources import Arrays
 from ...errors import FeedError, TrainingError
+from ..data.by_length import ByLength
 from ..data.rows import Examples, TokenRow
 
 Array = np.ndarray[Any, Any]
@@ -53,6 +54,11 @@ class Sequences:
     def n(self) -> int:
         """How many examples there are."""
         return len(self.parts[0])
+
+    @property
+    def lengths(self) -> list[int]:
+        """The length of the longest row of each example."""
+        return [max(map(len, rows)) for rows in zip(*self.parts, strict=True)]
 
     def check_lengths(self, context: int) -> None:
         """Refuse rows that a model of so many positions cannot read."""
@@ -105,6 +111,7 @@ class SequenceBatches:
         size: int | None,
         *,
         seed: int | None,
+        by_length: bool = False,
         drop_last: bool,
         exact: bool,
     ) -> None:
@@ -118,10 +125,17 @@ class SequenceBatches:
                 need=f"1 to {held.n}",
             )
         self._held, self._feeds = held, feeds
-        tokens = boxes([np.asarray(row.tokens) for row in held.parts[0]])
-        order: Dataset = Arrays({"row": np.arange(held.n), "tokens": tokens})
-        order = order if seed is None else order.shuffle(seed)
-        self._order = order.batch(min(size, held.n), drop_last=drop_last)
+        tokens = {
+            f"tokens{i}": boxes([np.asarray(row.tokens) for row in part])
+            for i, part in enumerate(held.parts)
+        }
+        size = min(size, held.n)
+        table = Arrays({"row": np.arange(held.n), **tokens})
+        order: Dataset = table
+        if seed is not None:
+            lengths = held.lengths if by_length else ()
+            order = ByLength(table, lengths, size, seed=seed) if lengths else table.shuffle(seed)
+        self._order = order.batch(size, drop_last=drop_last)
         self.seconds = 0.0
 
     @property

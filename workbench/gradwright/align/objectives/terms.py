@@ -13,10 +13,10 @@ class Judged(NamedTuple):
 
     rewards: Tensor
     """f64[rows]: the weighted sums; NaN where no reward had anything to say."""
-    each: Tensor
-    """f64[rows, rewards], likewise."""
+    terms: Tensor
+    """f64[rows, K], likewise: what each reward says, composed of its parts."""
     weights: Tensor
-    """f64[rewards]"""
+    """f64[K]"""
     ended: Tensor
     """bool[rows]: whether a row came to an end of its own."""
     mask: Tensor

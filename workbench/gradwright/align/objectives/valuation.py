@@ -23,18 +23,18 @@ TOKENS = ("log_probs", "ref_log_probs", "values")
 class Valuation:
     """The graph that makes advantages of scores, in float64, and what runs it.
 
-    ``names`` are those of the rewards. Its placeholders are the fields of ``Judged``; what the
+    Its placeholders are the fields of ``Judged``; what the
     method does not ask for is not fed.
     """
 
-    def __init__(self, method: Sampled, n_rewards: int) -> None:
-        self.n_rewards = n_rewards
+    def __init__(self, method: Sampled, n_terms: int) -> None:
+        self.n_terms = n_terms
         self.graph = g = Graph("advantages")
         rows, tokens = ("rows",), ("rows", "T")
         self.seen = Judged(
             rewards=g.placeholder("rewards", rows, "float64"),
-            each=g.placeholder("each", ("rows", n_rewards), "float64"),
-            weights=g.placeholder("weights", (n_rewards,), "float64"),
+            terms=g.placeholder("terms", ("rows", n_terms), "float64"),
+            weights=g.placeholder("weights", (n_terms,), "float64"),
             ended=g.placeholder("ended", rows, "bool"),
             mask=g.placeholder("mask", tokens, "bool"),
             **{name: g.placeholder(name, tokens, "float64") for name in TOKENS},
@@ -45,12 +45,12 @@ class Valuation:
         self.made: dict[str, Tensor] = {name: t for name, t in found if t is not None}
         self._needed = placeholders(list(self.made.values()))
         weights = method.reward_weights or ()  # what a method adds counts 1
-        self._weights = np.array([*weights, *[1.0] * (n_rewards - len(weights))])
+        self._weights = np.array([*weights, *[1.0] * (n_terms - len(weights))])
         self._session = Session(g, kernels="off")
 
     def of(self, scores: Scores, given: Mapping[str, Array]) -> dict[str, Array]:
         """Return advantages, and what else a method makes, as f32."""
-        held = {**given, "rewards": scores.total, "each": scores.each, "weights": self._weights}
+        held = {**given, "rewards": scores.total, "terms": scores.terms, "weights": self._weights}
         feeds = {t: np.asarray(held[t.name], t.dtype) for t in self._needed}
         return {
             name: np.asarray(array, np.float32)

@@ -34,7 +34,8 @@ def judge(
     total = Σ weight·r over what was said, NaN where nothing was
 
     ``rewards`` are one, several, or several by name. Of what is composed each part has its own
-    column, unweighted; two of one name are told apart by a number. A reward that raises, or takes
+    column, unweighted, and ``terms`` has what they make; two of one name are told apart by a
+    number. A reward that raises, or takes
     longer than ``limit_seconds`` for all rows, is asked row by row (each row has its share of the
     time), and the rows at fault are named: in an error, or, with ``on_error="skip"``, among the
     ``failures`` of the scores, where that reward then says nothing of them. ``Code`` and rewards
@@ -71,7 +72,8 @@ def judge(
     said = iter(each.T)
     terms = np.stack([_combined(reward, said) for _, reward in tops], -1)
     total = said_sum(terms * _weights(weights, [name for name, _ in tops]))
-    return Scores(names, each, total, tuple(failures), tuple(_facts(names, each, total, rollout)))
+    facts = tuple(_facts(names, each, total, rollout))
+    return Scores(names, each, total, tuple(failures), facts, terms)
 
 
 def columns_of(rollout: Rollout) -> dict[str, Sequence[Any]]:

@@ -77,6 +77,13 @@ class Scores:
     failures: tuple[Failure, ...] = ()
     facts: tuple[str, ...] = ()
     """What an eye on a training should see, such as that all rows have the same total."""
+    composed: Array | None = None
+    """f64[rows, terms]: a column for each reward as it was given; None where none is composed."""
+
+    @property
+    def terms(self) -> Array:
+        """What weights weigh: f64[rows, terms]."""
+        return self.each if self.composed is None else self.composed
 
     def by_name(self) -> dict[str, Array]:
         """Return a column for each reward."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ from ..model import LanguageModel
 from .rollout import Prompt, Rollout
 
 Array = np.ndarray[Any, Any]
+_KEPT = "_generations"
+"""The attribute of a model that keeps what generates, which holds the model itself."""
 
 
 class Progress(NamedTuple):
@@ -92,7 +94,7 @@ class GenerationSampler:
         rules: Sequence[Strategy] = (),
         stop: Stops = (),
         rows_at_once: int = 512,
-        session: dict[str, Any] | None = None,
+        session: Mapping[str, Any] | None = None,
     ) -> None:
         for what, n in (("max_new_tokens", max_new_tokens), ("rows_at_once", rows_at_once)):
             if not isinstance(n, int) or n < 1:
@@ -109,16 +111,11 @@ class GenerationSampler:
         )
         self.watchers: list[Callable[[Progress], None]] = []
         """Called after each token of the rows that run together."""
-        self._generation: Generation | None = None
-        self._stamp: tuple[str, ...] = ()
 
     @property
     def generation(self) -> Generation:
-        """The generation of the model: another one after adapters have come or gone."""
-        stamp = tuple(v.name for v in self.model.graph.variables)
-        if self._generation is None or stamp != self._stamp:
-            self._generation, self._stamp = self.model.generation(**self.session), stamp
-        return self._generation
+        """What generates: all samplers of a model with the same session share it."""
+        return _generation(self.model, self.session)
 
     def sample(self, prompts: Sequence[Prompt], group: int, seed: int) -> Rollout:
         """Return ``group`` completions of each prompt; row i draws with ``seed + i``."""
@@ -206,10 +203,25 @@ def strategies(
         return in_order([*listed, Greedy()])
     if temperature != 1:
         listed.append(Temperature(temperature))
-    for value, nothing, rule in ((top_k, 0, TopK), (top_p, 1, TopP), (min_p, 0, MinP)):
-        if value != nothing:
-            listed.append(rule(value))
+    if top_k != 0:
+        listed.append(TopK(top_k))
+    if top_p != 1:
+        listed.append(TopP(top_p))
+    if min_p != 0:
+        listed.append(MinP(min_p))
     return in_order(listed)
+
+
+def _generation(model: LanguageModel, session: Mapping[str, Any]) -> Generation:
+    """Return the generation that all samplers of a model share, with its plans.
+
+    Another one is made after variables have come or gone, as those of adapters do.
+    """
+    held: dict[str, tuple[tuple[str, ...], Generation]] = vars(model).setdefault(_KEPT, {})
+    key, stamp = repr(sorted(session.items())), tuple(v.name for v in model.graph.variables)
+    if key not in held or held[key][0] != stamp:
+        held[key] = stamp, model.generation(**session)
+    return held[key][1]
 
 
 def _feeds(prompts: Sequence[Prompt]) -> dict[str, Array]:

@@ -40,9 +40,10 @@ class SpeechSynthesizer:
     """A synthesizer of speech: its training graph, and what it says.
 
     Placeholders are ``ids``, i64[B, S], characters from 1 on, 0 where there is none; ``is_sound``,
-    bool[B, F], which frames there are; ``mel``, f32[B, F, bands], their log-mel spectra. ``length``
-    is f32[B], how many frames a text takes as the model has it; ``spectrum`` f32[B, F, bands] what
-    it says in the frames that are fed. ``loss`` is ``mel_loss``, the mean distance of bands that
+    bool[B, F], which frames there are; ``mel``, f32[B, F, bands], their log-mel spectra.
+    ``durations`` are f32[B, S], how many frames each character takes as the model has it, 0 at
+    padding, ``length`` f32[B] their sum; ``spectrum``, f32[B, F, bands], is what it says in the
+    frames that are fed. ``loss`` is ``mel_loss``, the mean distance of bands that
     are scaled to mean 0 and deviation 1, plus ``length_loss``, the mean square of
     ln length − ln frames.
 
@@ -83,11 +84,11 @@ class SpeechSynthesizer:
             deviation = g.variable("mel_std", (bands,), 1.0, trainable=False)
             is_said = self.ids != 0
             h = read(config, weights, self.ids, is_said)
-            each = durations(weights, h, is_said)
-            self.length = Sum(axis=1)(each, name="length")
+            self.durations = Identity()(durations(weights, h, is_said), name="durations")
+            self.length = Sum(axis=1)(self.durations, name="length")
             counts = Cast(dtype="float32")(self.is_sound)
             n = counts.sum(1)
-            fitted = each * (n / self.length)[:, None]
+            fitted = self.durations * (n / self.length)[:, None]
             h = spread(h, fitted, self.is_sound.shape[1], is_said, config.sigma)
             y = spoken(config, weights, h, self.is_sound)
             self.spectrum = Identity()(y * deviation + mean, name="spectrum")
