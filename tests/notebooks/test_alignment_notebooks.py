@@ -1,4 +1,4 @@
-"""The tutorials on alignment, so short that they learn little: ``make docs`` holds what they claim."""
+"""The tutorials on alignment, too short to learn much: ``make docs`` holds what they claim."""
 
 from __future__ import annotations
 

@@ -40,9 +40,10 @@ def facts(
     """Return the facts of a rollout.
 
     Means and deviations are over what rewards have said; ``frac_reward_zero_std`` is the share of
-    groups whose rewards are all equal, NaN where a group is one row, ``completions/clipped_ratio`` that of rows which were cut,
-    ``rollout/kl`` the mean of e^d − d − 1 over tokens, d = log π_ref − log π, where there is a
-    reference, and ``rollout/left_out`` the share of groups that refills have left out.
+    groups whose rewards are all equal, NaN where each is of one row, ``completions/clipped_ratio``
+    that of rows which were cut, ``rollout/kl`` the mean of e^d − d − 1 over tokens, where there is
+    a reference, d = log π_ref − log π, and ``rollout/left_out`` the share of groups that refills
+    have left out.
     """
     rollout, scores, mask = experience.rollout, experience.scores, experience.mask
     lengths, ended = rollout.lengths, rollout.ended
