@@ -262,6 +262,10 @@ def test_rewards_that_are_all_equal_or_missing_move_nothing() -> None:
         assert (trainer.objective.experience.advantages == 0).all()
         assert all((trainer.values[name] == value).all() for name, value in before.items())
         assert trainer.history.steps["frac_reward_zero_std"][0] == 1
+    alone = trained(PPO(response_length=3, num_ppo_epochs=1))
+    fit(alone, steps=1, batch_size=4)
+    told = alone.history.steps["frac_reward_zero_std"][0]
+    assert np.isnan(told), "a single completion is no group whose rewards are equal"
 
 
 class Given:
