@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SLACK = 0.03
 """What a control may gain before it counts as a fault."""
-CURVES = ("loss", "reward", "rewards/accuracies", "kl", "entropy")
+CURVES = ("loss", "reward", "accuracy", "rewards/accuracies", "kl", "objective/kl", "entropy")
 """What is drawn of a training where it was measured."""
 
 
