@@ -82,7 +82,8 @@ def test_stages_go_on_from_each_other_and_are_judged(tmp_path: Path) -> None:
 
 def test_what_is_done_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = pipeline(TUNE).run(tmp_path, progress=False)
-    assert pipeline(TUNE).plan(tmp_path).trainings[0].is_done
+    plan = pipeline(TUNE).plan(tmp_path)
+    assert plan.trainings[0].is_done and "all is done" in str(plan)
     monkeypatch.setattr(running, "trainer", lambda *_, **__: pytest.fail("it trains again"))
     again = pipeline(TUNE).run(tmp_path, progress=False)
     assert str(again) == str(first)

@@ -162,6 +162,13 @@ def test_an_adapter_is_the_policy_and_its_base_the_reference() -> None:
     kl = trainer.objective.history["rollout/kl"]
     assert kl[0] == 0 and kl[-1] > 0
 
+    again = gw.align.trainer(model, GRPO(**SMALL, beta=0.1), rewards=right)
+    fit(again)
+    assert again.objective.history["rollout/kl"][0] == 0, "the next one begins where it is now"
+    gw.adapters.add(model, gw.adapters.LoRA(r=2), where="head", name="late")
+    with pytest.raises(TrainingError, match="come to the head"):
+        again.objective.batches(PROMPTS, None)
+
 
 def test_a_reference_follows_the_policy_where_it_shall() -> None:
     follows = {"sync_ref_model": True, "ref_model_sync_steps": 3, "ref_model_mixup_alpha": 1.0}
@@ -255,6 +262,10 @@ def test_rewards_that_are_all_equal_or_missing_move_nothing() -> None:
         assert (trainer.objective.experience.advantages == 0).all()
         assert all((trainer.values[name] == value).all() for name, value in before.items())
         assert trainer.history.steps["frac_reward_zero_std"][0] == 1
+    alone = trained(PPO(response_length=3, num_ppo_epochs=1))
+    fit(alone, steps=1, batch_size=4)
+    told = alone.history.steps["frac_reward_zero_std"][0]
+    assert np.isnan(told), "a single completion is no group whose rewards are equal"
 
 
 class Given:

@@ -138,7 +138,8 @@ def tiled(patch: pytest.MonkeyPatch) -> None:
 
 def of_policy(patch: pytest.MonkeyPatch) -> None:
     path = "gradwright.align.objectives.policy.reference_log_probs"
-    patch.setattr(path, lambda model, **how: gw.align.model_log_probs(model, **how).log_probs)
+    said = gw.align.model_log_probs
+    patch.setattr(path, lambda model, temperature, **_: said(model, temperature=temperature)[0])
 
 
 def of_other_rows(patch: pytest.MonkeyPatch) -> None:

@@ -138,9 +138,9 @@ def head_log_probs(
     )
 
 
-def check_said(model: LanguageModel, said: TokenLogProbs) -> None:
+def check_said(model: LanguageModel, log_probs: Tensor) -> None:
     """Refuse log-probabilities that leave out an adapter which came to the head after them."""
-    if isinstance(said.log_probs.op, HeadLogProbs) and needs_logits(model.head):
+    if isinstance(log_probs.op, HeadLogProbs) and needs_logits(model.head):
         raise TrainingError(
             "an adapter has come to the head of the model since its log-probabilities were made",
             need="adapters at the head before the trainer",

@@ -90,17 +90,25 @@ class Copies:
     weights.
     """
 
-    def __init__(self, reference: Tensor) -> None:
-        self._values, self._own = reference.graph.values, copies_of(reference)
+    def __init__(self, graph: Graph, reference: Tensor | None) -> None:
+        self._values, self._has = graph.values, reference is not None
+        self._own = {} if reference is None else copies_of(reference)
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the names of the weights, as JSON, and copies that have names of their own."""
+        """Return the names of the weights, as JSON, and copies that have names of their own.
+
+        Where there is no reference, there is nothing.
+        """
+        if not self._has:
+            return {}
         told = np.frombuffer(json.dumps(sorted(self._own)).encode(), np.uint8)
         own = {f"{SCOPE}/{name}": own for name, own in self._own.items()}
         return {SCOPE: told, **{key: self._values[t] for key, t in own.items() if t != key}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over the copies; raises TrainingError for a reference that has others."""
+        if not self._has:
+            return
         try:
             named = json.loads(bytes(np.asarray(state[SCOPE], np.uint8)))
         except (KeyError, ValueError, TypeError):

@@ -40,9 +40,10 @@ def facts(
     """Return the facts of a rollout.
 
     Means and deviations are over what rewards have said; ``frac_reward_zero_std`` is the share of
-    groups whose rewards are all equal, ``completions/clipped_ratio`` that of rows which were cut,
-    ``rollout/kl`` the mean of e^d − d − 1 over tokens, d = log π_ref − log π, where there is a
-    reference, and ``rollout/left_out`` the share of groups that refills have left out.
+    groups whose rewards are all equal, NaN where each is of one row, ``completions/clipped_ratio``
+    that of rows which were cut, ``rollout/kl`` the mean of e^d − d − 1 over tokens, where there is
+    a reference, d = log π_ref − log π, and ``rollout/left_out`` the share of groups that refills
+    have left out.
     """
     rollout, scores, mask = experience.rollout, experience.scores, experience.mask
     lengths, ended = rollout.lengths, rollout.ended
@@ -50,13 +51,16 @@ def facts(
         "num_tokens": float(num_tokens),
         "reward": _mean(scores.total),
         "reward_std": _std(scores.total),
-        "frac_reward_zero_std": float(equal_groups(scores.total, rollout.group).mean()),
+        "frac_reward_zero_std": float("nan"),
         f"{LENGTHS}clipped_ratio": float(1 - ended.mean()),
         "rollout/entropy": _mean(experience.entropy[mask]),
         "rollout/kl": float("nan"),
         "rollout/refills": float(refills.times),
         "rollout/left_out": refills.left_out / max(refills.of, 1),
     }
+    if rollout.group > 1:
+        equal = equal_groups(scores.total, rollout.group)
+        found["frac_reward_zero_std"] = float(equal.mean())
     for word, of in (("", lengths), ("terminated_", lengths[ended])):
         for name, reduce in (("mean", np.mean), ("min", np.min), ("max", np.max)):
             found[f"{LENGTHS}{name}_{word}length"] = float(reduce(of)) if of.size else 0.0

@@ -103,8 +103,7 @@ class OfflineObjective:
             loss = method.loss(self.asked)
         self.losses: Mapping[str, Tensor] = {name: loss.value}
         self.metrics: Mapping[str, Tensor] = dict(loss.metrics)
-        reference = self.asked.reference
-        self._copies = None if reference is None else Copies(reference)
+        self._copies = Copies(self.graph, self.asked.reference)
         self.callbacks = (
             [] if method.sync is None else [SyncReference(self._reference, *method.sync)]
         )
@@ -163,7 +162,7 @@ class OfflineObjective:
 
     def _check(self) -> None:
         for said in self.asked.heard:
-            check_said(self.model, said)
+            check_said(self.model, said.log_probs)
         if self.asked.reference is not None:
             check_still(self.asked.reference)
 
@@ -275,15 +274,14 @@ class OfflineObjective:
     def state_dict(self) -> dict[str, Any]:
         """Return the method, as JSON, what decides the order of the data, and the reference."""
         told = json.dumps(to_json(self.method)).encode()
-        copies = {} if self._copies is None else self._copies.state_dict()
-        return {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed), **copies}
+        own = {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed)}
+        return {**own, **self._copies.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raise TrainingError for the state of another method, naming the fields that differ."""
         check_method(self.method, state)
-        if self._copies is not None:
-            self._copies.load_state_dict(state)
-            self._known = {}
+        self._copies.load_state_dict(state)
+        self._known = {}
         self._seed = int(state["seed"])
 
 

@@ -20,10 +20,10 @@ from ...train.stateful import beneath
 from ...words.jsonable import from_json, to_json
 from ..data.examples import prompts
 from ..experience import Experience
-from ..logps import model_log_probs
+from ..logps import check_said, model_log_probs
 from ..losses.loss import chosen_from
 from ..model import LanguageModel
-from ..reference import SyncReference, check_still, reference_log_probs
+from ..reference import Copies, SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler, Progress
@@ -138,7 +138,7 @@ class PolicyObjective:
         said = model_log_probs(self.model, temperature=method.temperature)
         told = {"log_probs": said.log_probs, "entropy": said.entropy}
         if method.needs_reference:
-            ref = reference_log_probs(self.model, temperature=method.temperature)
+            ref = reference_log_probs(self.model, temperature=method.temperature, renew=True)
             told["ref_log_probs"] = ref
             if method.sync_ref_model:
                 alpha, every = method.ref_model_mixup_alpha, method.ref_model_sync_steps
@@ -169,6 +169,7 @@ class PolicyObjective:
         self.drawing = Drawing(self.model, method, sampler, self._session, told, self._lowered)
         """What makes experience of prompts."""
         self._log_probs = said.log_probs
+        self._copies = Copies(graph, told.get("ref_log_probs"))
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -183,6 +184,7 @@ class PolicyObjective:
     ) -> Minibatches | HeldOut:
         """Return prompts as batches of completions, ``batch_size`` of them in each."""
         rows = self.prompts(data)
+        check_said(self.model, self._log_probs)
         if (reference := self.drawing.told.get("ref_log_probs")) is not None:
             check_still(reference)
         if at is None:
@@ -369,6 +371,7 @@ class PolicyObjective:
             "counts": np.array(counts),
             **{f"history/{name}": np.array(column) for name, column in self.history.items()},
             **{f"rollout/{name}": array for name, array in made.items()},
+            **self._copies.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -390,6 +393,7 @@ class PolicyObjective:
             name: [float(x) for x in np.asarray(column)]
             for name, column in beneath("history/", state).items()
         }
+        self._copies.load_state_dict(state)
         self.drawn, self._calls, self._extra, self.num_tokens, *place, self.seed = counts
         self._place = (place[0], place[1])
         self.experience, self.history = made, history

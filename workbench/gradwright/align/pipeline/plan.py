@@ -71,7 +71,9 @@ class Plan(Tabular):
         total = sum(p.flops or 0 for p in self.trainings if not p.is_done)
         columns = ["stage", "method", "model", "weights", "rows", "steps", "batch", "tokens"]
         judged = f"{self.prompts} held-out prompts judge before, between and after"
-        notes = [f"about {_power(total)} FLOP to do", *([judged] if self.prompts else [])]
+        is_done = all(p.is_done for p in self.trainings)
+        left = "all is done" if is_done else f"about {_power(total)} FLOP to do"
+        notes = [left, *([judged] if self.prompts else [])]
         return Table([*columns, "FLOP", ""], rows, title="plan", notes=notes)
 
     def to_json(self) -> dict[str, Any]:

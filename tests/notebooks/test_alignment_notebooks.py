@@ -1,0 +1,30 @@
+"""The tutorials on alignment, too short to learn much: ``make docs`` holds what they claim."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notebooks.tutorials import run
+
+pytest.importorskip("plotly", reason="pip install -e '.[test]'")
+pytest.importorskip("anywidget", reason="pip install -e '.[test]'")
+UNPROVEN = {"\nassert ": "\n_ = "}
+SHORT = {"range(40)": "range(2)", "BASE**3": "32"}
+
+
+def test_preferences() -> None:
+    space = run("dpo", {**UNPROVEN, **SHORT, "steps=300": "steps=30", "steps=60": "steps=3"})
+    assert set(space["after"]) == set(space["methods"])
+    for name, look in space["looks"].items():
+        assert len(look) == 32 and space["trainers"][name].steps_done == 3
+    assert space["before"].rate(among=~space["carries"]) >= 0
+
+
+def test_a_reward_model_and_ppo() -> None:
+    shorter = {'"steps": 300': '"steps": 20', '"steps": 250': '"steps": 6', "steps=60": "steps=4"}
+    space = run("reward_model_to_ppo", {**UNPROVEN, **SHORT, **shorter, "range(15)": "range(1)"})
+    report, folder = space["report"], space["folder"]
+    assert report.is_done and space["pipeline"].report(folder).is_done
+    held, loose = space["courses"].values()
+    assert len(held["rewards/rule/mean"]) == len(loose["objective/kl"]) == 4
+    assert space["fooled"].before == report.trained("examples").after
