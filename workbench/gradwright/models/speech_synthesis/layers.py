@@ -13,6 +13,7 @@ from ...ops.core.exponential import Exp
 from ...ops.core.joining import Concat
 from ...ops.core.movement import Cast
 from ...ops.core.reduce import Cumsum
+from ...spec import AnyDim
 from ..decoder.weights import Weights
 from ..encoders.layers import block
 from .config import KERNEL, SpeechSynthesizerConfig
@@ -28,10 +29,11 @@ def read(config: SpeechSynthesizerConfig, weights: Weights, ids: Tensor, is_said
 
 def durations(weights: Weights, h: Tensor, is_said: Tensor) -> Tensor:
     """Return how many frames each character takes, f32[B, S]; 0 at padding."""
-    return Where()(is_said, Exp()(weights.product(h, "duration")[:, :, 0]), 0.0)
+    each: Tensor = Where()(is_said, Exp()(weights.product(h, "duration")[:, :, 0]), 0.0)
+    return each
 
 
-def spread(h: Tensor, frames: Tensor, n: Tensor, is_said: Tensor, sigma: float) -> Tensor:
+def spread(h: Tensor, frames: Tensor, n: AnyDim, is_said: Tensor, sigma: float) -> Tensor:
     """Return what is said in each of n frames, f32[B, n, D]: characters, weighed by distance.
 
     y[t] = Σₛ softmaxₛ(−(t + ½ − cₛ)²/2σ²)·h[s], cₛ the middle of character s
@@ -57,12 +59,13 @@ def spoken(
     return y.transpose(0, 2, 1)
 
 
-def places(n: Tensor, width: int) -> Tensor:
+def places(n: AnyDim, width: int) -> Tensor:
     """Return sines and cosines of n places, f32[n, width] (Vaswani et al. 2017)."""
     at = Cast(dtype="float32")(Arange(start=n)())
     speeds = np.exp(-np.log(10_000) * np.arange(width // 2) / (width // 2)).astype(np.float32)
     angles = at[:, None] * at.graph.constant(speeds)
-    return Concat(axis=-1)(Sin()(angles), Cos()(angles))
+    waves: Tensor = Concat(axis=-1)(Sin()(angles), Cos()(angles))
+    return waves
 
 
 def _layer(

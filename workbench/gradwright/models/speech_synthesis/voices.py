@@ -110,7 +110,8 @@ class FormantVoice:
             loud = (np.array([1.0, 0.5, 0.25]) / np.sqrt(1 + sides * sides)).sum(1) * told[:, 3]
             sound += glide(loud) * np.sin(k * angle)
         sound = 0.12 * sound + glide(told[:, 4]) * self._hiss(glide(told[:, 5]))
-        return (0.5 * sound / max(np.abs(sound).max(), 1e-9)).astype(np.float32)
+        found: Array = (0.5 * sound / max(np.abs(sound).max(), 1e-9)).astype(np.float32)
+        return found
 
     def _told(self, said: str) -> Array:
         """Return formants, voice, breath and its place every 5 ms: f64[n, 6], gliding."""
@@ -131,11 +132,10 @@ class FormantVoice:
         width = max(1, self.rate // 1600)
         kernel = np.hanning(width + 2)[1:-1]
         kernel /= np.sqrt((kernel**2).sum())
-        slow = np.stack(
-            [np.convolve(row, kernel / np.sqrt((kernel**2).sum()), "same")[:n] for row in slow]
-        )
+        slow = np.stack([np.convolve(row, kernel, "same")[:n] for row in slow])
         angle = 2 * np.pi * np.cumsum(np.minimum(centre, self.rate * 0.45)) / self.rate
-        return 0.3 * (slow[0] * np.cos(angle) + slow[1] * np.sin(angle))
+        turned: Array = 0.3 * (slow[0] * np.cos(angle) + slow[1] * np.sin(angle))
+        return turned
 
 
 @jsonable

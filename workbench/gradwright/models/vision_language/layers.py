@@ -25,7 +25,8 @@ def seen(config: VisionLanguageConfig, weights: Weights, images: Tensor) -> Tens
     y = images.reshape(-1, n, p, n, p, c).transpose(0, 1, 3, 2, 4, 5)
     y = y.reshape(-1, config.patches, p * p * c)
     y = weights.product(nn.gelu(weights.product(y, "projector/up")), "projector/down")
-    return Identity()(y + weights["projector/positions"], name="seen")
+    told: Tensor = Identity()(y + weights["projector/positions"], name="seen")
+    return told
 
 
 def seeing_graph(config: VisionLanguageConfig, name: str) -> Graph:

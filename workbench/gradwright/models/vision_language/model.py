@@ -115,7 +115,7 @@ class VisionLanguage:
         rows, as a prefix does: an image stands there.
         """
         graph = seeing_graph(self.config, f"{self.graph.name}_generation")
-        others = [before for edit in self._followed if (before := edit(graph)) is not None]
+        others = [other for edit in self._followed if (other := edit(graph)) is not None]
         image = Before(self.config.patches)
 
         def before() -> Before:
