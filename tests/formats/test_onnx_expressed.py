@@ -43,6 +43,9 @@ NOT_WRITTEN = {
         *("roi_taps", "ctc_curvature", "update_fp8_scale"),
     },
     "gradients of sequences": {"add_items", "fill_items", "split_items"},
+    "logits that are never held, for which files have no word": {
+        *("head_log_probs", "head_log_probs_grad"),
+    },
 }
 """Reason -> ops of which no sample is written."""
 

@@ -74,11 +74,11 @@ def head(config: DecoderConfig, weights: Weights, h: Tensor) -> Head:
 
 def next_tokens(labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
     """Return how many tokens have a label and one before it, and the mean of −ln p of them."""
-    counts = Cast(dtype="float32")(labels[:, 1:] != IGNORED)
+    tokens = Sum()(Cast(dtype="float32")(labels[:, 1:] != IGNORED), name="tokens")
     told = loss.sparse_softmax_cross_entropy(
         labels[:, 1:], logits[:, :-1], ignore_index=IGNORED, name="loss"
     )
-    return Sum()(counts, name="tokens"), told
+    return tokens, told
 
 
 def _attention(
