@@ -23,12 +23,12 @@ FENCE = re.compile(r"^```[^\S\n]*(?:python3?|py)?[^\S\n]*\n(.*?)^```", re.DOTALL
 class Code(Rule):
     """The share of its tests that the Python code of a completion passes: passed/tests.
 
-    The code is the first block between fences of backticks, or the whole text. It runs in a
-    process of its own, in an empty folder, without an environment or input, within ``limits``; then
-    the row's tests, a string of Python or several in the column ``column``, run on the names that
-    it has left. A test passes if it raises nothing. Code that fails, takes too long or leaves early
-    gives 0; rows whose tests are None have nothing to say. With ``column=None`` it is 1 for code that
-    comes to its end. Only the standard library can be imported.
+    The code is the first block between fences of backticks, or the whole text. It runs in a process
+    of its own, in an empty folder, without an environment or input, within ``limits``; then the
+    row's tests, a string of Python or several in the column ``column``, run on the names that it
+    has left. A test passes if it raises nothing. Code that fails, takes too long or leaves early
+    gives 0; rows whose tests are None have nothing to say. With ``column=None`` it is 1 for code
+    that comes to its end. Only the standard library can be imported.
 
     Code runs only where ``allow=True`` says so, which is never saved: no file switches it on. What
     a machine cannot enforce is said by ``enforced()``: look at it before you allow. Tests stand in
