@@ -216,7 +216,8 @@ def reward_model(split: Split, seed: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.learning.alignment", description=__doc__)
-    parser.add_argument("methods", nargs="*", help=f"of {', '.join(METHODS)}: all")
+    listed = ", ".join(METHODS).replace("%", "%%")
+    parser.add_argument("methods", nargs="*", help=f"of {listed}: all")
     parser.add_argument("--split", type=int, default=None, help="seed of the split: a new one")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--again", action="store_true", help="train what has been trained")
