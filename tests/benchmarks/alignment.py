@@ -94,8 +94,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks.alignment", description=__doc__
     )
-    parser.add_argument("which", nargs="*", choices=[*BENCHES, []], default=list(BENCHES))
-    for name in parser.parse_args().which:
+    parser.add_argument("which", nargs="*", choices=[*BENCHES, []])
+    for name in parser.parse_args().which or BENCHES:
         BENCHES[name]()
 
 
