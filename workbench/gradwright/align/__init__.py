@@ -20,72 +20,79 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   and ``Weighted``, ``Gate``, sums and products of them
 """
 
-from .alarm import Alarm, alarms
-from .aligned import trainer
-from .data.by_length import ByLength, order_by_length
-from .data.codec import Codec
-from .data.collate import collate
-from .data.examples import examples, prompts
-from .data.packing import pack
-from .data.report import DataReport
-from .data.rows import Examples, TokenRow
-from .data.template import ChatTemplate
-from .evaluation.comparing import Comparison, compare
-from .evaluation.evaluating import evaluate
-from .evaluation.held_out import HeldOut
-from .experience import Experience
-from .logps import TokenLogProbs, model_log_probs, token_log_probs
-from .losses.advantages import (
-    gae,
-    group_advantages,
-    kl_estimate,
-    leave_one_out,
-    normalize_then_sum,
-    token_rewards,
-    whiten,
-)
-from .losses.cpo import cpo, simpo
-from .losses.dpo import dpo
-from .losses.grpo import grpo
-from .losses.kto import kto
-from .losses.loss import Loss
-from .losses.orpo import orpo
-from .losses.ppo import ppo
-from .losses.reward import reward
-from .losses.rloo import rloo
-from .losses.sft import sft
-from .methods.cpo import CPO, SimPO
-from .methods.distill import Distill
-from .methods.dpo import DPO
-from .methods.grpo import GRPO
-from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
-from .methods.kto import KTO
-from .methods.method import Method
-from .methods.orpo import ORPO
-from .methods.ppo import PPO
-from .methods.reward_model import RewardModel
-from .methods.rloo import RLOO
-from .methods.sft import SFT
-from .model import LanguageModel
-from .objectives.policy import PolicyObjective
-from .pairs import PairView, pairs_of
-from .pipeline.pipeline import Pipeline
-from .pipeline.plan import Plan
-from .pipeline.report import Report
-from .pipeline.stage import Stage
-from .reference import reference_log_probs
-from .reward_head import reward_head
-from .rewards.code import Code
-from .rewards.graph import GraphReward, ModelReward
-from .rewards.judge import judge
-from .rewards.numbers import NumberNear
-from .rewards.reward import Failure, Reward, RowsError, Scores
-from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
-from .rewards.sandbox.sandbox import CodeLimits
-from .rewards.text import ExactMatch, Format, Pattern
-from .rewards.tokens import Length, Overlong, Repetition
-from .rollouts.rollout import Prompt, Rollout, Sampler
-from .rollouts.sampler import GenerationSampler, Progress, complete
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..ops import missing
+from ..shared import first_use
+
+if TYPE_CHECKING:
+    from .alarm import Alarm, alarms
+    from .aligned import trainer
+    from .data.by_length import ByLength, order_by_length
+    from .data.codec import Codec
+    from .data.collate import collate
+    from .data.examples import examples, prompts
+    from .data.packing import pack
+    from .data.report import DataReport
+    from .data.rows import Examples, TokenRow
+    from .data.template import ChatTemplate
+    from .evaluation.comparing import Comparison, compare
+    from .evaluation.evaluating import evaluate
+    from .evaluation.held_out import HeldOut
+    from .experience import Experience
+    from .logps import TokenLogProbs, model_log_probs, token_log_probs
+    from .losses.advantages import (
+        gae,
+        group_advantages,
+        kl_estimate,
+        leave_one_out,
+        normalize_then_sum,
+        token_rewards,
+        whiten,
+    )
+    from .losses.cpo import cpo, simpo
+    from .losses.dpo import dpo
+    from .losses.grpo import grpo
+    from .losses.kto import kto
+    from .losses.loss import Loss
+    from .losses.orpo import orpo
+    from .losses.ppo import ppo
+    from .losses.reward import reward
+    from .losses.rloo import rloo
+    from .losses.sft import sft
+    from .methods.cpo import CPO, SimPO
+    from .methods.distill import Distill
+    from .methods.dpo import DPO
+    from .methods.grpo import GRPO
+    from .methods.kin import BNPO, CISPO, DAPO, GSPO, DrGRPO
+    from .methods.kto import KTO
+    from .methods.method import Method
+    from .methods.orpo import ORPO
+    from .methods.ppo import PPO
+    from .methods.reward_model import RewardModel
+    from .methods.rloo import RLOO
+    from .methods.sft import SFT
+    from .model import LanguageModel
+    from .objectives.policy import PolicyObjective
+    from .pairs import PairView, pairs_of
+    from .pipeline.pipeline import Pipeline
+    from .pipeline.plan import Plan
+    from .pipeline.report import Report
+    from .pipeline.stage import Stage
+    from .reference import reference_log_probs
+    from .rewards.code import Code
+    from .rewards.graph import GraphReward, ModelReward
+    from .rewards.judge import judge
+    from .rewards.numbers import NumberNear
+    from .rewards.reward import Failure, Reward, RowsError, Scores
+    from .rewards.rule import Gate, RewardProduct, RewardSum, Rule, Weighted
+    from .rewards.sandbox.sandbox import CodeLimits
+    from .rewards.text import ExactMatch, Format, Pattern
+    from .rewards.tokens import Length, Overlong, Repetition
+    from .rollouts.rollout import Prompt, Rollout, Sampler
+    from .rollouts.sampler import GenerationSampler, Progress, complete
+    from .scalar_head import reward_head
 
 __all__ = [
     "BNPO",
@@ -183,3 +190,82 @@ __all__ = [
     "trainer",
     "whiten",
 ]
+
+_HOMES = {
+    name: home
+    for home, names in {
+        ".alarm": "Alarm alarms",
+        ".aligned": "trainer",
+        ".data.by_length": "ByLength order_by_length",
+        ".data.codec": "Codec",
+        ".data.collate": "collate",
+        ".data.examples": "examples prompts",
+        ".data.packing": "pack",
+        ".data.report": "DataReport",
+        ".data.rows": "Examples TokenRow",
+        ".data.template": "ChatTemplate",
+        ".evaluation.comparing": "Comparison compare",
+        ".evaluation.evaluating": "evaluate",
+        ".evaluation.held_out": "HeldOut",
+        ".experience": "Experience",
+        ".logps": "TokenLogProbs model_log_probs token_log_probs",
+        ".losses.advantages": (
+            "gae group_advantages kl_estimate leave_one_out normalize_then_sum token_rewards whiten"
+        ),
+        ".losses.cpo": "cpo simpo",
+        ".losses.dpo": "dpo",
+        ".losses.grpo": "grpo",
+        ".losses.kto": "kto",
+        ".losses.loss": "Loss",
+        ".losses.orpo": "orpo",
+        ".losses.ppo": "ppo",
+        ".losses.reward": "reward",
+        ".losses.rloo": "rloo",
+        ".losses.sft": "sft",
+        ".methods.cpo": "CPO SimPO",
+        ".methods.distill": "Distill",
+        ".methods.dpo": "DPO",
+        ".methods.grpo": "GRPO",
+        ".methods.kin": "BNPO CISPO DAPO GSPO DrGRPO",
+        ".methods.kto": "KTO",
+        ".methods.method": "Method",
+        ".methods.orpo": "ORPO",
+        ".methods.ppo": "PPO",
+        ".methods.reward_model": "RewardModel",
+        ".methods.rloo": "RLOO",
+        ".methods.sft": "SFT",
+        ".model": "LanguageModel",
+        ".objectives.policy": "PolicyObjective",
+        ".pairs": "PairView pairs_of",
+        ".pipeline.pipeline": "Pipeline",
+        ".pipeline.plan": "Plan",
+        ".pipeline.report": "Report",
+        ".pipeline.stage": "Stage",
+        ".reference": "reference_log_probs",
+        ".rewards.code": "Code",
+        ".rewards.graph": "GraphReward ModelReward",
+        ".rewards.judge": "judge",
+        ".rewards.numbers": "NumberNear",
+        ".rewards.reward": "Failure Reward RowsError Scores",
+        ".rewards.rule": "Gate RewardProduct RewardSum Rule Weighted",
+        ".rewards.sandbox.sandbox": "CodeLimits",
+        ".rewards.text": "ExactMatch Format Pattern",
+        ".rewards.tokens": "Length Overlong Repetition",
+        ".rollouts.rollout": "Prompt Rollout Sampler",
+        ".rollouts.sampler": "GenerationSampler Progress complete",
+        ".scalar_head": "reward_head",
+    }.items()
+    for name in names.split()
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise missing(__name__, name, __all__)
+    with first_use:
+        found = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)
+    return found

@@ -9,7 +9,7 @@ from ...words.jsonable import jsonable
 from ..losses.loss import Loss
 from ..losses.reward import reward
 from ..objectives.asked import Asked
-from ..reward_head import reward_head
+from ..scalar_head import reward_head
 from .fixed import Fixed
 
 

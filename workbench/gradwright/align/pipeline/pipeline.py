@@ -20,9 +20,9 @@ from ..evaluation.evaluating import evaluate
 from ..evaluation.held_out import HeldOut
 from ..methods.reward_model import RewardModel
 from ..model import LanguageModel
-from ..reward_head import reward_head
 from ..rewards.reward import Reward
 from ..rollouts.rollout import Prompt
+from ..scalar_head import reward_head
 from .controls import controlled
 from .place import Place, check, claim
 from .plan import Plan, Planned, row_tokens, rows_of
