@@ -9,11 +9,17 @@ from tests.notebooks.tutorials import run
 pytest.importorskip("plotly", reason="pip install -e '.[test]'")
 pytest.importorskip("anywidget", reason="pip install -e '.[test]'")
 UNPROVEN = {"\nassert ": "\n_ = "}
-SHORT = {"range(40)": "range(2)", "BASE**3": "32"}
+SHORT = {"range(40)": "range(2)", "sums[BASE**3 :]": "sums[-200:]", "BASE**3": "32"}
 
 
 def test_preferences() -> None:
-    space = run("dpo", {**UNPROVEN, **SHORT, "steps=300": "steps=30", "steps=60": "steps=3"})
+    shorter = {
+        "steps=300": "steps=30",
+        "size=128": "size=16",
+        "size=64": "size=8",
+        "steps=60": "steps=3",
+    }
+    space = run("dpo", {**UNPROVEN, **SHORT, **shorter})
     assert set(space["after"]) == set(space["methods"])
     for name, look in space["looks"].items():
         assert len(look) == 32 and space["trainers"][name].steps_done == 3
@@ -21,8 +27,13 @@ def test_preferences() -> None:
 
 
 def test_a_reward_model_and_ppo() -> None:
-    shorter = {'"steps": 300': '"steps": 20', '"steps": 250': '"steps": 6', "steps=60": "steps=4"}
-    space = run("reward_model_to_ppo", {**UNPROVEN, **SHORT, **shorter, "range(15)": "range(1)"})
+    shorter = {
+        '"steps": 300, "batch_size": 128': '"steps": 20, "batch_size": 16',
+        '"steps": 250, "batch_size": 64': '"steps": 6, "batch_size": 16',
+        "steps=60, batch_size=128": "steps=4, batch_size=16",
+        "range(15)": "range(1)",
+    }
+    space = run("reward_model_to_ppo", {**UNPROVEN, **SHORT, **shorter})
     report, folder = space["report"], space["folder"]
     assert report.is_done and space["pipeline"].report(folder).is_done
     held, loose = space["courses"].values()
