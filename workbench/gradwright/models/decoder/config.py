@@ -314,6 +314,13 @@ def check_heads(width: int, heads: int) -> None:
         raise GraphError(f"a width of {width} is not {heads} heads", need=f"a multiple of {heads}")
 
 
+def check_counts(config: Any, *names: str) -> None:
+    """Refuse sizes that are none."""
+    for name in names:
+        if not _is_size(size := getattr(config, name)):
+            raise GraphError(f"{name} is {size!r}", need="an int >= 1")
+
+
 def check_numbers(config: Any) -> None:
     """Refuse an ε below 0, and a share to drop that is none."""
     if not config.eps >= 0:

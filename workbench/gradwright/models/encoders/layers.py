@@ -7,7 +7,7 @@ from typing import Any
 from ... import init, nn
 from ...errors import GraphError
 from ...graph import Tensor
-from ..decoder.config import Shapes, check_heads, check_numbers, matrix
+from ..decoder.config import Shapes, check_counts, check_heads, check_numbers, matrix
 from ..decoder.layers import ACTIVATIONS, dropped
 from ..decoder.weights import Weights
 
@@ -99,10 +99,7 @@ def first(config: Any, seed: int) -> Any:
 
 def check_sizes(config: Any, *names: str) -> None:
     """Refuse sizes of an encoder that are none, or that do not go together."""
-    sizes = {name: getattr(config, name) for name in names}
-    wrong = [n for n, size in sizes.items() if type(size) is not int or size < 1]
-    if wrong:
-        raise GraphError(f"{wrong[0]} is {sizes[wrong[0]]!r}", need="an int >= 1")
+    check_counts(config, *names)
     check_heads(config.width, config.heads)
     if config.activation not in ACTIVATIONS:
         raise GraphError(f"no activation {config.activation!r}", need=", ".join(ACTIVATIONS))

@@ -14,6 +14,7 @@ from ...errors import FeedError, GraphError
 from ...graph import Graph
 from ...ops.signals.mel import MelFilterbank
 from ...words.jsonable import jsonable
+from ..decoder.config import check_counts
 
 Array = np.ndarray[Any, Any]
 
@@ -48,9 +49,7 @@ class MelConfig:
     floor: float = 1e-3
 
     def __post_init__(self) -> None:
-        for name in ("rate", "n_fft", "hop", "bands"):
-            if type(size := getattr(self, name)) is not int or size < 1:
-                raise GraphError(f"{name} is {size!r}", need="an int >= 1")
+        check_counts(self, "rate", "n_fft", "hop", "bands")
         if self.n_fft % 2 or self.hop > self.n_fft:
             raise GraphError(
                 f"frames of {self.n_fft} every {self.hop} samples do not overlap",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import GraphError
 from ...words.jsonable import jsonable
-from ..decoder.config import DecoderConfig, Shapes, matrix
+from ..decoder.config import DecoderConfig, Shapes, check_counts, matrix
 
 
 @jsonable
@@ -36,10 +36,7 @@ class VisionLanguageConfig:
     hidden: int | None = None
 
     def __post_init__(self) -> None:
-        sizes = {n: getattr(self, n) for n in ("image", "patch", "channels", "inner")}
-        for name, size in sizes.items():
-            if type(size) is not int or size < 1:
-                raise GraphError(f"{name} is {size!r}", need="an int >= 1")
+        check_counts(self, "image", "patch", "channels", "inner")
         if self.image % self.patch:
             raise GraphError(
                 f"an image of {self.image} is not made of patches of {self.patch}",
