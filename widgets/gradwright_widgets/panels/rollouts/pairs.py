@@ -20,7 +20,7 @@ from ...host.wire import Message, finite
 from ...still.tables import html_table
 from .history import histogram
 from .measures import limit_of
-from .rows import AT_ONCE, MOST_TOKENS
+from .rows import AT_ONCE, MOST_TOKENS, check_token
 from .words import pieces
 
 if TYPE_CHECKING:
@@ -89,18 +89,11 @@ class PairsPanel(Panel):
     def look_at_pair(self, row: int, place: int) -> dict[str, float | None]:
         """Return, and show, all that is known of a token; raises GraphError if there is none."""
         view = self._shown()
-        rows, width = view.mask.shape
-        if not (0 <= row < rows and 0 <= place < width and view.mask[row, place]):
-            raise GraphError(
-                f"there is no token at place {place} of row {row}",
-                need=f"one of a completion, in rows 0 to {rows - 1}",
-            )
+        check_token(view.mask, row, place)
         held = {"log π": view.log_probs, "log π of the reference": view.ref_log_probs}
         held["log-ratio"] = view.log_ratios
         facts = {n: finite(float(a[row, place])) for n, a in held.items() if a is not None}
-        start = int(np.argmax(view.mask[row]))
-        words = self._words(view, row, start)
-        at = place - start
+        words, at = self._words(view, row), place - _start(view, row)
         content = {
             "kind": "pairs.token", "row": row, "place": place, "at": at,
             "text": words[at] if at < len(words) else "", "id": int(view.ids[row, place + 1]),
@@ -137,14 +130,14 @@ class PairsPanel(Panel):
         }[self.pairs_sort]  # fmt: skip
         return [int(at) for at in np.argsort(key, kind="stable")]
 
-    def _words(self, view: PairView, row: int, start: int) -> list[str]:
-        places = np.flatnonzero(view.mask[row])
+    def _words(self, view: PairView, row: int) -> list[str]:
+        places, start = np.flatnonzero(view.mask[row]), _start(view, row)
         n = int(places[-1]) + 1 - start if len(places) else 0
         tokens = view.ids[row, : start + 1 + min(n, MOST_TOKENS)].tolist()
         return pieces(tokens, start + 1, view.tokenizer)
 
     def _prompt(self, view: PairView, row: int) -> str:
-        tokens = view.ids[row, : int(np.argmax(view.mask[row])) + 1].tolist()
+        tokens = view.ids[row, : _start(view, row) + 1].tolist()
         return "".join(pieces(tokens, 0, view.tokenizer))
 
     def _page(self, view: PairView) -> Message:
@@ -155,8 +148,7 @@ class PairsPanel(Panel):
         for at in order[first : first + AT_ONCE]:
             rows = []
             for row in (at, at + len(view)):
-                start = int(np.argmax(view.mask[row]))
-                words = self._words(view, row, start)
+                start, words = _start(view, row), self._words(view, row)
                 values.append(ratios[row, start : start + len(words)])
                 rows.append({
                     "row": row, "start": start, "tokens": words,
@@ -205,13 +197,16 @@ class PairsPanel(Panel):
         if view is None:
             return ""
         for at in self._order(view)[:MOST_STILL]:
-            starts = [int(np.argmax(view.mask[row])) for row in (at, at + len(view))]
-            texts = [self._words(view, at + k * len(view), start) for k, start in enumerate(starts)]
-            told = map("".join, texts)
+            told = ["".join(self._words(view, row)) for row in (at, at + len(view))]
             rows.append([self._prompt(view, at), *told, f"{view.margins[at]:.4g}"])
         if len(view) > len(rows):
             rows.append([f"{len(view) - len(rows):,} more", "", "", ""])
         return html_table(["prompt", "chosen", "rejected", "margin"], rows)
+
+
+def _start(view: PairView, row: int) -> int:
+    """Return the place of the first token of a completion."""
+    return int(np.argmax(view.mask[row]))
 
 
 class PreferencePanel(Host):

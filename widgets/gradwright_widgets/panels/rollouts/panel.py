@@ -28,7 +28,7 @@ from .made import log_probs_node, row_feeds
 from .measures import MEASURES, measured
 from .order import SHOWN, SORTS, groups_shown
 from .rewards import RewardDesk, drawing_of
-from .rows import AT_ONCE, page_of, token_of
+from .rows import AT_ONCE, check_token, page_of, token_of
 from .still import still_curves, still_rows
 from .watcher import Watcher
 
@@ -230,12 +230,7 @@ class RolloutsPanel(Panel):
 
     def _token(self, row: int, place: int) -> Experience:
         seen = self._shown()
-        rows, width = seen.mask.shape
-        if not (0 <= row < rows and 0 <= place < width and seen.mask[row, place]):
-            raise GraphError(
-                f"there is no token at place {place} of row {row}",
-                need=f"one of a completion, in rows 0 to {rows - 1}",
-            )
+        check_token(seen.mask, row, place)
         return seen
 
     def _tokenizer(self) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwright.errors import GraphError
 from gradwright.models.tokenizers import TextCodec
 
 from ...host.wire import Message, finite
@@ -78,6 +79,16 @@ def _row_values(found: Measured | None, row: int, start: int, n: int) -> Array:
         at = max(-start, 0)
         out[at : at + len(held)] = held
     return out
+
+
+def check_token(mask: Array, row: int, place: int) -> None:
+    """Raise GraphError for a place of bool[rows, T - 1] that has no token of a completion."""
+    rows, width = mask.shape
+    if not (0 <= row < rows and 0 <= place < width and mask[row, place]):
+        raise GraphError(
+            f"there is no token at place {place} of row {row}",
+            need=f"one of a completion, in rows 0 to {rows - 1}",
+        )
 
 
 def token_of(
