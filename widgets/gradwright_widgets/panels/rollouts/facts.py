@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...host.wire import finite
-from .order import alike
 from .rows import AT_ONCE
 
 if TYPE_CHECKING:
@@ -25,11 +24,9 @@ def facts(objective: Any, seen: Experience | None, trainer: Any) -> dict[str, An
     tokens = int(rollout.lengths.sum())
     return {
         **status, "number": seen.number, "step": seen.step, "rows": len(rollout),
-        "groups": len(rollout.prompts), "group": rollout.group, "tokens": tokens,
+        "groups": len(rollout.prompts), "pages": AT_ONCE,
         "rate": finite(tokens / rollout.seconds) if rollout.seconds else None,
         "latest": seen.number if latest is None else latest.number,
-        "alike": int(alike(seen).sum()), "cut": int((~rollout.ended).sum()),
-        "failed": len(seen.scores.failures), "pages": AT_ONCE,
     }  # fmt: skip
 
 

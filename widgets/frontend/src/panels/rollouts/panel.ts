@@ -22,9 +22,6 @@ interface Facts {
   rows: number;
   groups: number;
   rate: number | null;
-  alike: number;
-  cut: number;
-  failed: number;
   pages: number;
 }
 
