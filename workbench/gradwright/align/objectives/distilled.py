@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from ...ops.core.index import Gather
 from ...ops.losses.distillation import GeneralizedJsd
 from ...session import Session
 from ...train.position import Position
-from ...words.jsonable import to_json
+from ...words.jsonable import json_array, to_json
 from ..data.collate import collate
 from ..data.examples import examples
 from ..data.rows import Examples, TokenRow
@@ -27,7 +26,7 @@ from ..losses.loss import still
 from ..model import LanguageModel, context_of
 from ..rollouts.rollout import Prompt
 from ..rollouts.sampler import GenerationSampler
-from .offline import check_method
+from .kept import check_method
 from .sequences import SequenceBatches, Sequences
 
 Array = np.ndarray[Any, Any]
@@ -192,8 +191,7 @@ class DistilledObjective:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the method, as JSON, and how many batches were drawn."""
-        said = np.frombuffer(json.dumps(to_json(self.method)).encode(), np.uint8)
-        return {"method": said, "drawn": np.array(self._drawn)}
+        return {"method": json_array(to_json(self.method)), "drawn": np.array(self._drawn)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; raises TrainingError for that of another method."""

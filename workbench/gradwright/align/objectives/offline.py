@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -14,7 +13,7 @@ from ...errors import TrainingError
 from ...graph import Tensor, ancestors
 from ...session import Session
 from ...train.position import Position
-from ...words.jsonable import to_json
+from ...words.jsonable import json_array, to_json
 from ..data.collate import collate
 from ..data.examples import examples
 from ..data.packing import pack
@@ -24,6 +23,7 @@ from ..losses.loss import Loss
 from ..model import LanguageModel, context_of
 from ..reference import Copies, SyncReference, check_still
 from .asked import Asked
+from .kept import check_method
 from .sequences import SequenceBatches, Sequences
 
 Array = np.ndarray[Any, Any]
@@ -273,8 +273,7 @@ class OfflineObjective:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the method, as JSON, what decides the order of the data, and the reference."""
-        told = json.dumps(to_json(self.method)).encode()
-        own = {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed)}
+        own = {"method": json_array(to_json(self.method)), "seed": np.array(self._seed)}
         return {**own, **self._copies.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -283,23 +282,6 @@ class OfflineObjective:
         self._copies.load_state_dict(state)
         self._known = {}
         self._seed = int(state["seed"])
-
-
-def check_method(method: Any, state: Mapping[str, Any]) -> None:
-    """Refuse state of another method, or of other settings of it."""
-    own = to_json(method)
-    try:
-        came = json.loads(bytes(np.asarray(state["method"], np.uint8)))
-        names = sorted(own.keys() | came.keys())
-    except (KeyError, ValueError, AttributeError, TypeError):
-        raise TrainingError("this is no state of a method", need="'method' as JSON") from None
-    other = [name for name in names if own.get(name) != came.get(name)]
-    if other:
-        raise TrainingError(
-            "this training was by another method",
-            facts=[f"{name}: {came.get(name)!r}, not {own.get(name)!r}" for name in other],
-            hint="the same settings as before, or a new training from the weights alone",
-        )
 
 
 def _settle_dropout(losses: Any) -> None:
