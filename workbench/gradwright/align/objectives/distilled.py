@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,39 +29,12 @@ from ..rollouts.sampler import GenerationSampler
 from .kept import check_method
 from .sequences import SequenceBatches, Sequences
 
+if TYPE_CHECKING:
+    from ..methods.distill import Distill
+
 Array = np.ndarray[Any, Any]
 AT_ONCE = 64
 """The places that logits are made of are padded to a multiple of it: few shapes, few plans."""
-
-
-class Distilling(Protocol):
-    """What this objective asks of a method."""
-
-    @property
-    def lmbda(self) -> float:
-        """The share of batches whose completions the student draws."""
-
-    @property
-    def beta(self) -> float:
-        """From forward to reverse KL."""
-
-    @property
-    def loss_temperature(self) -> float:
-        """That of both sides in the loss."""
-
-    @property
-    def seq_kd(self) -> bool:
-        """Whether the teacher draws the completions of other batches."""
-
-    @property
-    def pad_to_multiple_of(self) -> int:
-        """What the widths of batches are multiples of."""
-
-    def reading(self) -> Mapping[str, Any]:
-        """Return settings of `examples`."""
-
-    def sampler(self, model: LanguageModel) -> GenerationSampler:
-        """Return what draws completions from a student or a teacher."""
 
 
 class DistilledObjective:
@@ -77,7 +50,7 @@ class DistilledObjective:
     def __init__(
         self,
         student: LanguageModel,
-        method: Distilling,
+        method: Distill,
         teacher: LanguageModel,
         *,
         tokenizer: Any = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,62 +19,18 @@ from ..data.examples import examples
 from ..data.packing import pack
 from ..data.rows import Examples, TokenRow
 from ..logps import check_said
-from ..losses.loss import Loss
 from ..model import LanguageModel, context_of
 from ..reference import Copies, SyncReference, check_still
 from .asked import Asked
 from .kept import check_method
 from .sequences import SequenceBatches, Sequences
 
+if TYPE_CHECKING:
+    from ..methods.fixed import Fixed
+
 Array = np.ndarray[Any, Any]
 ROWS = 16
 """Rows whose reference is computed at once, before training."""
-
-
-class OfflineMethod(Protocol):
-    """What this objective asks of a method."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Which kinds of examples it takes, as `examples` names them."""
-
-    @property
-    def mismatched(self) -> bool:
-        """Whether prompts stand before completions of others, too."""
-
-    @property
-    def packed(self) -> str:
-        """How rows share the rows of a batch; empty where they do not."""
-
-    @property
-    def precomputed(self) -> bool:
-        """Whether the reference is asked once, before training."""
-
-    @property
-    def sync(self) -> tuple[float, int] | None:
-        """Which share of the policy the reference takes on, and every how many steps."""
-
-    @property
-    def disable_dropout(self) -> bool:
-        """Whether training drops nothing."""
-
-    @property
-    def max_length(self) -> int | None:
-        """The length that rows are cut to."""
-
-    @property
-    def pad_to_multiple_of(self) -> int:
-        """What the widths of batches are multiples of."""
-
-    @property
-    def group_by_length(self) -> bool:
-        """Whether shuffled batches hold rows of about the same length."""
-
-    def reading(self) -> Mapping[str, Any]:
-        """Return settings of `examples`."""
-
-    def loss(self, asked: Asked) -> Loss:
-        """Return the loss of a batch."""
 
 
 class OfflineObjective:
@@ -85,7 +41,7 @@ class OfflineObjective:
     """
 
     def __init__(
-        self, model: LanguageModel, method: OfflineMethod, *, tokenizer: Any = None, seed: int = 0
+        self, model: LanguageModel, method: Fixed, *, tokenizer: Any = None, seed: int = 0
     ) -> None:
         self.model, self.method, self.graph = model, method, model.graph
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
