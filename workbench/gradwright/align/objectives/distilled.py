@@ -23,7 +23,7 @@ from ..data.examples import examples
 from ..data.rows import Examples, TokenRow
 from ..logps import needs_logits
 from ..losses.loss import still
-from ..model import LanguageModel, context_of
+from ..model import LanguageModel, by_placeholder, context_of
 from ..rollouts.rollout import Prompt
 from ..rollouts.sampler import GenerationSampler
 from .kept import check_method
@@ -138,13 +138,12 @@ class DistilledObjective:
         multiple = self.method.pad_to_multiple_of
         fed = collate(rows, position_ids=True, multiple_of=multiple, most=most)
         places, counts = places_of(fed["labels"])
-        said = self._session.run(self._asked.logits, self._asked.fed(fed, places))
-        model = self.model
-        feeds: Feeds = {model.ids: fed["ids"], model.labels: fed["labels"]}
-        if (own := getattr(model, "position_ids", None)) is not None:
-            feeds[own] = fed["position_ids"]
-        feeds |= {self._places: places, self.tokens: counts, self._said: said}
-        return {**feeds, self._sampled: np.float32(sampled)}
+        asked = self._asked
+        said = self._session.run(
+            asked.logits, {**by_placeholder(self.teacher, fed), asked.places: places}
+        )
+        feeds: Feeds = {self._places: places, self.tokens: counts, self._said: said}
+        return {**by_placeholder(self.model, fed), **feeds, self._sampled: np.float32(sampled)}
 
     def _completed(self, rows: Sequence[TokenRow], own: bool, seed: int) -> list[TokenRow]:
         """Return the prompts of rows with completions that the student or the teacher draws."""
@@ -177,7 +176,6 @@ class _Asked:
 
     def __init__(self, model: LanguageModel) -> None:
         graph, head = model.graph, model.head
-        self._model = model
         with graph._at_top(), graph.scope(graph._free_scope("asked")):
             self.places = graph.placeholder("places", (None,), "int64")
             if head.weight is None or needs_logits(head):
@@ -187,12 +185,6 @@ class _Asked:
                 y = y if head.bias is None else y + head.bias
                 cap = head.softcap
                 self.logits = y if cap is None else Tanh()(y / cap) * cap
-
-    def fed(self, batch: Mapping[str, Array], places: Array) -> Feeds:
-        """Return what a run feeds."""
-        own = getattr(self._model, "position_ids", None)
-        feeds: Feeds = {self._model.ids: batch["ids"], self.places: places}
-        return feeds if own is None else {**feeds, own: batch["position_ids"]}
 
 
 def _rows(x: Tensor, places: Tensor) -> Tensor:

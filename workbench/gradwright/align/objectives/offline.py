@@ -19,7 +19,7 @@ from ..data.examples import examples
 from ..data.packing import pack
 from ..data.rows import Examples, TokenRow
 from ..logps import check_said
-from ..model import LanguageModel, context_of
+from ..model import LanguageModel, by_placeholder, context_of
 from ..reference import Copies, SyncReference, check_still
 from .asked import Asked
 from .kept import check_method
@@ -112,7 +112,7 @@ class OfflineObjective:
         self._check()
         found = self._examples(batch)
         if self.method.packed:
-            return self._by_tensor(self._arrays(found))
+            return self._arrays(found)
         held = self._sequences(found)
         return self._feeds(held, range(held.n), self._references(held))
 
@@ -157,7 +157,7 @@ class OfflineObjective:
         *,
         exact: bool,
     ) -> Batches:
-        arrays = self._by_tensor(self._arrays(found))
+        arrays = self._arrays(found)
         return batches(
             self.graph,
             arrays,
@@ -169,22 +169,17 @@ class OfflineObjective:
             exact=exact,
         )
 
-    def _arrays(self, found: Examples) -> dict[str, Array]:
+    def _arrays(self, found: Examples) -> Feeds:
         length = self._longest(self.method.max_length)
         assert length is not None  # methods that pack have it
-        return pack(found.rows, length, self.method.packed)
-
-    def _by_tensor(self, arrays: Mapping[str, Array]) -> Feeds:
-        """Return arrays by the placeholders of the model."""
-        fed = {self.model.ids: arrays["ids"], self.model.labels: arrays["labels"]}
-        return fed if self._places is None else {**fed, self._places: arrays["position_ids"]}
+        return by_placeholder(self.model, pack(found.rows, length, self.method.packed))
 
     def _feeds(
         self, held: Sequences, at: Sequence[int], references: Sequence[Sequence[Array]]
     ) -> Feeds:
         """Return what some examples feed, part below part."""
         rows, fed = held.rows(at), self.asked.fed
-        feeds = self._by_tensor(self._collated(rows))
+        feeds = self._collated(rows)
         shape = feeds[self.model.ids].shape
         for name, t in fed.items():
             if name == "tokens":
@@ -199,13 +194,14 @@ class OfflineObjective:
                 feeds[t] = held.columns[name][list(at)]
         return feeds
 
-    def _collated(self, rows: Sequence[TokenRow]) -> dict[str, Array]:
-        return collate(
+    def _collated(self, rows: Sequence[TokenRow]) -> Feeds:
+        arrays = collate(
             rows,
             position_ids=self._places is not None,
             multiple_of=self.method.pad_to_multiple_of,
             most=self._context,
         )
+        return by_placeholder(self.model, arrays)
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -219,7 +215,7 @@ class OfflineObjective:
             session, said = Session(self.graph), list[Array]()
             for start in range(0, len(rows), ROWS):
                 some = rows[start : start + ROWS]
-                found = session.run(self._reference, self._by_tensor(self._collated(some)))
+                found = session.run(self._reference, self._collated(some))
                 said += [values[: len(row) - 1] for values, row in zip(found, some, strict=True)]
             self._known = dict([*self._known.items()][-1:]) | {key: said}
         known = self._known[key]
