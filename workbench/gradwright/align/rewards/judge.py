@@ -11,13 +11,11 @@ import numpy as np
 from ...errors import FeedError
 from ..rollouts.rollout import Rollout
 from .asking import ask
-from .reward import Failure, Reward, RowsError, Scores
+from .reward import OWN, Failure, Reward, RowsError, Scores
 from .rule import Composed, Weighted, name_of, said_sum
 
 Array = np.ndarray[Any, Any]
 Rewards = Reward | Sequence[Reward] | Mapping[str, Reward]
-OWN = ("prompts", "completions", "prompt_ids", "completion_ids", "ended")
-"""Columns that a rollout gives, whatever the data have."""
 
 
 def judge(
