@@ -235,8 +235,7 @@ class Pipeline:
         """Return answers to the held-out prompts, the same whenever they are asked for."""
         if self.verifier is None:
             return None
-        settings = {"session": {"deterministic": True}, **self.exam}
-        return evaluate(model, self.prompts, self.verifier, **settings)
+        return evaluate(model, self.prompts, self.verifier, **self.exam)
 
     # -- after -------------------------------------------------------------------------------------
 
