@@ -253,8 +253,9 @@ def test_prompts_keep_their_columns_and_leave_out_what_is_too_long() -> None:
         {"answer": 2, "label": "2", "hint": None},
         {"answer": None, "label": None, "hint": [1]},
     ]
-    with pytest.raises(FeedError, match="has a column 'completions'"):
-        prompts([{"prompt": "a", "completions": "b"}], CHARS)
+    for name in ("completions", "ended"):
+        with pytest.raises(FeedError, match=f"has a column {name!r}"):
+            prompts([{"prompt": "a", name: "b"}], CHARS)
     (talk,) = prompts([{"prompt": [USER]}], tokenizer(), template=CHATML)
     assert talk.text.endswith("<|im_start|>assistant\n")
     assert tokenizer().decode(talk.tokens, special=True) == talk.text

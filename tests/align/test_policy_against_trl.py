@@ -17,10 +17,7 @@ pytest.importorskip("datasets")
 
 GROUP, LONGEST, EOS = 3, 5, sides.EOS
 PROMPTS = [[5, 6, 7], [8], [9, 10]]
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = sides.QUIET
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +93,7 @@ def both(kind: Any, config: Any, folder: Path, method: Any, settings: dict[str, 
     sides.moved(trainer.model, model)
     value = trainer._compute_loss(trainer.model, batch)
     trainer._metrics["eval"] = trainer._metrics["train"]
-    (loss,), weights = objective.losses.values(), model.graph.trainable
-    slopes = gw.gradients(loss, weights, unreachable="zero")
-    watched = {k: m for k, m in objective.metrics.items() if isinstance(m, gw.Tensor)}
-    found = gw.Session(model.graph).run([loss, *watched.values(), *slopes], feeds)
-    n = 1 + len(watched)
-    seen = dict(zip(watched, map(float, found[1:n]), strict=True))
+    loss, seen, slopes = sides.measured(objective, feeds)
     told = {k: column[-1] for k, column in objective.history.items()}
     seen |= {k: told[k] for k in told if k in trainer._metrics["train"]}
     if (
@@ -112,8 +104,7 @@ def both(kind: Any, config: Any, folder: Path, method: Any, settings: dict[str, 
     if "multi_objective_aggregation" in settings:  # equal groups have A = ±1e-9, as rounding has it
         seen = {name: x for name, x in seen.items() if not name.startswith("clip_ratio/")}
     assert {"reward", "reward_std", "completions/clipped_ratio"} <= set(seen)
-    named = dict(zip((t.name for t in weights), found[n:], strict=True))
-    sides.compare(trainer, value, (float(found[0]), seen, named), model, trainer.model)
+    sides.compare(trainer, value, (loss, seen, slopes), model, trainer.model)
 
 
 GRPO = {

@@ -227,10 +227,12 @@ def test_an_interrupt_is_no_error_of_a_reward() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     taken = Rollout([Prompt([1], "", {"ended": 1})], 1, [[1]], ["a"], ["eos"], [0])
+    mixed = [Prompt([1], "", {"answer": "a"}), Prompt([2])]
     for call in (
         lambda: judge([], drawn(["a"] * 2)),
         lambda: judge([3], drawn(["a"] * 2)),
         lambda: judge(odd, taken),
+        lambda: judge(odd, Rollout(mixed, 1, [[1]] * 2, ["a"] * 2, ["eos"] * 2, [0, 1])),
         lambda: judge(odd, drawn(["a"] * 2), on_error="hide"),
         lambda: judge(odd, drawn(["a"] * 2), weights=[1.0, 2.0]),
         lambda: judge(odd, drawn(["a"] * 2), weights={"even": 1.0}),

@@ -24,10 +24,7 @@ align = gw.align
 PAIRS = rows("prompt", "chosen", "rejected")
 SINGLE = rows("prompt", "completion")
 LABELLED = [{**row, "label": i % 3 != 0} for i, row in enumerate(SINGLE)]
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = sides.QUIET
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +42,7 @@ def held(trainer: Any, objective: Any, data: Any, model: Any) -> None:
         trainer.store_metrics({k[5:]: float(v) for k, v in metrics.items()}, "eval")
     else:
         value = trainer.compute_loss(trainer.model, batch)
-    compare(trainer, value, measured(objective, data), model, trainer.model)
+    compare(trainer, value, measured(objective, objective.feeds(data)), model, trainer.model)
 
 
 def made(
@@ -119,7 +116,7 @@ def test_reward_model(folder: Path) -> None:
     model.graph.values["score/weight"] = theirs.score.weight.detach().numpy()[0]
     batch = next(iter(trainer.get_train_dataloader()))
     value = trainer.compute_loss(trainer.model.eval(), batch)
-    mine = measured(objective, data)
+    mine = measured(objective, objective.feeds(data))
     slope = mine[2].pop("score/weight")
     compare(trainer, value, mine, model, trainer.model)
     np.testing.assert_allclose(slope, theirs.score.weight.grad.numpy()[0], rtol=1e-4, atol=1e-6)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import gradwright as gw
 
@@ -24,6 +25,11 @@ PLAIN = {
     "use_cpu": True, "bf16": False, "gradient_checkpointing": False, "report_to": [],
     "per_device_train_batch_size": 6, "disable_tqdm": True,
 }  # fmt: skip
+QUIET = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+"""Marks of tests in which their trainers warn of what they use themselves."""
 
 
 def tokenizer() -> Any:
@@ -83,15 +89,15 @@ def moved(theirs: Any, model: Any, seed: int = 4) -> None:
     gw.models.load_state_dict(model, {k: v.numpy() for k, v in theirs.state_dict().items()})
 
 
-def measured(objective: Any, data: Any) -> tuple[float, dict[str, float], dict[str, np.ndarray]]:
+def measured(objective: Any, feeds: Any) -> tuple[float, dict[str, float], dict[str, np.ndarray]]:
     """Return our loss, metrics, and gradients by the names of theirs."""
     (loss,), graph = objective.losses.values(), objective.graph
     weights = graph.trainable
     slopes = gw.gradients(loss, weights, unreachable="zero")
-    feeds = objective.feeds(data)
-    value, *rest = gw.Session(graph).run([loss, *objective.metrics.values(), *slopes], feeds)
-    n = len(objective.metrics)
-    seen = dict(zip(objective.metrics, map(float, rest[:n]), strict=True))
+    watched = {k: m for k, m in objective.metrics.items() if isinstance(m, gw.Tensor)}
+    value, *rest = gw.Session(graph).run([loss, *watched.values(), *slopes], feeds)
+    n = len(watched)
+    seen = dict(zip(watched, map(float, rest[:n]), strict=True))
     return float(value), seen, dict(zip((t.name for t in weights), rest[n:], strict=True))
 
 

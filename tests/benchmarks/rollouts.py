@@ -8,9 +8,9 @@ read once. Then what 512 completions of four tokens take, as a step on sums has 
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -105,12 +105,16 @@ def small_completions() -> None:
     print(f"{model.n_weights:,} weights, 512 completions of 4 tokens: {1e3 * seconds:.1f} ms")
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     """Print all of it, or what models are named."""
-    for name in names or MODELS:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.rollouts", description=__doc__
+    )
+    parser.add_argument("models", nargs="*", choices=[*MODELS, []])
+    for name in parser.parse_args().models or MODELS:
         beside_transformers(name)
     small_completions()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -21,6 +21,7 @@ import numpy as np
 import gradwright as gw
 from gradwright.align import Prompt
 from gradwright.models import CharTokenizer, Decoder, DecoderConfig
+from gradwright.models.decoder.rows import padded_rows
 
 Array = np.ndarray[Any, Any]
 FOLDER = Path("build/learning")
@@ -143,10 +144,8 @@ def demonstrations(
 
 def batch(prompts: Sequence[str], answers: Sequence[str]) -> dict[str, Array]:
     """Return ids and labels of prompts with their answers and ends: the prompt has no label."""
-    ids = np.array([CODEC.encode(p + a + END) for p, a in zip(prompts, answers, strict=True)])
-    labels = ids.copy()
-    labels[:, : len(prompts[0])] = -100
-    return {"ids": ids, "labels": labels}
+    rows = [CODEC.encode(p + a + END) for p, a in zip(prompts, answers, strict=True)]
+    return padded_rows(rows, len(prompts[0]))
 
 
 def start(

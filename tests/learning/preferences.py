@@ -54,23 +54,22 @@ def completed(found: Sequence[Pair]) -> list[Pair]:
 
 def log_probs(model: Decoder, found: Sequence[Pair]) -> Array:
     """Return what a model says of answers and their ends: f64[2, pairs], chosen ones first."""
-    said = gw.align.model_log_probs(model)
-    session = gw.Session(model.graph)
-    rows = [
-        session.run(said.log_probs, batch([p["prompt"] for p in found], [p[name] for p in found]))
-        for name in ("chosen", "rejected")
-    ]
-    return np.stack([np.asarray(each, np.float64).sum(-1) for each in rows])
+    return _both(model, gw.align.model_log_probs(model).log_probs, found).sum(-1)
 
 
 def scores(model: Decoder, found: Sequence[Pair]) -> Array:
     """Return what a reward model gives answers: f64[2, pairs], chosen ones first."""
-    score, session = gw.align.reward_head(model), gw.Session(model.graph)
+    return _both(model, gw.align.reward_head(model), found)
+
+
+def _both(model: Decoder, tensor: gw.Tensor, found: Sequence[Pair]) -> Array:
+    """Return what a tensor is for chosen answers, then for rejected ones."""
+    session, prompts = gw.Session(model.graph), [p["prompt"] for p in found]
     rows = [
-        session.run(score, batch([p["prompt"] for p in found], [p[name] for p in found]))
+        session.run(tensor, batch(prompts, [p[name] for p in found]))
         for name in ("chosen", "rejected")
     ]
-    return np.stack([np.asarray(each, np.float64) for each in rows])
+    return np.stack(rows).astype(np.float64)
 
 
 def in_order(found: Array) -> float:

@@ -23,6 +23,7 @@ from gradwright.models import (
     TopP,
     probabilities,
 )
+from gradwright.models.generation import ALL
 from tests.models.test_generation import loud
 
 CONFIG = DecoderConfig(
@@ -85,8 +86,8 @@ def test_guesses_of_a_near_model_hold_and_save_runs(model, near, far) -> None:
     for small in (near, far):
         large, draft = model.generation(), Draft(small, 4)
         runs = []
-        run_all = large._run_all()
-        large._all = lambda *feeds, runs=runs, run_all=run_all: runs.append(1) or run_all(*feeds)
+        run = large.fed(ALL, ())
+        large._runs[(ALL,)] = lambda *feeds, runs=runs, run=run: runs.append(1) or run(*feeds)
         large.generate(PROMPTS[:1], 60, draft=draft)
         shares[small] = draft.share
         assert len(runs) + draft.held + 1 == 60  # each run gives a token besides those that held

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..models.decoder.rows import IGNORED
 from .rewards.reward import Scores
 from .rollouts.rollout import Rollout
 
@@ -46,4 +47,4 @@ class Experience:
     @property
     def mask(self) -> Array:
         """Which tokens count: bool[rows, T - 1]."""
-        return np.asarray(self.labels[:, 1:] != -100)
+        return np.asarray(self.labels[:, 1:] != IGNORED)

@@ -66,7 +66,7 @@ def token_log_probs(
     elif shapes_differ(mask.shape, ids.shape):
         raise ShapeError(f"mask {mask.spec} does not fit ids {ids.spec}", need="a place per id")
     shifted, counts = ids[:, 1:], mask[:, 1:]
-    asked = Where()(counts if kind(counts.dtype) == "b" else counts != 0, shifted, -100)
+    asked = Where()(counts if kind(counts.dtype) == "b" else counts != 0, shifted, IGNORED)
     head = HeadLogProbs(temperature=temperature, softcap=softcap)
     log_probs, entropy, squares, mean, top = head(hidden[:, :-1], weight, asked, bias)
     return TokenLogProbs(log_probs, entropy, squares, mean, top, counts)

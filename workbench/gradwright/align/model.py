@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from ..graph import Graph, Tensor
 from ..models.decoder.layers import Head
 from ..models.generation import Generation
 from ..models.tokenizers import TextCodec
+
+Array = np.ndarray[Any, Any]
 
 
 class LanguageModel(Protocol):
@@ -27,6 +31,16 @@ class LanguageModel(Protocol):
 
     def generation(self, **settings: Any) -> Generation:
         """Return a generation that reads the weights of this model as they are."""
+
+
+def by_placeholder(model: LanguageModel, arrays: Mapping[str, Array]) -> dict[Tensor, Array]:
+    """Return rows that `collate` or `pack` has made by the placeholders of a model.
+
+    ``position_ids`` are fed where the model has such a placeholder.
+    """
+    feeds = {model.ids: arrays["ids"], model.labels: arrays["labels"]}
+    places: Tensor | None = getattr(model, "position_ids", None)
+    return feeds if places is None else {**feeds, places: arrays["position_ids"]}
 
 
 def context_of(model: LanguageModel) -> int | None:

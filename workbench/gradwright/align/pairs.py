@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FeedError, GraphError
+from ..models.decoder.rows import IGNORED
 from ..models.tokenizers import TextCodec
 from ..session import Session
 from .data.records import records
@@ -64,7 +65,7 @@ class PairView:
     @property
     def mask(self) -> Array:
         """Which tokens count: bool[2n, T - 1]."""
-        return np.asarray(self.labels[:, 1:] != -100)
+        return np.asarray(self.labels[:, 1:] != IGNORED)
 
     @property
     def log_ratios(self) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..graph import Graph, Tensor, Variable, ancestors, clone
 from ..models.decoder.rows import IGNORED
 from ..train.callbacks.base import Callback
 from ..train.history import Record
+from ..words.jsonable import from_json_array, json_array
 from .logps import head_log_probs
 from .model import LanguageModel
 from .once import noted_of, once
@@ -101,16 +101,18 @@ class Copies:
         """
         if not self._has:
             return {}
-        told = np.frombuffer(json.dumps(sorted(self._own)).encode(), np.uint8)
         own = {f"{SCOPE}/{name}": own for name, own in self._own.items()}
-        return {SCOPE: told, **{key: self._values[t] for key, t in own.items() if t != key}}
+        return {
+            SCOPE: json_array(sorted(self._own)),
+            **{key: self._values[t] for key, t in own.items() if t != key},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over the copies; raises TrainingError for a reference that has others."""
         if not self._has:
             return
         try:
-            named = json.loads(bytes(np.asarray(state[SCOPE], np.uint8)))
+            named = from_json_array(state[SCOPE])
         except (KeyError, ValueError, TypeError):
             raise TrainingError("this state has no reference", need=f"{SCOPE!r} as JSON") from None
         known = {f"{SCOPE}/{name}": own for name, own in self._own.items()}

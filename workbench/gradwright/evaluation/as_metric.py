@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import ShapeError
 from ..graph import Tensor
+from ..words.jsonable import from_json_array
 from .metrics import Array, Metric
 
 if TYPE_CHECKING:
@@ -64,4 +62,4 @@ class EvaluationMetric(Metric):
         """Return the total as an evaluation: what was saved of one is bytes of its JSON."""
         if isinstance(total, type(self.evaluation)):
             return total
-        return self.evaluation.restored(json.loads(bytes(np.asarray(total, np.uint8))))
+        return self.evaluation.restored(from_json_array(total))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ..errors import TrainingError
+from ..words.jsonable import json_array
 from ..words.tables import Table
 from .as_metric import EvaluationMetric
 
@@ -230,7 +230,7 @@ class Evaluation:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Return the JSON as bytes: this is how a trainer saves what it has seen of an epoch."""
-        return np.frombuffer(json.dumps(self.to_json()).encode(), np.uint8)
+        return json_array(self.to_json())
 
     # -- to be read ------------------------------------------------------------------------------
 

@@ -123,7 +123,6 @@ class Generation:
         """The placeholders of a run, in their order."""
         self._feeding = Feeding(graph, self.takes)
         self.run: Run = self.session.prepare(list(_FETCHES), self.takes)
-        self._all: Run | None = None
         self._runs: dict[tuple[str, ...], Run] = {}
         past = graph["past"]
         self._past_of = past.shape, past.dtype
@@ -271,7 +270,7 @@ class Generation:
                     f"{self.vocabulary}",
                     need="models of one tokenizer",
                 )
-            self._run_all()
+            self.fed(ALL, ())
         ends = Ends(self.eos, frozenset(ids), stops, max_new_tokens, max_seconds, until)
         first = room_for(longest + min(max_new_tokens, AHEAD)) if len(rows) >= MANY else None
         how = _How(room_for(longest + max_new_tokens), prefill_chunk, draft, given, group, first)
@@ -343,22 +342,16 @@ class Generation:
         reader = other.reader(len(rows), how.room, how.chunk)
         return Guesses(how.draft, reader, rows, rules, ends.eos | ends.tokens)
 
-    def _run_all(self) -> Run:
-        """Return what gives the logits of all positions."""
-        if self._all is None:
-            if ALL not in self.graph:
-                raise GraphError(
-                    f"graph {self.graph.name!r} does not tell the logits of all positions",
-                    need=f"a tensor {ALL}: f32[B, T, V]",
-                    hint="gw.models.Decoder(config).generation()",
-                )
-            self._all = self.session.prepare([ALL, "present"], self.takes)
-        return self._all
-
     def fed(self, logits: str, feeds: Collection[str]) -> Run:
         """Return what gives logits, keys and values; it takes what else rows feed at its end."""
-        if not feeds:
-            return self.run if logits != ALL else self._run_all()
+        if logits == "logits" and not feeds:
+            return self.run
+        if logits not in self.graph:
+            raise GraphError(
+                f"graph {self.graph.name!r} does not tell the logits of all positions",
+                need=f"a tensor {ALL}: f32[B, T, V]",
+                hint="gw.models.Decoder(config).generation()",
+            )
         key = (logits, *feeds)
         if key not in self._runs:
             self._runs[key] = self.session.prepare([logits, "present"], (*self.takes, *feeds))

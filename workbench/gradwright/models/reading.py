@@ -92,8 +92,8 @@ class Reader:
         self._feeds = [np.repeat(array, times, axis=0) for array in self._feeds]
         self.places, self._place = np.arange(len(self._known)), np.arange(len(self._known))
 
-    def shrink(self, live: Sequence[int]) -> bool:
-        """Let rows leave that are not live, by halves: few sizes, so few plans. Tell if any did.
+    def shrink(self, live: Sequence[int]) -> None:
+        """Let rows leave that are not live, by halves: few sizes, so few plans.
 
         A place that is left over has a copy of the first live row, which nobody looks at.
         """
@@ -101,7 +101,7 @@ class Reader:
         while size > FEWEST and (size + 1) // 2 >= len(live):
             size = (size + 1) // 2
         if size == n:
-            return False
+            return
         places = np.full(size, live[0], np.int64)
         places[: len(live)] = live
         held = self._place[places]
@@ -109,7 +109,6 @@ class Reader:
         self._feeds = [array[held] for array in self._feeds]
         self.places = places
         self._place[np.array(live)] = np.arange(len(live))
-        return True
 
     def read(self, run: Run, wanted: Mapping[int, Sequence[int]], width: int = 0) -> list[Array]:
         """Read what rows have beyond what is known of them, one token or more each.

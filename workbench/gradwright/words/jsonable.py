@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import numpy as np
 from ..errors import GradwrightError, TrainingError
 from .spelling import meant
 
+Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 CLASS = "$class"
 """The key that says of which class a JSON object is; no other key begins with ``$``."""
@@ -143,6 +145,23 @@ def from_json(data: Any, at: str = "") -> Any:
         raise
     except Exception as error:  # of whatever kind: a file has said so
         raise TrainingError(f"{_at(at)} is no {name}: {error}") from error
+
+
+def json_array(value: Any, *, default: Callable[[Any], Any] | None = None) -> Array:
+    """Return JSON as bytes, ``u8[n]``, so that it stands among the arrays of a checkpoint.
+
+    ``default`` is what ``json.dumps`` does with what JSON has no word for.
+
+    >>> from gradwright.words.jsonable import from_json_array, json_array
+    >>> from_json_array(json_array({"seen": [1, 2]}))
+    {'seen': [1, 2]}
+    """
+    return np.frombuffer(json.dumps(value, default=default).encode(), np.uint8)
+
+
+def from_json_array(array: Any) -> Any:
+    """Return what JSON in bytes stands for; raises ValueError for what is none."""
+    return json.loads(bytes(np.asarray(array, np.uint8)))
 
 
 def _at(at: str) -> str:

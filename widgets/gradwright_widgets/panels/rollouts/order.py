@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwright.align.objectives.facts import equal_groups
+from gradwright.align.objectives.drawing import equal_groups
 
 if TYPE_CHECKING:
     from gradwright.align import Experience

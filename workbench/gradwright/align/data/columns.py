@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import FeedError
+from ..rewards.reward import OWN
 from .messages import wrong_messages
 from .records import Record, names_of
 from .report import Problems, told
@@ -28,8 +29,6 @@ KINDS = {
 }
 OPTIONS = ("tools", "chat_template_kwargs")
 """Columns that tell the chat template more."""
-TAKEN = ("prompts", "completions", "completion_ids")
-"""What rewards are given beside the columns of prompts."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def checked(rows: Sequence[Record], kind: str | None) -> tuple[str, list[Row]]:
             need=f"{kind}: {KINDS[kind]}",
         )
     further = [n for n in names if n not in ("prompt", *OPTIONS)] if kind == "prompt" else []
-    if taken := [name for name in further if name in TAKEN]:
+    if taken := [name for name in further if name in OWN]:
         raise FeedError(
             f"the data has a column {taken[0]!r}, as which rewards are given something else",
             need="another name",

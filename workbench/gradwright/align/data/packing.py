@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import FeedError
-from ...models.decoder.rows import IGNORED
+from ...models.decoder.rows import laid_out
 from .rows import TokenRow
 
 Array = np.ndarray[Any, Any]
@@ -47,18 +47,7 @@ def pack(rows: Sequence[TokenRow], length: int, strategy: str = "bfd") -> dict[s
         filled = [
             [parts[i] for i in members] for members in best_fit(list(map(len, parts)), length)
         ]
-    ids = np.zeros((len(filled), length), np.int64)
-    labels, places = np.full_like(ids, IGNORED), np.zeros_like(ids)
-    for r, members in enumerate(filled):
-        at = 0
-        for row in members:
-            end = at + len(row)
-            ids[r, at:end] = row.tokens
-            labels[r, at + 1 : end] = row.labels[1:]
-            places[r, at:end] = range(len(row))
-            at = end
-        places[r, at:] = range(length - at)
-    return {"ids": ids, "labels": labels, "position_ids": places}
+    return laid_out([[(row.tokens, row.labels) for row in members] for members in filled], length)
 
 
 def best_fit(lengths: Sequence[int], room: int) -> list[list[int]]:

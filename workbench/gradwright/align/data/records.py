@@ -90,10 +90,7 @@ def _of_columns(data: Mapping[Any, Any]) -> Iterator[Record]:
 def _of_dataset(data: Dataset) -> Iterator[Record]:
     """Yield the rows of the first epoch of a data set, of batches, too."""
     for item in data.epoch():
-        if not data.batched:
-            yield {str(k): np.asarray(v).item() if np.ndim(v) == 0 else v for k, v in item.items()}
-            continue
-        yield from _of_columns({str(k): v for k, v in item.items()})
+        yield from _of_columns(item) if data.batched else [item]
 
 
 def _of_file(path: Path) -> Iterable[Any]:
@@ -156,7 +153,7 @@ def _typed(name: str, value: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return numbers and texts of numpy as those of Python, and arrays of objects as lists."""
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
         return value.item()
     of_numpy = isinstance(value, list | tuple) and value and isinstance(value[0], np.generic)
     if of_numpy or (isinstance(value, np.ndarray) and value.dtype == object):  # as pandas has them

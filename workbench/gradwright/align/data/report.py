@@ -73,7 +73,7 @@ class Problems:
         """Note what a column of a row holds, and what was needed."""
         self._found.append((row, f"row {row}, {column!r}: {came}; needed: {need}"))
 
-    def check(self, hint: str = "") -> None:
+    def check(self) -> None:
         """Raise a FeedError of all problems, if there are any; the first of them are shown."""
         if not self._found:
             return
@@ -83,7 +83,6 @@ class Problems:
         raise FeedError(
             f"{rows:,} {'row' if rows == 1 else 'rows'} of the data cannot be read",
             facts=[*facts, f"and {more:,} more"] if more > 0 else facts,
-            hint=hint,
         )
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
-from ...errors import GraphError
 from ...words.jsonable import jsonable
 from ..model import LanguageModel
+from ..objectives.distilled import DistilledObjective
 from ..rollouts.sampler import GenerationSampler
-from .refused import refuse
-
-if TYPE_CHECKING:
-    from ..objectives.distilled import DistilledObjective
+from .settings import Settings
 
 REFUSED = {
     "teacher_model_name_or_path": "trainer(student, method, teacher=model)",
@@ -25,7 +22,7 @@ REFUSED = {
 
 @jsonable
 @dataclass(frozen=True, kw_only=True)
-class Distill:
+class Distill(Settings):
     """Settings of generalised distillation (Agarwal et al. 2024, GKD, arXiv:2306.13649).
 
     A student follows what its teacher says of each token of completions, a share of which it draws
@@ -70,25 +67,16 @@ class Distill:
     pad_to_multiple_of: int = 8
     learning_rate: float = 1e-7
 
-    def __new__(cls, *_: Any, **named: Any) -> Self:
-        """Refuse options of TRL that mean nothing here, and say why."""
-        refuse(cls, named, REFUSED)
-        return super().__new__(cls)
+    refused = REFUSED
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("lmbda", "beta"):
-            self._check(0 <= getattr(self, name) <= 1, name, "0 to 1")
-        for name in ("temperature", "loss_temperature"):
-            self._check(getattr(self, name) > 0, name, "a number > 0")
-        for name in ("max_new_tokens", "pad_to_multiple_of"):
-            n = getattr(self, name)
-            self._check(type(n) is int and n >= 1, name, "an int >= 1")
-        long = self.max_length
-        self._check(long is None or (type(long) is int and long > 1), "max_length", "an int > 1")
-
-    def _check(self, ok: bool, name: str, need: str) -> None:
-        if not ok:
-            raise GraphError(f"Distill: {name}={getattr(self, name)!r} makes no sense", need=need)
+            self.check(0 <= getattr(self, name) <= 1, name, "0 to 1")
+        self.check_positive(
+            "temperature", "loss_temperature", "max_new_tokens", "pad_to_multiple_of"
+        )
+        self.check(self.max_length is None or self.max_length > 1, "max_length", "an int > 1")
 
     def reading(self) -> Mapping[str, Any]:
         """Return settings of `examples`."""
@@ -107,6 +95,4 @@ class Distill:
         self, model: LanguageModel, *, teacher: LanguageModel, tokenizer: Any = None, seed: int = 0
     ) -> DistilledObjective:
         """Return the objective that a trainer of ``model.graph`` takes in the place of a loss."""
-        from ..objectives.distilled import DistilledObjective
-
         return DistilledObjective(model, self, teacher, tokenizer=tokenizer, seed=seed)

@@ -9,7 +9,8 @@ from ...words.jsonable import jsonable
 from ..losses.dpo import DIVERGENCES, LOSSES, check_smoothing, dpo
 from ..losses.loss import Loss, chosen_from
 from ..objectives.asked import Asked, of_tokens
-from .fixed import Referred, is_a
+from .fixed import Referred
+from .settings import is_a
 
 
 @jsonable

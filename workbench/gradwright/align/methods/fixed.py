@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from ...errors import GraphError
 from ..losses.loss import Loss
 from ..model import LanguageModel
 from ..objectives.asked import Asked
 from ..objectives.offline import OfflineObjective
-from .refused import refuse
+from .settings import Settings
 
 REFUSED = {
     "truncation_mode": "the data has it: examples(data, kind, tokenizer, truncation='keep_end')",
@@ -31,12 +30,10 @@ REFUSED = {
     "pad_token": "padding needs no token of its own",
 }
 """Options of TRL that are refused, and why."""
-TYPES = {"bool": "True or False", "int": "an int", "float": "a finite number"}
-"""Types of settings by their annotations, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fixed:
+class Fixed(Settings):
     """Settings of methods whose completions the data gives.
 
     Args:
@@ -55,32 +52,13 @@ class Fixed:
     learning_rate: float = 1e-6
 
     kinds: ClassVar[tuple[str, ...]] = ("pair",)
-
-    def __new__(cls, *_: Any, **named: Any) -> Self:
-        """Refuse options of TRL that mean nothing here, and say why."""
-        refuse(cls, named, REFUSED)
-        return super().__new__(cls)
+    refused = REFUSED
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            kind, _, other = str(field.type).partition(" | ")
-            if kind in TYPES and not (other == "None" and getattr(self, field.name) is None):
-                self.check(is_a(getattr(self, field.name), kind), field.name, TYPES[kind])
+        super().__post_init__()
         self.check(self.max_length is None or self.max_length > 1, "max_length", "an int > 1")
         self.check(self.pad_to_multiple_of >= 1, "pad_to_multiple_of", "an int >= 1")
         self.check_positive("learning_rate")
-
-    def check(self, ok: bool, name: str, need: str) -> None:
-        """Raise GraphError for a setting that is not what it must be."""
-        if not ok:
-            raise GraphError(
-                f"{type(self).__name__}: {name}={getattr(self, name)!r} makes no sense", need=need
-            )
-
-    def check_positive(self, *names: str) -> None:
-        """Raise GraphError for settings that are not above 0."""
-        for name in names:
-            self.check(getattr(self, name) > 0, name, "> 0")
 
     # -- what an objective asks ------------------------------------------------------------------
 
@@ -156,12 +134,3 @@ class Referred(Fixed):
         if not self.sync_ref_model:
             return None
         return self.ref_model_mixup_alpha, self.ref_model_sync_steps
-
-
-def is_a(value: Any, kind: str) -> bool:
-    """Tell whether a setting is of the type of its annotation."""
-    if kind == "bool" or isinstance(value, bool):
-        return kind == "bool" and isinstance(value, bool)
-    return isinstance(value, int) or (
-        kind == "float" and isinstance(value, float) and math.isfinite(value)
-    )

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from ...errors import GraphError
 from ..experience import Experience
 from ..losses.loss import Loss
 from ..model import LanguageModel
+from ..objectives.policy import PolicyObjective
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
-from .refused import refuse
-
-if TYPE_CHECKING:
-    from ..objectives.policy import PolicyObjective
+from .settings import Settings
 
 OWN = "completions are drawn by the model's own generation, or by sampler=..."
 SHOWN = "objective.experience has what was sampled, and a panel shows it"
@@ -31,13 +28,16 @@ REFUSED = {
     "cache_implementation": OWN,
     "generation_kwargs": OWN,
     "use_vllm": OWN,
+    "vllm_": OWN,
+    "use_transformers_": OWN,
+    "log_": SHOWN,
+    "entropy_coef_": "it stays",
 }
 """Options of TRL that are refused, and why."""
-PREFIXES = {"vllm_": OWN, "use_transformers_": OWN, "log_": SHOWN, "entropy_coef_": "it stays"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampled:
+class Sampled(Settings):
     """Settings of methods that sample: how completions are drawn and judged.
 
     Args:
@@ -67,38 +67,23 @@ class Sampled:
     ref_model_sync_steps: int = 512
     learning_rate: float = 1e-6
 
-    def __new__(cls, *_: Any, **named: Any) -> Self:
-        """Refuse options of TRL that mean nothing here, and say why."""
-        begun = {n: why for n in named for start, why in PREFIXES.items() if n.startswith(start)}
-        refuse(cls, named, REFUSED | begun)
-        return super().__new__(cls)
+    refused = REFUSED
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.reward_weights is not None:
             weights = tuple(float(w) for w in self.reward_weights)
             object.__setattr__(self, "reward_weights", weights)
             self.check(all(map(math.isfinite, weights)), "reward_weights", "finite numbers")
-        self.check(self.temperature > 0, "temperature", "a number > 0")
         least = 2 if self.in_groups else 1
-        for name in ("num_generations", "num_iterations", "steps_per_generation"):
-            n, low = getattr(self, name), least if name == "num_generations" else 1
-            self.check(isinstance(n, int) and n >= low, name, f"an int >= {low}")
-        n = self.max_completion_length
-        self.check(isinstance(n, int) and n >= 1, "max_completion_length", "an int >= 1")
-        n, alpha = self.ref_model_sync_steps, self.ref_model_mixup_alpha
-        self.check(0 <= alpha <= 1, "ref_model_mixup_alpha", "0 to 1")
-        self.check(type(n) is int and n >= 1, "ref_model_sync_steps", "an int >= 1")
+        self.check(self.num_generations >= least, "num_generations", f"an int >= {least}")
+        self.check_positive("num_iterations", "steps_per_generation", "max_completion_length")
+        self.check_positive("temperature", "ref_model_sync_steps")
+        self.check(0 <= self.ref_model_mixup_alpha <= 1, "ref_model_mixup_alpha", "0 to 1")
         followed = self.needs_reference or not self.sync_ref_model
         self.check(followed, "sync_ref_model", "a reference, beta > 0")
         if self.ratio_tolerance is not None:
             self.check(self.ratio_tolerance > 0, "ratio_tolerance", "a number > 0, or None")
-
-    def check(self, ok: bool, name: str, need: str) -> None:
-        """Raise GraphError for a setting that is not what it must be."""
-        if not ok:
-            raise GraphError(
-                f"{type(self).__name__}: {name}={getattr(self, name)!r} makes no sense", need=need
-            )
 
     # -- what an objective asks --------------------------------------------------------------------
 
@@ -173,6 +158,4 @@ class Sampled:
 
         ``given`` are the other settings of `PolicyObjective`.
         """
-        from ..objectives.policy import PolicyObjective
-
         return PolicyObjective(model, self, rewards, **given)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,51 +17,24 @@ from ...ops.core.index import Gather
 from ...ops.losses.distillation import GeneralizedJsd
 from ...session import Session
 from ...train.position import Position
-from ...words.jsonable import to_json
+from ...words.jsonable import json_array, to_json
 from ..data.collate import collate
 from ..data.examples import examples
 from ..data.rows import Examples, TokenRow
 from ..logps import needs_logits
 from ..losses.loss import still
-from ..model import LanguageModel, context_of
+from ..model import LanguageModel, by_placeholder, context_of
 from ..rollouts.rollout import Prompt
 from ..rollouts.sampler import GenerationSampler
-from .offline import check_method
+from .kept import check_method
 from .sequences import SequenceBatches, Sequences
+
+if TYPE_CHECKING:
+    from ..methods.distill import Distill
 
 Array = np.ndarray[Any, Any]
 AT_ONCE = 64
 """The places that logits are made of are padded to a multiple of it: few shapes, few plans."""
-
-
-class Distilling(Protocol):
-    """What this objective asks of a method."""
-
-    @property
-    def lmbda(self) -> float:
-        """The share of batches whose completions the student draws."""
-
-    @property
-    def beta(self) -> float:
-        """From forward to reverse KL."""
-
-    @property
-    def loss_temperature(self) -> float:
-        """That of both sides in the loss."""
-
-    @property
-    def seq_kd(self) -> bool:
-        """Whether the teacher draws the completions of other batches."""
-
-    @property
-    def pad_to_multiple_of(self) -> int:
-        """What the widths of batches are multiples of."""
-
-    def reading(self) -> Mapping[str, Any]:
-        """Return settings of `examples`."""
-
-    def sampler(self, model: LanguageModel) -> GenerationSampler:
-        """Return what draws completions from a student or a teacher."""
 
 
 class DistilledObjective:
@@ -78,7 +50,7 @@ class DistilledObjective:
     def __init__(
         self,
         student: LanguageModel,
-        method: Distilling,
+        method: Distill,
         teacher: LanguageModel,
         *,
         tokenizer: Any = None,
@@ -166,13 +138,12 @@ class DistilledObjective:
         multiple = self.method.pad_to_multiple_of
         fed = collate(rows, position_ids=True, multiple_of=multiple, most=most)
         places, counts = places_of(fed["labels"])
-        said = self._session.run(self._asked.logits, self._asked.fed(fed, places))
-        model = self.model
-        feeds: Feeds = {model.ids: fed["ids"], model.labels: fed["labels"]}
-        if (own := getattr(model, "position_ids", None)) is not None:
-            feeds[own] = fed["position_ids"]
-        feeds |= {self._places: places, self.tokens: counts, self._said: said}
-        return {**feeds, self._sampled: np.float32(sampled)}
+        asked = self._asked
+        said = self._session.run(
+            asked.logits, {**by_placeholder(self.teacher, fed), asked.places: places}
+        )
+        feeds: Feeds = {self._places: places, self.tokens: counts, self._said: said}
+        return {**by_placeholder(self.model, fed), **feeds, self._sampled: np.float32(sampled)}
 
     def _completed(self, rows: Sequence[TokenRow], own: bool, seed: int) -> list[TokenRow]:
         """Return the prompts of rows with completions that the student or the teacher draws."""
@@ -192,8 +163,7 @@ class DistilledObjective:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the method, as JSON, and how many batches were drawn."""
-        said = np.frombuffer(json.dumps(to_json(self.method)).encode(), np.uint8)
-        return {"method": said, "drawn": np.array(self._drawn)}
+        return {"method": json_array(to_json(self.method)), "drawn": np.array(self._drawn)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; raises TrainingError for that of another method."""
@@ -206,7 +176,6 @@ class _Asked:
 
     def __init__(self, model: LanguageModel) -> None:
         graph, head = model.graph, model.head
-        self._model = model
         with graph._at_top(), graph.scope(graph._free_scope("asked")):
             self.places = graph.placeholder("places", (None,), "int64")
             if head.weight is None or needs_logits(head):
@@ -216,12 +185,6 @@ class _Asked:
                 y = y if head.bias is None else y + head.bias
                 cap = head.softcap
                 self.logits = y if cap is None else Tanh()(y / cap) * cap
-
-    def fed(self, batch: Mapping[str, Array], places: Array) -> Feeds:
-        """Return what a run feeds."""
-        own = getattr(self._model, "position_ids", None)
-        feeds: Feeds = {self._model.ids: batch["ids"], self.places: places}
-        return feeds if own is None else {**feeds, own: batch["position_ids"]}
 
 
 def _rows(x: Tensor, places: Tensor) -> Tensor:

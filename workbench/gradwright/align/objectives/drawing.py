@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -81,19 +82,17 @@ class Drawing:
         """
         n, method = len(prompts), self.method
         groups = self._groups(prompts, rewards, next(seeds))
-        refills = Refills(of=n)
         if not method.refills or further is None:
-            return *_joined(groups, method.num_generations), refills
-        told = [group for group in groups if not group.is_equal]
-        equal = [group for group in groups if group.is_equal]
-        for times in range(1, method.refills + 1):
-            if len(told) >= n:
+            return *_joined(groups, method.num_generations), Refills(of=n)
+        told: list[_Group] = []
+        equal: list[_Group] = []
+        for times in itertools.count():
+            for group in groups:
+                (equal if group.is_equal else told).append(group)
+            if len(told) >= n or times == method.refills:
                 break
-            groups = self._groups(further(times - 1), rewards, next(seeds))
-            told += [group for group in groups if not group.is_equal]
-            equal += [group for group in groups if group.is_equal]
-            refills = replace(refills, times=times, of=refills.of + n)
-        refills = replace(refills, left_out=len(equal))
+            groups = self._groups(further(times), rewards, next(seeds))
+        refills = Refills(times, len(equal), of=n * (times + 1))
         return *_joined((told + equal)[:n], method.num_generations), refills
 
     def _groups(self, prompts: Sequence[Prompt], rewards: Rewards, seed: int) -> list[_Group]:
@@ -146,8 +145,20 @@ class _Group:
 
     @property
     def is_equal(self) -> bool:
-        said = self.scores.total[~np.isnan(self.scores.total)]
-        return bool(said.size == 0 or np.ptp(said) <= EQUAL)
+        return bool(equal_groups(self.scores.total, self.rollout.group).all())
+
+
+def equal_groups(total: Array, group: int) -> Array:
+    """Return whether the rewards of each group are all equal: bool[groups].
+
+    >>> import numpy as np
+    >>> equal_groups(np.array([1.0, 1.0, 0.0, 1.0]), 2).tolist()
+    [True, False]
+    """
+    rows = total.reshape(-1, group)
+    said = ~np.isnan(rows)
+    most, least = np.where(said, rows, -np.inf).max(1), np.where(said, rows, np.inf).min(1)
+    return np.asarray(most - least <= EQUAL)
 
 
 def _split(rollout: Rollout, scores: Scores) -> list[_Group]:

@@ -11,7 +11,7 @@ from ...evaluation.metrics import Mean
 from ...graph import Tensor
 from ..experience import Experience
 from ..rewards.judge import Rewards, curves
-from .drawing import EQUAL, Refills
+from .drawing import Refills, equal_groups
 
 if TYPE_CHECKING:
     from ..methods.sampled import Sampled
@@ -70,19 +70,6 @@ def facts(
     for name, column in scores.by_name().items():
         found[f"rewards/{name}/mean"], found[f"rewards/{name}/std"] = _mean(column), _std(column)
     return found | method.facts(experience)
-
-
-def equal_groups(total: Array, group: int) -> Array:
-    """Return whether the rewards of each group are all equal: bool[groups].
-
-    >>> import numpy as np
-    >>> equal_groups(np.array([1.0, 1.0, 0.0, 1.0]), 2).tolist()
-    [True, False]
-    """
-    rows = total.reshape(-1, group)
-    said = ~np.isnan(rows)
-    most, least = np.where(said, rows, -np.inf).max(1), np.where(said, rows, np.inf).min(1)
-    return np.asarray(most - least <= EQUAL)
 
 
 def _mean(x: Array) -> float:

@@ -1,9 +1,8 @@
-"""What a checkpoint keeps of experience: arrays by name, in which a training goes on to the bit."""
+"""What a checkpoint keeps of a method and of experience: arrays, to go on from to the bit."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TrainingError
+from ...words.jsonable import from_json_array, json_array, to_json
 from ..experience import Experience
 from ..rewards.reward import Failure, Scores
 from ..rollouts.rollout import Prompt, Rollout
@@ -34,7 +34,7 @@ def arrays_of(experience: Experience) -> dict[str, Array]:
         "facts": list(scores.facts),
     }
     found = {
-        "text": json_array(told),
+        "text": json_array(told, default=str),
         "numbers": np.array([experience.number, experience.step]),
         "seconds": np.array(rollout.seconds),
         "seeds": np.array(rollout.seeds, np.uint64),
@@ -87,14 +87,21 @@ def experience_of(state: Mapping[str, Any]) -> Experience:
         raise TrainingError(f"this is no state of a rollout: {error}") from error
 
 
-def json_array(value: Any) -> Array:
-    """Return JSON as bytes."""
-    return np.frombuffer(json.dumps(value, default=str).encode(), np.uint8)
-
-
-def from_json_array(array: Any) -> Any:
-    """Return what JSON in bytes stands for."""
-    return json.loads(bytes(np.asarray(array, np.uint8)))
+def check_method(method: Any, state: Mapping[str, Any]) -> None:
+    """Refuse state of another method, or of other settings of it."""
+    own = to_json(method)
+    try:
+        came = from_json_array(state["method"])
+        names = sorted(own.keys() | came.keys())
+    except (KeyError, ValueError, AttributeError, TypeError):
+        raise TrainingError("this is no state of a method", need="'method' as JSON") from None
+    other = [name for name in names if own.get(name) != came.get(name)]
+    if other:
+        raise TrainingError(
+            "this training was by another method",
+            facts=[f"{name}: {came.get(name)!r}, not {own.get(name)!r}" for name in other],
+            hint="the same settings as before, or a new training from the weights alone",
+        )
 
 
 def _ragged(name: str, rows: Sequence[Sequence[int]]) -> dict[str, Array]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,67 +13,24 @@ from ...errors import TrainingError
 from ...graph import Tensor, ancestors
 from ...session import Session
 from ...train.position import Position
-from ...words.jsonable import to_json
+from ...words.jsonable import json_array, to_json
 from ..data.collate import collate
 from ..data.examples import examples
 from ..data.packing import pack
 from ..data.rows import Examples, TokenRow
 from ..logps import check_said
-from ..losses.loss import Loss
-from ..model import LanguageModel, context_of
+from ..model import LanguageModel, by_placeholder, context_of
 from ..reference import Copies, SyncReference, check_still
 from .asked import Asked
+from .kept import check_method
 from .sequences import SequenceBatches, Sequences
+
+if TYPE_CHECKING:
+    from ..methods.fixed import Fixed
 
 Array = np.ndarray[Any, Any]
 ROWS = 16
 """Rows whose reference is computed at once, before training."""
-
-
-class OfflineMethod(Protocol):
-    """What this objective asks of a method."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Which kinds of examples it takes, as `examples` names them."""
-
-    @property
-    def mismatched(self) -> bool:
-        """Whether prompts stand before completions of others, too."""
-
-    @property
-    def packed(self) -> str:
-        """How rows share the rows of a batch; empty where they do not."""
-
-    @property
-    def precomputed(self) -> bool:
-        """Whether the reference is asked once, before training."""
-
-    @property
-    def sync(self) -> tuple[float, int] | None:
-        """Which share of the policy the reference takes on, and every how many steps."""
-
-    @property
-    def disable_dropout(self) -> bool:
-        """Whether training drops nothing."""
-
-    @property
-    def max_length(self) -> int | None:
-        """The length that rows are cut to."""
-
-    @property
-    def pad_to_multiple_of(self) -> int:
-        """What the widths of batches are multiples of."""
-
-    @property
-    def group_by_length(self) -> bool:
-        """Whether shuffled batches hold rows of about the same length."""
-
-    def reading(self) -> Mapping[str, Any]:
-        """Return settings of `examples`."""
-
-    def loss(self, asked: Asked) -> Loss:
-        """Return the loss of a batch."""
 
 
 class OfflineObjective:
@@ -85,7 +41,7 @@ class OfflineObjective:
     """
 
     def __init__(
-        self, model: LanguageModel, method: OfflineMethod, *, tokenizer: Any = None, seed: int = 0
+        self, model: LanguageModel, method: Fixed, *, tokenizer: Any = None, seed: int = 0
     ) -> None:
         self.model, self.method, self.graph = model, method, model.graph
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
@@ -156,7 +112,7 @@ class OfflineObjective:
         self._check()
         found = self._examples(batch)
         if self.method.packed:
-            return self._by_tensor(self._arrays(found))
+            return self._arrays(found)
         held = self._sequences(found)
         return self._feeds(held, range(held.n), self._references(held))
 
@@ -201,7 +157,7 @@ class OfflineObjective:
         *,
         exact: bool,
     ) -> Batches:
-        arrays = self._by_tensor(self._arrays(found))
+        arrays = self._arrays(found)
         return batches(
             self.graph,
             arrays,
@@ -213,22 +169,17 @@ class OfflineObjective:
             exact=exact,
         )
 
-    def _arrays(self, found: Examples) -> dict[str, Array]:
+    def _arrays(self, found: Examples) -> Feeds:
         length = self._longest(self.method.max_length)
         assert length is not None  # methods that pack have it
-        return pack(found.rows, length, self.method.packed)
-
-    def _by_tensor(self, arrays: Mapping[str, Array]) -> Feeds:
-        """Return arrays by the placeholders of the model."""
-        fed = {self.model.ids: arrays["ids"], self.model.labels: arrays["labels"]}
-        return fed if self._places is None else {**fed, self._places: arrays["position_ids"]}
+        return by_placeholder(self.model, pack(found.rows, length, self.method.packed))
 
     def _feeds(
         self, held: Sequences, at: Sequence[int], references: Sequence[Sequence[Array]]
     ) -> Feeds:
         """Return what some examples feed, part below part."""
         rows, fed = held.rows(at), self.asked.fed
-        feeds = self._by_tensor(self._collated(rows))
+        feeds = self._collated(rows)
         shape = feeds[self.model.ids].shape
         for name, t in fed.items():
             if name == "tokens":
@@ -243,13 +194,14 @@ class OfflineObjective:
                 feeds[t] = held.columns[name][list(at)]
         return feeds
 
-    def _collated(self, rows: Sequence[TokenRow]) -> dict[str, Array]:
-        return collate(
+    def _collated(self, rows: Sequence[TokenRow]) -> Feeds:
+        arrays = collate(
             rows,
             position_ids=self._places is not None,
             multiple_of=self.method.pad_to_multiple_of,
             most=self._context,
         )
+        return by_placeholder(self.model, arrays)
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -263,7 +215,7 @@ class OfflineObjective:
             session, said = Session(self.graph), list[Array]()
             for start in range(0, len(rows), ROWS):
                 some = rows[start : start + ROWS]
-                found = session.run(self._reference, self._by_tensor(self._collated(some)))
+                found = session.run(self._reference, self._collated(some))
                 said += [values[: len(row) - 1] for values, row in zip(found, some, strict=True)]
             self._known = dict([*self._known.items()][-1:]) | {key: said}
         known = self._known[key]
@@ -273,8 +225,7 @@ class OfflineObjective:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the method, as JSON, what decides the order of the data, and the reference."""
-        told = json.dumps(to_json(self.method)).encode()
-        own = {"method": np.frombuffer(told, np.uint8), "seed": np.array(self._seed)}
+        own = {"method": json_array(to_json(self.method)), "seed": np.array(self._seed)}
         return {**own, **self._copies.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -283,23 +234,6 @@ class OfflineObjective:
         self._copies.load_state_dict(state)
         self._known = {}
         self._seed = int(state["seed"])
-
-
-def check_method(method: Any, state: Mapping[str, Any]) -> None:
-    """Refuse state of another method, or of other settings of it."""
-    own = to_json(method)
-    try:
-        came = json.loads(bytes(np.asarray(state["method"], np.uint8)))
-        names = sorted(own.keys() | came.keys())
-    except (KeyError, ValueError, AttributeError, TypeError):
-        raise TrainingError("this is no state of a method", need="'method' as JSON") from None
-    other = [name for name in names if own.get(name) != came.get(name)]
-    if other:
-        raise TrainingError(
-            "this training was by another method",
-            facts=[f"{name}: {came.get(name)!r}, not {own.get(name)!r}" for name in other],
-            hint="the same settings as before, or a new training from the weights alone",
-        )
 
 
 def _settle_dropout(losses: Any) -> None:

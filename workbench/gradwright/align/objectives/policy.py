@@ -17,7 +17,7 @@ from ...train.callbacks.base import Callback
 from ...train.objective import InterruptedBatchError
 from ...train.position import Position
 from ...train.stateful import beneath
-from ...words.jsonable import from_json, to_json
+from ...words.jsonable import json_array, to_json
 from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import check_said, model_log_probs
@@ -30,7 +30,7 @@ from ..rollouts.sampler import GenerationSampler, Progress
 from .critic import critic_values
 from .drawing import Drawing, fed
 from .facts import Fact, facts, names
-from .kept import arrays_of, experience_of, from_json_array, json_array
+from .kept import arrays_of, check_method, experience_of
 from .minibatches import HeldOut, Minibatches
 from .terms import Step
 
@@ -376,14 +376,7 @@ class PolicyObjective:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` returned; raises TrainingError for another method's."""
-        saved, own = from_json_array(state["method"]), to_json(self.method)
-        if saved != own:
-            differ = [k for k in {**own, **saved} if saved.get(k) != own.get(k)]
-            raise TrainingError(
-                f"this is state of another method than {type(self.method).__name__}",
-                facts=[f"{k}: {saved.get(k)!r}, not {own.get(k)!r}" for k in differ],
-                need=repr(from_json(saved)),
-            )
+        check_method(self.method, state)
         counts = [int(n) for n in np.asarray(state["counts"]).reshape(-1)]
         if len(counts) != len(COUNTS) or min(counts[:4]) < 0:
             raise TrainingError("this is no state of a policy objective: it has other counts")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import TrainingError
 from ...train.optim import SGD
+from ..rewards.judge import named
 from ..rewards.rule import Weighted
 from .stage import Stage
 
@@ -40,9 +41,8 @@ def controlled(
             f"the control {control!r} of {stage.name!r} is one of rewards, and it has none",
             hint='controls=("frozen",)',
         )
-    listed = rewards.values() if isinstance(rewards, Mapping) else rewards
-    held = [listed] if callable(listed) else list(listed)
-    other: list[Any] = [Weighted(each, -1.0) for each in held]
+    held = [reward for _, reward in named(rewards)]
+    other: list[Any] = [Weighted(reward, -1.0) for reward in held]
     if control == "random":
         other = [coin_flip] * len(held)  # as many as the method may have weights for
     return {**given, "rewards": other}, dict(training)

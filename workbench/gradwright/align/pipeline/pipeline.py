@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.batches import DEFAULT_BATCH
 from ...errors import TrainingError
 from ...files.lock import Lock
 from ...train.checkpoints.callback import Checkpoints
@@ -144,7 +145,7 @@ class Pipeline:
         folder: Path | None,
     ) -> Planned:
         data, weights = self.data[stage.name], sizes[stage.model]
-        rows, batch, steps = rows_of(data), stage.batch_size or 32, stage.steps
+        rows, batch, steps = rows_of(data), stage.batch_size or DEFAULT_BATCH, stage.steps
         if steps is None and rows is not None:
             steps = -(-rows // batch) * (stage.epochs or 1)
         length, tokens, flops = row_tokens(data, made[stage.model].tokenizer), None, None
@@ -235,8 +236,7 @@ class Pipeline:
         """Return answers to the held-out prompts, the same whenever they are asked for."""
         if self.verifier is None:
             return None
-        settings = {"session": {"deterministic": True}, **self.exam}
-        return evaluate(model, self.prompts, self.verifier, **settings)
+        return evaluate(model, self.prompts, self.verifier, **self.exam)
 
     # -- after -------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +11,11 @@ import numpy as np
 from ...errors import FeedError
 from ..rollouts.rollout import Rollout
 from .asking import ask
-from .reward import Failure, Reward, RowsError, Scores
+from .reward import OWN, Failure, Reward, RowsError, Scores
 from .rule import Composed, Weighted, name_of, said_sum
 
 Array = np.ndarray[Any, Any]
 Rewards = Reward | Sequence[Reward] | Mapping[str, Reward]
-OWN = ("prompts", "completions", "prompt_ids", "completion_ids", "ended")
-"""Columns that a rollout gives, whatever the data have."""
 
 
 def judge(
@@ -35,12 +32,11 @@ def judge(
 
     ``rewards`` are one, several, or several by name. Of what is composed each part has its own
     column, unweighted, and ``terms`` has what they make; two of one name are told apart by a
-    number. A reward that raises, or takes
-    longer than ``limit_seconds`` for all rows, is asked row by row (each row has its share of the
-    time), and the rows at fault are named: in an error, or, with ``on_error="skip"``, among the
-    ``failures`` of the scores, where that reward then says nothing of them. ``Code`` and rewards
-    that are graphs keep to limits of their own. What hangs in a call outside Python cannot be
-    stopped; it is left behind in its thread.
+    number. A reward that raises, or takes longer than ``limit_seconds`` for all rows, is asked row
+    by row (each row has its share of the time), and the rows at fault are named: in an error, or,
+    with ``on_error="skip"``, among the ``failures`` of the scores, where that reward then says
+    nothing of them. ``Code`` and rewards that are graphs keep to limits of their own. What hangs in
+    a call outside Python cannot be stopped; it is left behind in its thread.
 
     Raises FeedError where a reward gives something else than a finite number or None for each row,
     and for columns of the data that have the name of one of a rollout's own.
@@ -194,8 +190,7 @@ def _facts(names: Sequence[str], each: Array, total: Array, rollout: Rollout) ->
         yield f"all totals are {said[0]:g}: nothing tells good from bad"
     elif group > 1 and rows:
         spread = np.ptp(np.where(silent, np.nan, total).reshape(-1, group), axis=1)
-        same = Counter((spread == 0).tolist())[True]
-        if same:
+        if same := int((spread == 0).sum()):
             yield f"{same} of {rows // group} groups have equal totals: no advantage in them"
     for name, column in zip(names, each.T, strict=True):
         quiet = int(np.isnan(column).sum())

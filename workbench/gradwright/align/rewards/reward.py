@@ -12,6 +12,8 @@ from ...errors import FeedError
 
 Array = np.ndarray[Any, Any]
 
+OWN = ("prompts", "completions", "prompt_ids", "completion_ids", "ended")
+"""Columns that rewards are given of a rollout, whatever the data have."""
 SHOWN = 8
 """How many rows a message names."""
 

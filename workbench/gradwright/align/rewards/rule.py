@@ -99,6 +99,16 @@ def column_of(columns: Mapping[str, Any], name: str, rows: int, asks: Rule) -> S
 class Composed(Rule):
     """A rule that is made of others, each of which keeps a curve of its own."""
 
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if not self.parts:
+            raise GraphError(f"{name} of nothing", need="one reward or more")
+        for part in self.parts:
+            if not callable(part):
+                raise GraphError(
+                    f"{name} has the part {part!r}", need="rewards: rules or functions"
+                )
+
     @property
     def parts(self) -> tuple[Reward, ...]:
         """What it is made of."""
@@ -128,7 +138,7 @@ class Weighted(Composed):
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _rewards(self, (self.reward,))
+        super().__post_init__()
         if not np.isfinite(self.weight):
             raise GraphError(f"the weight {self.weight} makes no sense", need="a finite number")
 
@@ -140,9 +150,20 @@ class Weighted(Composed):
         return values[0] * self.weight
 
 
+@dataclass(frozen=True)
+class _Several(Composed):
+    """A rule that is made of any number of others."""
+
+    rewards: tuple[Reward, ...]
+
+    @property
+    def parts(self) -> tuple[Reward, ...]:
+        return self.rewards
+
+
 @jsonable
 @dataclass(frozen=True)
-class RewardSum(Composed):
+class RewardSum(_Several):
     """The sum of what rewards say; NaN where none of them says anything. ``a + b`` makes one.
 
     >>> import gradwright as gw
@@ -151,22 +172,13 @@ class RewardSum(Composed):
     [1.0]
     """
 
-    rewards: tuple[Reward, ...]
-
-    def __post_init__(self) -> None:
-        _rewards(self, self.rewards)
-
-    @property
-    def parts(self) -> tuple[Reward, ...]:
-        return self.rewards
-
     def combined(self, values: Sequence[Array]) -> Array:
         return said_sum(np.stack(values, -1))
 
 
 @jsonable
 @dataclass(frozen=True)
-class RewardProduct(Composed):
+class RewardProduct(_Several):
     """The product of what rewards say; NaN where one says nothing. ``a * b`` makes one.
 
     >>> import gradwright as gw
@@ -174,15 +186,6 @@ class RewardProduct(Composed):
     >>> short([""], ["42"], completion_ids=[[4, 2]], answer=["42"])
     [0.5]
     """
-
-    rewards: tuple[Reward, ...]
-
-    def __post_init__(self) -> None:
-        _rewards(self, self.rewards)
-
-    @property
-    def parts(self) -> tuple[Reward, ...]:
-        return self.rewards
 
     def combined(self, values: Sequence[Array]) -> Array:
         return np.asarray(np.prod(np.stack(values, -1), -1))
@@ -205,9 +208,6 @@ class Gate(Composed):
     reward: Reward
     threshold: float = 0.5
     otherwise: float = 0.0
-
-    def __post_init__(self) -> None:
-        _rewards(self, (self.condition, self.reward))
 
     @property
     def parts(self) -> tuple[Reward, ...]:
@@ -232,12 +232,3 @@ def said_sum(values: Array) -> Array:
 
 def _terms(reward: Reward) -> tuple[Reward, ...]:
     return reward.rewards if isinstance(reward, RewardSum) and not reward.name else (reward,)
-
-
-def _rewards(rule: Composed, parts: Sequence[Any]) -> None:
-    name = type(rule).__name__
-    if not parts:
-        raise GraphError(f"{name} of nothing", need="one reward or more")
-    for part in parts:
-        if not callable(part):
-            raise GraphError(f"{name} has the part {part!r}", need="rewards: rules or functions")

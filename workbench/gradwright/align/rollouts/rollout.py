@@ -77,8 +77,16 @@ class Rollout:
         return np.array([len(tokens) for tokens in self.completions], np.int64)
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the columns of the data, with a value for each row."""
+        """Return the columns of the data, with a value for each row.
+
+        Raises FeedError where a prompt lacks one that the first has.
+        """
         names = self.prompts[0].columns if self.prompts else ()
+        for i, prompt in enumerate(self.prompts):
+            if missing := [name for name in names if name not in prompt.columns]:
+                raise FeedError(
+                    f"prompt {i} has no column {missing[0]!r}", need="the columns of prompt 0"
+                )
         rows = range(len(self))
         return {name: [self.prompt(row).columns[name] for row in rows] for name in names}
 

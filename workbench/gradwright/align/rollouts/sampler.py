@@ -101,14 +101,7 @@ class GenerationSampler:
                 raise GraphError(f"{what} is {n!r}", need="an int >= 1")
         self.model, self.max_new_tokens, self.rows_at_once = model, max_new_tokens, rows_at_once
         self.stop, self.session = stop, {"deterministic": True, **(session or {})}
-        self.sampling = strategies(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repetition_penalty=repetition_penalty,
-            rules=rules,
-        )
+        self.sampling = strategies(temperature, top_k, top_p, min_p, repetition_penalty, rules)
         self.watchers: list[Callable[[Progress], None]] = []
         """Called after each token of the rows that run together."""
 
@@ -182,18 +175,17 @@ def complete(
 
 
 def strategies(
-    *,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    repetition_penalty: float = 1.0,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    min_p: float,
+    repetition_penalty: float,
     rules: Sequence[Strategy] = (),
 ) -> tuple[Strategy, ...]:
     """Return the strategies that settings of the field stand for; those that do nothing are none.
 
     >>> from gradwright.align.rollouts.sampler import strategies
-    >>> strategies(temperature=0.7, top_k=5), strategies(temperature=0.0)
+    >>> strategies(0.7, 5, 1.0, 0.0, 1.0), strategies(0.0, 5, 1.0, 0.0, 1.0)
     ((Temperature(temperature=0.7), TopK(k=5)), (Greedy(),))
     """
     listed: list[Strategy] = list(rules)

@@ -52,7 +52,7 @@ def packed_rows(
     >>> packed_rows([[1, 2, 3], [4, 5]], 0, 6)["position_ids"].tolist()
     [[0, 1, 2, 0, 1, 0]]
     """
-    hidden = np.broadcast_to(n_prompt, len(rows))
+    hidden = np.broadcast_to(n_prompt, len(rows)).tolist()
     filled: list[list[int]] = []
     for i, row in enumerate(rows):
         fits = (held for held in filled if sum(len(rows[j]) for j in held) + len(row) <= length)
@@ -60,15 +60,32 @@ def packed_rows(
         if held is None:
             filled.append(held := [])
         held.append(i)
+    labelled = [
+        (row, [*[IGNORED] * min(n, len(row)), *row[n:]])
+        for row, n in zip(rows, hidden, strict=True)
+    ]
+    return laid_out([[labelled[i] for i in held] for held in filled], length)
+
+
+def laid_out(
+    filled: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], length: int
+) -> dict[str, Array]:
+    """Return ``ids``, ``labels`` and ``position_ids``, i64[n, length], of rows that share them.
+
+    Each is its tokens and its labels, of which the first, behind another row, does not count.
+
+    >>> laid_out([[([1, 2], [1, 2]), ([3, 4], [3, 4])]], 5)["labels"].tolist()
+    [[-100, 2, -100, 4, -100]]
+    """
     ids = np.zeros((len(filled), length), np.int64)
     labels, places = np.full_like(ids, IGNORED), np.zeros_like(ids)
     for r, held in enumerate(filled):
         at = 0
-        for i in held:
-            n, first = len(rows[i]), max(1, int(hidden[i]))
-            ids[r, at : at + n] = rows[i]
-            places[r, at : at + n] = range(n)
-            labels[r, at + first : at + n] = rows[i][first:]
-            at += n
+        for tokens, told in held:
+            end = at + len(tokens)
+            ids[r, at:end] = tokens
+            labels[r, at + 1 : end] = told[1:]
+            places[r, at:end] = range(end - at)
+            at = end
         places[r, at:] = range(length - at)
     return {"ids": ids, "labels": labels, "position_ids": places}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ...errors import TrainingError
 from ...gradient import gradients
 from ...graph import Graph, Source, Tensor, ancestors
 from ...spec import dtype_name
+from ...words.jsonable import from_json_array, json_array
 from ...words.tables import Table
 from ..training import Training
 from . import Callback
@@ -90,7 +90,7 @@ class SaveActivations(Callback):
         names = {f"{i:06}": name for i, name in enumerate(chosen)}  # the order of the graph
         facts = {name: {"op": t.node.op.name, "where": t.node.where} for name, t in chosen.items()}
         held: dict[str, Any] = dict(zip(names, arrays, strict=True))
-        held["names"] = np.frombuffer(json.dumps([names, facts]).encode(), np.uint8)
+        held["names"] = json_array([names, facts])
         save(Graph(STATE), self.folder / _file(number), state={STATE: held})
 
     def _chosen(self, trainer: Training) -> dict[str, Tensor]:
@@ -150,7 +150,7 @@ def _load(folder: str | os.PathLike[str], step: int) -> tuple[dict[str, Array], 
             facts=[f"it has those of {', '.join(map(str, _steps(folder))) or 'none'}"],
         )
     held = load_state(path, STATE)
-    names, facts = json.loads(bytes(held["names"]))
+    names, facts = from_json_array(held["names"])
     return {name: held[key] for key, name in names.items()}, facts
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +20,7 @@ from ...debug.live.watch import Watch
 from ...errors import TrainingError
 from ...graph import Variable, ancestors
 from ...op import redefinitions
+from ...words.jsonable import from_json_array, json_array
 from ...words.tables import Table, Tabular
 from ..history import Record
 from ..training import Training
@@ -377,11 +377,11 @@ class GradientWatch(Tabular, Stopping):
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was seen."""
-        return {"seen": np.frombuffer(json.dumps(self.seen.to_dict()).encode(), np.uint8)}
+        return {"seen": json_array(self.seen.to_dict())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` returned."""
-        seen = Seen.from_dict(json.loads(bytes(np.asarray(state["seen"], np.uint8))))
+        seen = Seen.from_dict(from_json_array(state["seen"]))
         self.forget()
         self._watch.go_on_from(seen)
         self._told = len(seen.alarms)
