@@ -24,6 +24,10 @@ from .request import Request
 from .timing import Timing
 
 
+ANSWERS = 256
+"""How much callers remember."""
+
+
 class Planned:
     """The plans of a session: made, found again, and let go; under the lock of the session."""
 
@@ -44,6 +48,7 @@ class Planned:
         self.deterministic = False
         self._templates = Templates(max_plans)
         self._requests: dict[Any, Request] = {}
+        self._answers: tuple[Any, dict[Any, Any]] = None, {}
         self._latest: Request | None = None
         """The request that ran last, whose plan is the last to go."""
         self._lock = threading.RLock()
@@ -156,6 +161,16 @@ class Planned:
                 plan.release()
             self.device.release()
             return Released(len(plans), max(0, before - self.memory.held))
+
+    @property
+    def answers(self) -> dict[Any, Any]:
+        """What callers remember of the graph by what they were asked, until it is edited."""
+        graph = self.graph
+        graph.settle()
+        stamp = graph.revision, graph.renamed
+        if stamp != self._answers[0] or len(self._answers[1]) > ANSWERS:
+            self._answers = stamp, {}
+        return self._answers[1]
 
     # -- making and finding ----------------------------------------------------------------------
 

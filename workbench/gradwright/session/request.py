@@ -65,6 +65,8 @@ class Request:
         self.fetches: list[Tensor] = []
         self._rebuild = _flatten(form, self.fetches)
         self._alone = isinstance(form, Tensor)
+        is_list = not self._alone and form[0] is list
+        self._listed = is_list and all(isinstance(f, Tensor) for f in form[2:])
         self.feeds, self.updates = tuple(feeds), dict(updates)
         self.training, self.commit_if = training, commit_if
         self.rng: Tensor | None = None
@@ -125,16 +127,17 @@ class Request:
                 as_feed(t, a)
         return shapes
 
-    def results(self, env: Env, values: Values) -> tuple[list[Any], Any]:
-        """Return what was fetched, as a list and in the structure that was asked for."""
-        if self._alone and self._plain:
-            only = env[self.fetches[0]]
-            return [only], only
+    def results(self, env: Env, values: Values) -> list[Any]:
+        """Return what was fetched."""
         if self._plain:
-            found: list[Any] = [env[t] for t in self.fetches]
-        else:
-            found = [how(t, env, values) for t, how in self._outcomes]
-        return found, found[0] if self._alone else self._rebuild(iter(found))
+            return [env[t] for t in self.fetches]
+        return [how(t, env, values) for t, how in self._outcomes]
+
+    def rebuilt(self, found: list[Any]) -> Any:
+        """Return results in the structure that was asked for."""
+        if self._alone:
+            return found[0]
+        return found if self._listed else self._rebuild(iter(found))
 
 
 def _nothing() -> None:
