@@ -33,7 +33,7 @@ RUNS = 3
 """Runs after which kernels are compiled in the background: who runs a plan once or twice, as for a
 look at another shape, would not see them any more."""
 LATER, FEW = 16, 256
-"""The run before which ``"later"`` compiles kernels, of programs of so few steps: 0.3 s for most."""
+"""The run before which ``"later"`` compiles kernels, and for how many steps: most take 0.3 s."""
 _MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
 _log = logging.getLogger("gradwright")
 
@@ -123,7 +123,7 @@ class CpuExecutor:
         return bool(ask.updates)
 
     def lend(self, arrays: Mapping[Tensor, Array]) -> None:
-        """Have runs write large results there, as far as kernels do; none: in arrays of their own."""
+        """Have runs write results there, as far as kernels do; none: in arrays of their own."""
         if self.bound is not None and self.bound.is_bound:
             self.bound.exits.lent = arrays
 

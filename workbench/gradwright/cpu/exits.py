@@ -62,8 +62,13 @@ class Exits:
 
     def collect(self, env: dict[Tensor, Array]) -> None:
         """Add the results to ``env``."""
+        lent = self.lent
         for t, array in self._copied:
-            env[t] = array.copy()
+            if t in lent:
+                lent[t][...] = array
+                env[t] = lent[t]
+            else:
+                env[t] = array.copy()
         for t, place in self._handed:
             env[t] = place.array
         for t, (array,), take in self._shared:

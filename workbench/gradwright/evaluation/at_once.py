@@ -3,69 +3,84 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..data.batches import named
-from ..errors import GradwrightError, ShapeError
-from ..graph import Tensor
+from ..errors import FeedError, GradwrightError, ShapeError
+from ..graph import Graph, Tensor
 from ..graph.walk import placeholders
 from ..session import Session
 from ..session.feeds import are_named, as_feed
+from ..session.idle import is_small
+from .model import computed, resolved
 
 Array = np.ndarray[Any, Any]
-Computed = Callable[[Sequence[Tensor]], Sequence[Tensor]]
-"""Given tensors, what a model runs for them."""
 
 
 class Call:
     """Outputs of a model as a function of columns."""
 
     def __init__(
-        self, session: Session, outputs: Mapping[str, Tensor], fetches: Sequence[Tensor], keys: Any
+        self,
+        session: Session,
+        outputs: Mapping[str, Tensor],
+        fetches: Sequence[Tensor],
+        keys: Sequence[Any],
     ) -> None:
-        self._outputs, self.tensors, self.fetches = dict(outputs), [*outputs.values()], [*fetches]
-        needed = placeholders(self.tensors)
+        self.outputs, self.fetches = tuple(outputs.items()), list(fetches)
+        needed = placeholders([*outputs.values()])
         names = {t.name for t in needed}
         held = [k for k in keys if (k if isinstance(k, str) else k.name) in names]
-        self._columns = tuple(named(session.graph, held, needed).items())
-        self._run = session.prepare(self.fetches, [t for _, t in self._columns])
-        self.is_lasting = len({*self.tensors}) == len(self.tensors) and are_named(
-            [k for k, _ in self._columns], [t for _, t in self._columns]
-        )
-        """Whether each output is an array of its own, and what keys stand for stays the same."""
+        self.columns = tuple(named(session.graph, held, needed).items())
+        feeds = [t for _, t in self.columns]
+        self._request = session._request(self.fetches, feeds, None, False, None)
+        self._shapes: Any = None
+        self.is_small = True
+        """Whether what the last run took may be kept."""
 
-    def __call__(self, data: Mapping[Any, Any], most: Any, out: Any) -> dict[str, Array] | None:
+    def __call__(
+        self, session: Session, data: Mapping[Any, Any], most: int, out: Any
+    ) -> dict[str, Array] | None:
         """Return the outputs; None: the columns are no arrays of as many rows, or too many."""
-        arrays, rows = [], 0
-        for key, t in self._columns:
+        arrays, rows = list[Array](), 0
+        for key, t in self.columns:
             a = data[key]
             if type(a) is not np.ndarray or not a.ndim or (arrays and len(a) != rows):
                 return None
-            if a.dtype is not t.dtype:
-                if a.dtype.hasobject:
-                    return None
-                try:
-                    with np.errstate(over="ignore"):
-                        a = as_feed(t, a)
-                except GradwrightError:  # said with the row that does not fit, by batches
-                    return None
             rows = len(a)
+            if a.dtype is not t.dtype and (a := _feed(t, a)) is None:
+                return None
             arrays.append(a)
         if not 0 < rows <= most:
             return None
-        found = self._run(*arrays, out=out and self._given(out))
+        request = self._request
+        found = session._execute(request, arrays, None, out and self._given(out))
+        if request.shapes is not self._shapes:
+            self._shapes, self.is_small = request.shapes, is_small(request.plan())
         results = {}
-        for (name, t), array in zip(self._outputs.items(), found, strict=True):
-            check_rows(t, array, rows)
+        for (name, t), array in zip(self.outputs, found):  # noqa: B905 - as many
+            if not array.ndim or len(array) != rows:
+                check_rows(t, array, rows)
             results[name] = array if array.flags.writeable else array.copy()
         return results
 
     def _given(self, out: Mapping[str, Array]) -> dict[Tensor, Array]:
-        fetched = dict(zip(self._outputs, self.fetches, strict=True))
+        """Return arrays by what is fetched."""
+        fetched = {name: t for (name, _), t in zip(self.outputs, self.fetches, strict=True)}
+        check_names(out, fetched)
         return {fetched[name]: array for name, array in out.items()}
+
+
+def _feed(t: Tensor, array: Array) -> Array | None:
+    """Return an array as a feed; None: batches say which row is none."""
+    try:
+        with np.errstate(over="ignore"):
+            return None if array.dtype.hasobject else as_feed(t, array)
+    except GradwrightError:
+        return None
 
 
 def check_rows(t: Tensor, array: Array, rows: int) -> None:
@@ -77,27 +92,52 @@ def check_rows(t: Tensor, array: Array, rows: int) -> None:
         )
 
 
-def at_once(
-    session: Session, outputs: Any, data: Any, most: Any, out: Any, resolve: Any, computed: Computed
-) -> dict[str, Array] | None:
-    """Return outputs by name for data that is one batch of arrays; None for other data.
+def check_names(out: Any, outputs: Mapping[str, Any]) -> None:
+    """Raise FeedError for arrays that are not given by names of outputs."""
+    if not isinstance(out, Mapping) or out.keys() - outputs.keys():
+        said = list(out) if isinstance(out, Mapping) else type(out).__name__
+        raise FeedError(f"out is {said}", need=f"arrays by {', '.join(map(repr, outputs))}")
 
-    ``resolve`` gives outputs as tensors by name, and ``computed`` what the model runs for them.
-    """
+
+def at_once(
+    model: Any, session: Session, outputs: Any, data: Any, most: Any, out: Any
+) -> dict[str, Array] | None:
+    """Return outputs by name for data that is one batch of arrays; None for other data."""
     if type(data) is not dict or type(most) is not int:
         return None
-    one = isinstance(outputs, str | Tensor)
-    several = outputs.items() if isinstance(outputs, Mapping) else outputs
+    kind = type(outputs)
     try:
-        key = "predict", outputs if one else tuple(several), tuple(data)
-        call = session.answers.get(key)
-        if call is None or not all(map(operator.is_, call.fetches, computed(call.tensors))):
-            tensors = resolve(outputs)
-            call = Call(session, tensors, computed([*tensors.values()]), data)
-            if not call.is_lasting:
+        if kind is Tensor or kind is str:
+            key = outputs, tuple(data)
+        else:
+            key = (kind, *(outputs.items() if kind is dict else outputs)), tuple(data)
+        call = session.answers.get(("predict", key))
+        is_bare = model is session or type(model) is Graph
+        if call is None or not (is_bare or _runs(model, call)):
+            call = _made(model, session, outputs, data)
+            if call is None:
                 return None
-            session.answers[key] = call
+            session.answers["predict", key] = call
     except (GradwrightError, TypeError, AttributeError):  # said where batches are made
         return None
-    found: dict[str, Array] | None = call(data, most, out)
+    found: dict[str, Array] | None = call(session, data, most, out)
+    if model is not session and not call.is_small and type(model) is Graph:
+        session.release("gw.predict has ended")
     return found
+
+
+def _runs(model: Any, call: Call) -> bool:
+    """Tell whether a trainer still runs for outputs what it did."""
+    fetches = computed(model, [t for _, t in call.outputs])
+    return len(fetches) == len(call.fetches) and all(map(operator.is_, fetches, call.fetches))
+
+
+def _made(model: Any, session: Session, outputs: Any, data: Mapping[Any, Any]) -> Call | None:
+    """Return a call that may be found again; None where names may come to stand for others."""
+    tensors = resolved(session.graph, outputs)
+    call = Call(session, tensors, computed(model, [*tensors.values()]), list(data))
+    given = [k for k, _ in call.columns], [t for _, t in call.columns]
+    said = outputs.values() if isinstance(outputs, Mapping) else outputs
+    said = [outputs] if isinstance(outputs, str | Tensor) else list(said)
+    is_lasting = len({*tensors.values()}) == len(said) and are_named(said, [*tensors.values()])
+    return call if is_lasting and are_named(*given) else None

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from ..data.columns import label
-from ..errors import FeedError, ShapeError
+from ..errors import ShapeError
 from ..graph import Tensor
 from ..session.given import check_apart, check_array
+from ..spec import TensorSpec
+from .at_once import check_names
 
 Array = np.ndarray[Any, Any]
 
 
-class Kept:
+class Rows(Protocol):
+    """Where the rows of an output go."""
+
+    def add(self, rows: Array, places: Array | None) -> None:
+        """Take the rows of a batch; ``places`` are theirs in the data, where that is no order."""
+
+    def end(self) -> None:
+        """Finish, when all have come."""
+
+    def whole(self) -> Array:
+        """Return all of them."""
+
+
+class Kept(Rows):
     """Rows in memory."""
 
     def __init__(self) -> None:
@@ -40,7 +55,7 @@ class Kept:
         return ordered
 
 
-class Written:
+class Written(Rows):
     """Rows in a ``.npy`` file, whose header is written again when their number is known.
 
     numpy leaves room in the header for the first axis to grow (numpy/lib/format.py).
@@ -92,18 +107,22 @@ def check_out(
     outputs: Mapping[str, Tensor], out: Any, data: Mapping[Any, Any], rows: int | None
 ) -> None:
     """Raise FeedError for arrays that outputs of so many rows cannot be written to."""
-    if not isinstance(out, Mapping) or out.keys() - outputs.keys():
-        names = ", ".join(map(repr, outputs))
-        raise FeedError("out is no dict of outputs", need=f"arrays by {names}")
+    check_names(out, outputs)
+    taken = [
+        (f"the data of {label(key)}", column)
+        for key, column in data.items()
+        if isinstance(column, np.ndarray)
+    ]
     for name, array in out.items():
-        check_array(outputs[name], array)
-        if rows is not None and array.shape[:1] != (rows,):
-            raise FeedError(f"out of {name!r} has shape {array.shape}", need=f"{rows} rows")
-    columns = {label(key): column for key, column in data.items()}
-    check_apart(out, {k: c for k, c in columns.items() if isinstance(c, np.ndarray)})
+        own = np.shape(array)
+        n = own[:1] if rows is None else (rows,)
+        check_array(outputs[name], array, TensorSpec((*n, *own[1:]), outputs[name].dtype))
+        for what, other in taken:
+            check_apart(name, array, what, other)
+        taken.append((f"out of {name!r}", array))
 
 
-class Given:
+class Given(Rows):
     """Rows in an array of the caller's."""
 
     def __init__(self, name: str, array: Array) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from ..data import batches
-from ..errors import ShapeError, TrainingError
+from ..errors import ShapeError
 from ..files.whole import replacing
 from ..graph import Graph, Tensor
 from ..graph.walk import placeholders
@@ -21,6 +20,7 @@ from ..session.idle import SMALL, give_back, taken
 from ..words.watched import is_watched
 from .at_once import at_once, check_rows
 from .kept import Given, Kept, Written, check_out
+from .model import computed, resolved, session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -63,17 +63,15 @@ def predict(
     >>> found["norm"].tolist()
     [5.0, 1.0]
     """
-    session = taken(model, "background") if isinstance(model, Graph) else session_of(model)
+    session = taken(model, "background") if type(model) is Graph else session_of(model)
     found = None
     if folder is None and progress is not True:
-        resolve = functools.partial(_resolved, session.graph)
-        runs = functools.partial(computed, model)
-        found = at_once(session, outputs, data, batch_size, out, resolve, runs)
+        found = at_once(model, session, outputs, data, batch_size, out)
     if found is None:
         found = _by_batches(model, session, outputs, data, batch_size, folder, progress, out)
-    if isinstance(model, Graph):
-        if session.memory.held + sum(a.nbytes for a in found.values()) > SMALL:
+        if type(model) is Graph and session.memory.held > SMALL:
             session.release("gw.predict has ended")
+    if type(model) is Graph:
         give_back(session)
     return found
 
@@ -90,7 +88,7 @@ def _by_batches(
 ) -> dict[str, Array]:
     """Run over batches, and put their rows together."""
     graph = session.graph
-    tensors = _resolved(graph, outputs)
+    tensors = resolved(graph, outputs)
     needed = placeholders(list(tensors.values()))
     fetches = computed(model, list(tensors.values()))
     if isinstance(data, Mapping):
@@ -130,55 +128,6 @@ def _by_batches(
         for held in kept.values():
             held.end()
     return {name: held.whole() for name, held in kept.items()}
-
-
-@runtime_checkable
-class Model(Protocol):
-    """What is trained: it runs in a session of its own, and in a precision of its own."""
-
-    session: Session
-
-    def in_its_precision(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return what computes tensors in the precision of training."""
-
-
-def session_of(model: Any) -> Session:
-    """Return what runs a model: a session, that of a trainer, or a new one of a graph."""
-    found = Session(model) if isinstance(model, Graph) else getattr(model, "session", model)
-    if not isinstance(found, Session):
-        raise TrainingError(
-            f"a {type(model).__name__} cannot be evaluated", need="a graph, session or trainer"
-        )
-    return found
-
-
-def computed(model: Any, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return what a model runs for tensors: a trainer computes in its precision."""
-    if isinstance(model, Graph | Session) or not isinstance(model, Model):
-        return tensors
-    return model.in_its_precision(tensors)
-
-
-def _resolved(graph: Graph, outputs: Any) -> dict[str, Tensor]:
-    """Return the tensors that outputs are, by the name each comes back by."""
-    return {n: graph[t] if isinstance(t, str) else t for n, t in _named(outputs).items()}
-
-
-def _named(outputs: Any) -> dict[str, Tensor | str]:
-    """Return outputs by the name each comes back by."""
-    if isinstance(outputs, Mapping):
-        found = dict(outputs)
-    else:
-        several = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
-        found = {t.name if isinstance(t, Tensor) else str(t): t for t in several}
-    for t in found.values():
-        if not isinstance(t, Tensor | str):
-            raise TrainingError(
-                f"an output is of type {type(t).__name__}",
-                need="a tensor of the graph or its name, several in a list, or a dict of them",
-                hint='gw.predict(model, {"probs": probs}, data)',
-            )
-    return found
 
 
 def _places(numbers: list[Array] | None) -> list[Array] | None:

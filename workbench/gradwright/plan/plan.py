@@ -207,9 +207,8 @@ class Plan:
             return bool(self.updates) and self.commit(env, values)
 
     def lend(self, arrays: Mapping[Tensor, Array]) -> None:
-        """Have runs write some results into these arrays, where that spares a copy; none: no more."""
-        for part in self.parts:
-            part.executor.lend(arrays)
+        """Have runs write some results there, where that spares a copy; none: no more."""
+        self.head.executor.lend(arrays)
 
     def commit(self, env: dict[Tensor, Array], values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.

@@ -18,8 +18,8 @@ class PlanOptions:
     Args:
         skip: names of rewrites to leave out.
         kernels: ``"background"`` starts on numpy and swaps generated kernels in between two runs
-            when they are compiled; ``"wait"`` compiles before the first run, ``"later"`` small plans
-            before the 16th; ``"off"`` is numpy.
+            when they are compiled; ``"wait"`` compiles before the first run; ``"later"`` before
+            the 16th, where steps are few; ``"off"`` is numpy.
         checkpoint: which activations the backward pass keeps: None all, ``"sqrt"``, every n-th
             layer, or name patterns; the others are computed again.
         verify: whether each rewrite is checked on random values when the plan is made.

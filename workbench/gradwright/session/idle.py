@@ -16,8 +16,6 @@ PLANS = 32
 def taken(graph: Graph, kernels: Kernels) -> Session:
     """Return the session of a graph for a way of running, or a new one where it is in use.
 
-    One from before an edit of the graph is not used any more.
-
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> session = taken(g, "later")
@@ -25,15 +23,13 @@ def taken(graph: Graph, kernels: Kernels) -> Session:
     >>> taken(g, "later") is session, taken(g, "later") is session
     (True, False)
     """
-    revision, held = graph.idle.pop(kernels, (None, None))
-    if held is not None and revision == graph.revision:
-        return held  # type: ignore[no-any-return]
-    return Session(graph, kernels=kernels, max_plans=PLANS)
+    held: Session | None = graph.idle.pop(kernels, None)
+    return Session(graph, kernels=kernels, max_plans=PLANS) if held is None else held
 
 
 def give_back(session: Session) -> None:
     """Keep a session for the next who asks."""
-    session.graph.idle[session.options.kernels] = session.graph.revision, session
+    session.graph.idle[session.options.kernels] = session
 
 
 def is_small(plan: Plan | None) -> bool:

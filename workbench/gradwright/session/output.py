@@ -18,25 +18,25 @@ Array = np.ndarray[Any, Any]
 class Answer:
     """Some tensors as a function of arrays, at random step 0."""
 
-    __slots__ = ("_is_small", "_names", "_plan", "_run")
+    __slots__ = ("_is_small", "_names", "_request", "_shapes")
 
     def __init__(
         self, session: Session, tensors: Sequence[Tensor], feeds: Sequence[Tensor]
     ) -> None:
         self._names = tuple(t.name for t in tensors)
-        self._run = session.prepare(list(tensors), feeds)
-        self._plan: Any = None
+        self._request = session._request(list(tensors), feeds, None, False, None)
+        self._shapes: Any = None
         self._is_small = True
 
-    def __call__(self, session: Session, arrays: Sequence[Any], out: Any) -> dict[str, Array]:
+    def __call__(self, session: Session, arrays: list[Any], out: Any) -> dict[str, Array]:
         """Return the arrays by name; the memory of a large plan is let go."""
-        run = self._run
-        found = run(*arrays, step=0, out=out)
-        if (plan := run.plan) is not self._plan:
-            self._plan, self._is_small = plan, is_small(plan)
+        request, names = self._request, self._names
+        found = session._execute(request, arrays, 0, out)
+        if request.shapes is not self._shapes:
+            self._shapes, self._is_small = request.shapes, is_small(request.plan())
         if not self._is_small:
             session.release("g.output has ended")
-        return dict(zip(self._names, found, strict=True))
+        return {names[0]: found[0]} if len(names) == 1 else dict(zip(names, found, strict=True))
 
 
 def output(

@@ -12,7 +12,6 @@ from ..graph import Tensor
 from .feeds import keyed
 
 if TYPE_CHECKING:
-    from ..plan import Plan
     from .request import Request
     from .session import Session
 
@@ -37,11 +36,6 @@ class Prepared:
 
     def __init__(self, session: Session, request: Request) -> None:
         self._session, self._request = session, request
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan that ran last, if it is kept."""
-        return self._request.plan()
 
     @property
     def feeds(self) -> tuple[Tensor, ...]:

@@ -11,7 +11,7 @@ from ..errors import DTypeError, FeedError, GraphError
 from ..graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update
 from ..graph import read_only as as_read_only
 from ..plan import Plan
-from ..spec import spec_of
+from ..spec import TensorSpec, spec_of
 from ..spec.containers import ContainerSpec, to_python
 from .feeds import as_feed, named
 from .timing import Times
@@ -77,6 +77,8 @@ class Request:
         """What the latest plan was for."""
         self.key: Any = None
         self.plan: Callable[[], Plan | None] = _nothing
+        self.places: tuple[Any, dict[Tensor, TensorSpec]] = None, {}
+        """What results are that were written into given arrays, and of which plan."""
         self.times = Times("", "")
         """Where its runs are noted, once it has a plan."""
         self._stated = [

@@ -19,14 +19,13 @@ from ..program.lowering import lowering_revision
 from ..program.options import Kernels
 from ..spec import TensorSpec
 from .feeds import example, keyed, named
-from .given import check_apart, check_shapes, fill, fit_to_lend, given_out
+from .given import fill, fit_to_lend, given_out
 from .listeners import Listener, RunEvent
 from .plain import commit_plainly, replayed, run_plainly
 from .planned import Planned
 from .prepared import Prepared
 from .request import UPDATES, Env, Request, signature
 from .settings import Checkpoint, checked_listeners, checked_manager, is_count, plan_options
-
 
 Array = np.ndarray[Any, Any]
 
@@ -297,19 +296,14 @@ class Session(Planned):
         self, request: Request, shapes: Any, env: Env, out: Any
     ) -> tuple[dict[Tensor, Array], Plan]:
         """Return arrays for results, checked, and the plan of the run, to which they are lent."""
-        given = given_out(self.graph, out, request)
-        check_apart({t.name: a for t, a in given.items()}, {t.name: a for t, a in env.items()})
         plan = self._planned(request, shapes, env)
-        check_shapes(given, plan, env)
+        given = given_out(self.graph, out, request, plan, env)
         plan.lend(fit_to_lend(given))
         return given, plan
 
     def _run_plan(self, request: Request, shapes: Any, env: Env, *, again: bool = False) -> bool:
         """Run the plan for these feeds into ``env``; return whether updates were committed."""
-        known = request is self._latest and shapes == request.shapes
-        plan = request.plan() if known else None
-        if plan is None:
-            plan = self._planned(request, shapes, env)
+        plan = self._planned(request, shapes, env)
         began = time.perf_counter()
         try:
             if self.check == "replay":
