@@ -70,7 +70,7 @@ class Bound:
         self._has_tail = self._binder.n_body < len(program.instrs)
         self.arena: Array | None = None
         """The memory that it is bound to, where that lasts."""
-        self._is_bound = False
+        self.is_bound = False
         self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._binder.lie)
 
     @property
@@ -117,7 +117,7 @@ class Bound:
         given = {o.new for o in self.overwrites}
         early = [t for t, step in when.items() if step < binder.n_body]
         late = [t for t, step in when.items() if binder.n_body <= step < binder.n_last]
-        self._body_exits = Exits(early, binder, self.device, given)
+        self.exits = Exits(early, binder, self.device, given)
         self._tail_exits = Exits(late, binder, self.device, given)
         self._read_sources()
         self._targets: list[tuple[int, Moving, Moving, Tensor]] = []
@@ -138,7 +138,7 @@ class Bound:
         whole = self._as_a_whole(early)
         binder.close()
         self.arena = None if moves else arena
-        self._is_bound = True  # whatever ends it before, the next run prepares all again
+        self.is_bound = True  # whatever ends it before, the next run prepares all again
         self._whole = whole
 
     def _as_a_whole(self, early: Sequence[Tensor]) -> Callable[[], Any] | None:
@@ -182,14 +182,14 @@ class Bound:
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
-        if not self._is_bound:
+        if not self.is_bound:
             return
         if self._loan is not None:
             self._loan.end()
-        self._is_bound = False
+        self.is_bound = False
         self._whole, self.arena, self._counts = None, None, ()
         self._binder.forget()
-        del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
+        del self.exits, self._tail_exits, self._held, self._feeds, self._used
         self._transient, self._targets = [], []
 
     # -- running ---------------------------------------------------------------------------------
@@ -214,15 +214,15 @@ class Bound:
 
     def run(self, env: dict[Tensor, Array], seen: Seen | None = None) -> None:
         """Compute what is fetched into ``env``; the variables are ``seen``, or in ``env``, too."""
-        if not self._is_bound:
+        if not self.is_bound:
             self.prepare()
         try:
             self._take_variables(env, seen)
             for t, where in self._feeds:
                 where.put(env[t])
-            self._body_exits.begin()
+            self.exits.begin()
             self._call(self._binder.body)
-            self._body_exits.collect(env)
+            self.exits.collect(env)
         except BaseException:
             self.drop()
             raise
@@ -243,10 +243,10 @@ class Bound:
                 loan.begin()
             done = self._step(whole, env, values) if self._position else self._pass(whole, env)
             if done:
-                self._body_exits.collect(env)
+                self.exits.collect(env)
             elif done is not None:
                 self._call(self._alarms)
-                self._body_exits.collect(env)
+                self.exits.collect(env)
         finally:
             for where in self._transient:
                 where.release()
@@ -271,7 +271,7 @@ class Bound:
     def _pass(self, whole: Callable[[], Any], env: Mapping[Tensor, Array]) -> bool:
         for t, where in self._feeds:
             where.put(env[t])
-        self._body_exits.begin()
+        self.exits.begin()
         whole()
         return False
 
@@ -343,13 +343,13 @@ class Bound:
 
         ``env`` has all that it reads, variables too; updates are written to arrays of their own.
         """
-        if not self._is_bound:
+        if not self.is_bound:
             self.prepare()
         try:
             self._take_variables(env, None)
             for t, where in self._feeds:
                 where.put(env[t])
-            self._body_exits.begin()
+            self.exits.begin()
             self._tail_exits.begin()
             held = {self._position[t]: env[t] for _, t, _ in self._held}
             fresh = [(target, held[index].copy()) for index, target, _, _ in self._targets]

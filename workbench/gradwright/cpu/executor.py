@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -32,6 +32,8 @@ Array = np.ndarray[Any, Any]
 RUNS = 3
 """Runs after which kernels are compiled in the background: who runs a plan once or twice, as for a
 look at another shape, would not see them any more."""
+LATER, FEW = 16, 256
+"""The run before which ``"later"`` compiles kernels, and for how many steps: most take 0.3 s."""
 _MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
 _log = logging.getLogger("gradwright")
 
@@ -120,6 +122,11 @@ class CpuExecutor:
             values.commit(new)
         return bool(ask.updates)
 
+    def lend(self, arrays: Mapping[Tensor, Array]) -> None:
+        """Have runs write results there, as far as kernels do; none: in arrays of their own."""
+        if self.bound is not None and self.bound.is_bound:
+            self.bound.exits.lent = arrays
+
     def drop(self) -> None:
         """Hold no array that is not its own."""
         self.laid.drop()
@@ -134,6 +141,9 @@ class CpuExecutor:
             self._runs += 1
             if self.kernels == "wait":
                 self.bind()
+            elif self.kernels == "later":
+                if self._runs == LATER and len(self.plain.program.instrs) <= FEW:
+                    self.bind()
             elif self._runs == RUNS:
                 self.ask()
         if self.bound is not None:
@@ -175,7 +185,7 @@ class CpuExecutor:
 
     def ask(self) -> None:
         """Have kernels compiled in the background, unless that was asked for before."""
-        if self.kernels == "wait":
+        if self.kernels in ("wait", "later"):
             self.bind()
         elif self.kernels == "background" and not self.is_asked:
             from .llvm import compiler  # noqa: F401 - before the thread, or a fork misses its locks
@@ -243,6 +253,9 @@ class CpuExecutor:
             return short(self.why, 2 * WIDE)
         if self.kernels == "wait":
             return "compiled before the first run"
+        if self.kernels == "later":
+            few = len(self.plain.program.instrs) <= FEW
+            return f"compiled before run {LATER}" if few else f"more than {FEW} steps"
         return "waits to be compiled" if self.is_asked else f"kernels come after {RUNS} runs"
 
     def rows(self, first: int, chain: int) -> list[Row]:

@@ -206,6 +206,10 @@ class Plan:
             self.run(env, values)
             return bool(self.updates) and self.commit(env, values)
 
+    def lend(self, arrays: Mapping[Tensor, Array]) -> None:
+        """Have runs write some results there, where that spares a copy; none: no more."""
+        self.head.executor.lend(arrays)
+
     def commit(self, env: dict[Tensor, Array], values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
 
@@ -304,7 +308,7 @@ class Plan:
             self.variables, self.updates if is_last else {}, self._wanted, self._kept,
             self.commit_if, is_last and not start, self.options,
         )  # fmt: skip
-        with using(self.options, self.device):
+        with using(self.options.inner(), self.device):
             executor = self.device.executor(program, ask)
         return Segment(program, executor, end, *rest)
 

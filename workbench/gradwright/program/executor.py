@@ -81,6 +81,12 @@ class Executor(Protocol):
     def commit(self, env: Env, values: Values, observe: Observe = None) -> bool:
         """Finish what ``run`` began: commit all updates or, if ``commit_if`` is False, none."""
 
+    def lend(self, arrays: Mapping[Tensor, Array]) -> None:
+        """Have runs write results there, dense and aligned, where that is possible; or none.
+
+        Who lends copies the others.
+        """
+
     def drop(self) -> None:
         """Hold no array of a run that will not be committed."""
 
