@@ -35,8 +35,9 @@ class SGD(Optimizer):
     momentum: Number = 0.0
     nesterov: bool = False
     weight_decay: Number = 0.0
-    switches = frozenset({"momentum"})
+    switches = frozenset({"momentum", "weight_decay"})
     takes_complex = True
+    by_rows = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

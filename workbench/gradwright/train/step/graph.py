@@ -89,11 +89,14 @@ class StepGraph:
         self.needed = back.needed
         self.numbers = [*moves.numbers, *([] if back.scale is None else [back.scale])]
         self.grads = {p: back.grads[p] for p in params}
+        self.named, self.whole = moves.parted(params, back)
+        """Tables whose gradient is rows, and those where it is whole, each with why."""
         self.gather: Phase | None = None
         self.flush: Phase | None = None
         extras = {**moves.penalties, **penalties}
         if config.accumulation is None:
-            norm, updates = moves.of(self.grads, back.updates, self.needed, state.scope)
+            grads = self.grads | {p: found.grad for p, found in self.named.items()}
+            norm, updates = moves.of(grads, back.updates, self.needed, state.scope, self.named)
             self.update = self._phase(norm, updates, extras)
         else:
             self._accumulate(config, extras)
@@ -113,8 +116,11 @@ class StepGraph:
         """Whether several steps in one plan compute the bits that they compute singly.
 
         What is set and never read, such as the mean of a batch, is computed in the last of them
-        alone; the kernels of the others would be cut elsewhere.
+        alone; the kernels of the others would be cut elsewhere. Rows are written where a table lies
+        by the last of them alone: the others would copy it.
         """
+        if self.named:
+            return False
         read = set(ancestors([*self.fetches, *self.updates.values()]))
         return read.issuperset(v.node for v in self.updates)
 
@@ -170,9 +176,9 @@ class StepGraph:
         only = {name: t for name, t in extras.items() if name == "tokens"}
         self.gather = self._phase(norm, {**back.updates, **gathered}, only)
         self.grads = whole
-        norm, updates = moves.of(whole, back.updates, self.needed, self.scope)
+        norm, updates = moves.of(whole, back.updates, self.needed, self.scope, {})
         self.update = self._phase(norm, {**updates, **empty}, extras)
-        norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush")
+        norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush", {})
         with graph.deriving(f"{self.scope}/flush"):
             finite: Tensor = AllFinite()(norm)
         fetches, changes = [finite, norm, *penalties.values()], {**updates, **empty}
