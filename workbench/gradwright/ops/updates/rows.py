@@ -82,6 +82,46 @@ class SumRows(Op):
         yield ErrorSample((ids, values.with_dtype("int32"), table), {}, "does not take int32")
 
 
+class TakeRows(Op):
+    """Rows of a table; negative numbers name none, and give zeros.
+
+    yᵤ = table[rows[u]] where rows[u] ≥ 0, else 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> table = g.constant([[1.0], [2.0], [3.0]])
+    >>> y = gw.training.take_rows(table, g.constant([2, -1]), name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[3.0], [0.0]]
+    """
+
+    namespace = "training"
+    dependence = LINEAR, OPAQUE
+
+    def infer(self, table: TensorSpec, rows: TensorSpec) -> TensorSpec:
+        values = table.with_shape((*rows.shape, *table.shape[1:]))
+        return RowsSpec.of(rows, values, table).values
+
+    def forward(self, table: Any, rows: Any) -> Any:
+        y = np.zeros((*rows.shape, *table.shape[1:]), table.dtype)
+        y[rows >= 0] = table[rows[rows >= 0]]
+        return y
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return [_UNBUILT] * 2
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        table = rng.standard_normal((4, 3))
+        yield Sample((table, np.array([3, -1, 0, 3])))
+        yield Sample((table, np.zeros(0, np.int64)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((5, 3)), TensorSpec((2,))), {}, "rows are named by")
+        yield ErrorSample((TensorSpec(()), TensorSpec((2,), "int64")), {}, "has no rows")
+
+
 class PutRows(Op):
     """A table with some of its rows written; negative numbers name none.
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from ...graph import Tensor
 from ...ops.core.elementwise import Add
 from ...ops.core.identity import AddN
-from ...ops.core.index import Gather, GatherGrad
+from ...ops.core.index import GatherGrad
 from ...ops.core.joining import Concat
 from ...ops.core.movement import Cast, cast_to
 from ...ops.core.pullback import Pullback
 from ...ops.core.reshape import Reshape
-from ...ops.updates.rows import PutRows, SumRows
+from ...ops.updates.rows import PutRows, SumRows, TakeRows
 from ...spec import kind, normalize_axis
 from ...spec.rows import INT64
 from ..optim import Optimizer
@@ -43,12 +43,9 @@ class Named:
     def updated(
         self, optimizer: Optimizer, slots: Sequence[Tensor], scalars: Mapping[str, Tensor]
     ) -> list[Tensor]:
-        """Return the table and its state with these rows of them updated.
-
-        Of −1 the last row is taken and updated, and not written.
-        """
+        """Return the table and its state with these rows of them updated."""
         old = [self.table, *slots]
-        param, *state = [Gather(axis=0)(t, self.rows) for t in old]
+        param, *state = [TakeRows()(t, self.rows) for t in old]
         new = optimizer.update(param, self.grad, state, scalars)
         return [PutRows()(t, self.rows, y) for t, y in zip(old, new, strict=True)]
 
