@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError
+from ...graph import Tensor
 from ...op import ELEMENT, LINEAR, Cotangent, ErrorSample, NotDifferentiable, Op, Sample
 from ...op.dependence import OPAQUE
 from ...spec import TensorSpec, kind
@@ -166,3 +167,21 @@ class PutRows(Op):
         rows, table = TensorSpec((2,), "int64"), TensorSpec((5, 3))
         yield ErrorSample((table, rows, TensorSpec((2, 4))), {}, "do not fit")
         yield ErrorSample((table, rows, TensorSpec((2, 3), "float64")), {}, "values are float64")
+
+
+def stands_for(t: Tensor) -> RowsSpec | None:
+    """Return what a tensor stands for if it is the sums of rows.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> table, ids = g.variable("table", (50, 8)), g.placeholder("ids", ("K",), "int64")
+    >>> rows, sums = gw.training.sum_rows(ids, gw.nn.embedding(ids, table), table)
+    >>> stands_for(sums), stands_for(rows)
+    (f32[50, 8] in min(50, K) rows, None)
+    """
+    if not isinstance(t.node.op, SumRows) or t.index != 1:
+        return None
+    rows, sums = t.node.outputs
+    table = t.node.inputs[2]
+    assert table is not None
+    return RowsSpec.of(rows.spec, sums.spec, table.spec)

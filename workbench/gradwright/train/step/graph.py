@@ -12,6 +12,7 @@ from ...graph.walk import placeholders
 from ...ops.core.like import ZerosLike
 from ...ops.updates.base import AllFinite, GlobalNorm
 from ...session import Prepared, Session
+from ...words.tables import Table
 from ..config import TrainingConfig
 from ..precision.forward import Lowered
 from ..slots import Slots
@@ -95,11 +96,23 @@ class StepGraph:
         self.flush: Phase | None = None
         extras = {**moves.penalties, **penalties}
         if config.accumulation is None:
-            grads = self.grads | {p: found.grad for p, found in self.named.items()}
+            grads = self._in_rows()
             norm, updates = moves.of(grads, back.updates, self.needed, state.scope, self.named)
             self.update = self._phase(norm, updates, extras)
         else:
             self._accumulate(config, extras)
+
+    def table(self) -> Table:
+        """Return what the gradient of each parameter is, and why that of a table is whole."""
+        rows = []
+        for p, grad in self.grads.items():
+            found = self.named.get(p)
+            said = str(grad.spec) if found is None else str(found.spec)
+            why = "look-ups alone" if found is not None else self.whole.get(p, "")
+            if found is not None and self.gather is not None:
+                why = "added to a window's sum, which moves every row"
+            rows.append([p.name, said, why])
+        return Table(["parameter", "gradient", "reason"], rows)
 
     @property
     def built_in(self) -> Sequence[Collection[str]]:
@@ -153,6 +166,10 @@ class StepGraph:
         fetches = [finite, norm, *self._back.measured, *extras.values()]
         return Phase(self.needed, self.numbers, fetches, updates, finite, self.grads, tuple(extras))
 
+    def _in_rows(self) -> dict[Tensor, Tensor]:
+        """Return the gradients of a batch, those of tables in rows where they stay so."""
+        return {p: self.named[p].grad if p in self.named else g for p, g in self.grads.items()}
+
     def _accumulate(self, config: TrainingConfig, penalties: Mapping[str, Tensor]) -> None:
         """Build the three phases of a window."""
         state, back, moves, rule = self._state, self._back, self._moves, config.accumulation
@@ -168,8 +185,8 @@ class StepGraph:
                 weight = extras["tokens"] = counted(tokens)
                 self.needed = list(dict.fromkeys([*self.needed, *placeholders([tokens])]))
             empty = {t: ZerosLike()(t) for t in sums.variables}
-            added, total = sums.with_batch(self.grads, weight)
-            norm: Tensor = GlobalNorm()(*self.grads.values())
+            added, total = sums.with_batch(self.grads, weight, self.named)
+            norm: Tensor = GlobalNorm()(*self._in_rows().values())
             whole = sums.means(added, total)
             pending = sums.means(sums.of, sums.weight)
         gathered = {sums.weight: total, **{sums.of[p]: t for p, t in added.items()}}

@@ -85,9 +85,9 @@ class Moves:
 
     def _moves_all(self, p: Tensor) -> str:
         """Return why rows without a gradient move, too; empty where they stay as they are."""
-        how, config = self._treated[p], self._config
-        if config.accumulation is not None:
-            return "the gradients of a window are added up in a table of that size"
+        how = self._treated[p]
+        if self._config.accumulation is not None:
+            return ""  # a batch is added row by row; what a window makes of it is all rows
         if how.constraint is not None:
             return "a constraint is one of all rows"
         for name in (how.l1, how.l2, how.decay):

@@ -22,7 +22,7 @@ from ...ops.core.pullback import Pullback
 from ...ops.core.reshape import Reshape
 from ...ops.updates.rows import PutRows, SumRows, TakeRows
 from ...spec import kind, normalize_axis
-from ...spec.rows import INT64
+from ...spec.rows import INT64, RowsSpec
 from ..optim import Optimizer
 
 
@@ -36,18 +36,33 @@ class Named:
     grad: Tensor
     """f32[K, …], zeros where there are no more."""
 
+    @property
+    def spec(self) -> RowsSpec:
+        """What it stands for."""
+        return RowsSpec.of(self.rows.spec, self.grad.spec, self.table.spec)
+
     def having(self, grad: Tensor) -> Named:
         """Return the same rows with another gradient."""
         return replace(self, grad=grad)
+
+    def taken(self, t: Tensor) -> Tensor:
+        """Return these rows of a tensor of the table's shape."""
+        found: Tensor = TakeRows()(t, self.rows)
+        return found
+
+    def put(self, t: Tensor, new: Tensor) -> Tensor:
+        """Return a tensor of the table's shape with these rows of it written."""
+        found: Tensor = PutRows()(t, self.rows, new)
+        return found
 
     def updated(
         self, optimizer: Optimizer, slots: Sequence[Tensor], scalars: Mapping[str, Tensor]
     ) -> list[Tensor]:
         """Return the table and its state with these rows of them updated."""
         old = [self.table, *slots]
-        param, *state = [TakeRows()(t, self.rows) for t in old]
+        param, *state = map(self.taken, old)
         new = optimizer.update(param, self.grad, state, scalars)
-        return [PutRows()(t, self.rows, y) for t, y in zip(old, new, strict=True)]
+        return [self.put(t, y) for t, y in zip(old, new, strict=True)]
 
 
 def is_looked_up(grad: Tensor) -> bool:
