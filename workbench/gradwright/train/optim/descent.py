@@ -35,7 +35,7 @@ class SGD(Optimizer):
     momentum: Number = 0.0
     nesterov: bool = False
     weight_decay: Number = 0.0
-    switches = frozenset({"momentum", "weight_decay"})
+    switches = frozenset({"momentum"})
     takes_complex = True
     by_rows = True
 

@@ -39,7 +39,6 @@ class AdaGrad(Optimizer):
     weight_decay: Number = 0.0
     op = "adagrad_update"
     fixed = frozenset({"initial"})
-    switches = frozenset({"weight_decay"})
     by_rows = True
 
     def state(self, param: Tensor) -> dict[str, Slot]:
