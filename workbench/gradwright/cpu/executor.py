@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import LoweringError, ShapeError
-from ..fuse import fuse
 from ..fuse.fused import Fused
 from ..graph import Tensor, Values
-from ..program.executor import Ask, Env, Observe
-from ..program.lowering import replaced_ops
+from ..program.executor import Ask, Env, Keep, Observe
 from ..program.program import Instr, Program
 from ..program.row import WIDE, Row, short
 from .binder import RefusedError
 from .bound import Bound
 from .call import Native
+from .fusing import Fusing
 from .llvm.target import switch
 from .memory import Memory
 from .plain import Plain
@@ -39,8 +38,11 @@ _log = logging.getLogger("gradwright")
 class CpuExecutor:
     """A segment on the CPU; see :class:`gradwright.program.executor.Executor`."""
 
-    def __init__(self, program: Program, device: Memory, ask: Ask) -> None:
+    def __init__(
+        self, program: Program, device: Memory, ask: Ask, keep: Keep | None = None
+    ) -> None:
         self.plain = Plain(program, device)
+        self._fusing = Fusing(program, device.name, keep)
         self.bound: Bound | None = None
         """The segment with its kernels, when there is one; it runs from then on."""
         self.coming: Bound | None = None
@@ -132,7 +134,7 @@ class CpuExecutor:
         """Return what runs next; it is never changed within a run."""
         if self.bound is None and self.kernels != "off":
             self._runs += 1
-            if self.kernels == "wait":
+            if self.kernels == "wait" or (self._runs == 1 and self._fusing.is_on_disk()):
                 self.bind()
             elif self._runs == RUNS:
                 self.ask()
@@ -211,9 +213,8 @@ class CpuExecutor:
         if ask.is_whole:  # variables come with their counts
             own = {v: t for v, t in ask.updates.items() if v not in ask.kept and t not in ask.kept}
         refused: list[Instr] = []
-        replaced = replaced_ops(self._device.name)
         while True:
-            fused = fuse(plain.program, refused, replaced)
+            fused = self._fusing.fused(refused)
             if refused and not any(isinstance(instr.op, Fused) for instr in fused.instrs):
                 raise RefusedError(refused)
             coming = self.coming = Bound(
@@ -221,6 +222,7 @@ class CpuExecutor:
             )
             try:
                 coming.prepare()
+                self._fusing.keep({a for _, calls in coming.code.values() for a in calls})
                 return coming
             except RefusedError as error:
                 again = {instr.outs for instr in error.kernels} & {i.outs for i in refused}
