@@ -130,7 +130,7 @@ def test_without_llvmlite_nothing_is_available() -> None:
         "assert not compiler.available()\n"
         "import gradwright as gw\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 ON_DISK = """
@@ -156,7 +156,7 @@ def test_kernels_on_disk_run_without_llvm(folder: Path) -> None:
         pytest.skip("images are for x86-64")
     command = [sys.executable, "-c", ON_DISK]
     said = [
-        subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+        subprocess.run(command, check=True, timeout=300, capture_output=True, text=True).stdout
         for _ in range(2)
     ]
     assert [text.strip() for text in said] == ["True", "False"]
@@ -184,7 +184,7 @@ for key in keys:
 if sys.argv[1] == "fork":
     child = os.fork()
     if child == 0:
-        BACKGROUND.wait(50)
+        BACKGROUND.wait(200)
         missing = [key for key in keys if not compiler.KERNELS.addresses.get(key)]
         os._exit(len(missing) > 1)  # one may have been taken by the parent's thread
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -197,7 +197,7 @@ def test_leaving_and_forking_amid_the_work(what: str) -> None:
     environment = {**os.environ, "GRADWRIGHT_CACHE": "off", "PYTHONWARNINGS": "ignore"}
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", AT_WORK, what]
-    subprocess.run(command, check=True, timeout=60, cwd=root, env=environment)
+    subprocess.run(command, check=True, timeout=300, cwd=root, env=environment)
 
 
 # Cache ------------------------------------------------------------------------------------------

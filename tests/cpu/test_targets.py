@@ -71,7 +71,7 @@ def shown(folder: Path, **variables: str) -> str:
     environment = {**os.environ, "GRADWRIGHT_CACHE": str(folder), **variables}
     command = [sys.executable, "-c", SHOW]
     return subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True, timeout=120
+        command, env=environment, check=True, capture_output=True, text=True, timeout=300
     ).stdout.strip()
 
 
