@@ -48,8 +48,8 @@ class CpuExecutor:
         self.coming: Bound | None = None
         """The same while its kernels are being compiled."""
         self.kernels = "off" if device.guarded or not program.instrs else ask.options.kernels
-        if self.kernels == "background" and _is_slow(self.plain):
-            self.kernels = "wait"
+        if self.kernels == "background" and not self._fusing.may_be_on_disk:
+            self._wait_if_slow()
         self.why = "" if self.kernels != "off" else _why_off(ask, device)
         """Why it stays in numpy; empty while kernels are expected, or in."""
         self._ask, self._device = ask, device
@@ -134,7 +134,12 @@ class CpuExecutor:
         """Return what runs next; it is never changed within a run."""
         if self.bound is None and self.kernels != "off":
             self._runs += 1
-            if self.kernels == "wait" or (self._runs == 1 and self._fusing.is_on_disk()):
+            if self._runs == 1 and self.kernels == "background" and self._fusing.may_be_on_disk:
+                if self._fusing.is_on_disk():
+                    self.kernels = "wait"
+                else:
+                    self._wait_if_slow()
+            if self.kernels == "wait":
                 self.bind()
             elif self._runs == RUNS:
                 self.ask()
@@ -175,6 +180,11 @@ class CpuExecutor:
 
     # -- kernels ---------------------------------------------------------------------------------
 
+    def _wait_if_slow(self) -> None:
+        """Wait for kernels where numpy takes longer for a run than they do to be compiled."""
+        if any(isinstance(found, Native) and found.slow for found in self.plain.found):
+            self.kernels = "wait"
+
     def ask(self) -> None:
         """Have kernels compiled in the background, unless that was asked for before."""
         if self.kernels == "wait":
@@ -205,10 +215,6 @@ class CpuExecutor:
     def _bound(self) -> Bound:
         """Return the segment with its kernels; raises LoweringError if none can be compiled."""
         plain, ask = self.plain, self._ask
-        known = {
-            instr.outs: (instr.op, found)
-            for instr, found in zip(plain.program.instrs, plain.found, strict=True)
-        }
         own: dict[Tensor, Tensor] = {}
         if ask.is_whole:  # variables come with their counts
             own = {v: t for v, t in ask.updates.items() if v not in ask.kept and t not in ask.kept}
@@ -218,7 +224,7 @@ class CpuExecutor:
             if refused and not any(isinstance(instr.op, Fused) for instr in fused.instrs):
                 raise RefusedError(refused)
             coming = self.coming = Bound(
-                fused, self._device, ask.variables, own, known, ask.commit_if
+                fused, self._device, ask.variables, own, plain.launchers, ask.commit_if
             )
             try:
                 coming.prepare()
@@ -267,7 +273,7 @@ class CpuExecutor:
         self.plain.release()
         if self.bound is not None:
             self.bound.release()
-        for launch in self.plain.found:  # loops and branches hold plans of their own
+        for launch in self.plain.launchers.made():  # loops and branches hold plans of their own
             release = getattr(launch, "release", None)
             if release is not None:
                 release()
@@ -277,11 +283,6 @@ def _why_off(ask: Ask, device: Memory) -> str:
     if ask.options.kernels == "off":
         return 'kernels="off"'
     return f"the device is {device.name!r}" if device.guarded else ""
-
-
-def _is_slow(plain: Plain) -> bool:
-    """Tell whether numpy takes longer for a run than kernels do to be compiled."""
-    return any(isinstance(found, Native) and found.slow for found in plain.found)
 
 
 def _is_expected(error: Exception) -> bool:

@@ -25,6 +25,11 @@ class Fusing:
         self._is_read = False
         self._made: Program | None = None
 
+    @property
+    def may_be_on_disk(self) -> bool:
+        """Whether the program is from there, so that its kernels may be there, too."""
+        return self._keep is not None and self._keep.is_read
+
     def is_on_disk(self) -> bool:
         """Tell whether an earlier process has compiled all of it, so that there is no waiting."""
         found = self._found()

@@ -60,7 +60,7 @@ class Kept:
     def __init__(
         self, plan: Plan, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int]
     ) -> None:
-        self.state, self._key = "", ""
+        self.state, self._key, self.is_read = "", "", False
         try:
             self._key = _key(plan, feeds, sizes)
             self._places = Places(plan.feeds, plan.order, plan.training, sizes)
@@ -71,7 +71,7 @@ class Kept:
     def none(cls, why: str) -> Kept:
         """Return what neither reads nor writes, and why."""
         made = cls.__new__(cls)
-        made.state, made._key = f"not on disk: {why}", ""
+        made.state, made._key, made.is_read = f"not on disk: {why}", "", False
         return made
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class Kept:
         except Exception as error:  # it is as we wrote it: what can fail is what it names
             LOG.info("a plan on disk is of no use: %s", error, exc_info=True)
             return None
-        self.state = "read from disk"
+        self.state, self.is_read = "read from disk", True
         return found
 
     def write(
@@ -107,7 +107,8 @@ class Kept:
             self._key, self.state = "", f"not on disk: {error}"
             return
         PLANS.store(self._name(part), data)
-        self.state = "written to disk"
+        if not self.is_read:
+            self.state = "written to disk"
 
     def _name(self, part: str) -> str:
         return hashlib.sha256(f"{self._key}\0{part}".encode()).hexdigest()

@@ -306,8 +306,10 @@ class Plan:
     def _from_disk(self, sizes: dict[str, int]) -> Segment | None:
         """Return the only segment as an earlier process has made it, if one has."""
         found = self.kept.read("program", self._empty)
-        end = len(self.order)
-        return found and self._segment(found[0], 0, end, [], False, {}, sizes)
+        if found is None:
+            return None
+        program, takes = found
+        return self._segment(program, 0, len(self.order), [], False, {}, sizes, takes)
 
     def _part(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
         """Return a program after its rewrites as a segment, with what follows it."""
@@ -315,9 +317,10 @@ class Plan:
         is_last = end == len(self.order)
         if self.updates and is_last:
             split_tail(program, [t for t in program.outputs if t in self._early])
+        segment = self._segment(program, start, end, *rest)
         if is_last and not start:
-            self.kept.write("program", program)
-        return self._segment(program, start, end, *rest)
+            self.kept.write("program", program, extra=[segment.kept, segment.least])
+        return segment
 
     def _segment(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
         """Return a program that is done as a segment, which the device runs."""

@@ -44,6 +44,9 @@ class Ask:
 class Keep(Protocol):
     """Where a program is on disk, and what a device makes of it may be."""
 
+    is_read: bool
+    """Whether it is there from an earlier process."""
+
     def read(
         self, part: str, empty: Callable[[], Program], base: Program | None = None
     ) -> tuple[Program, Any] | None:
