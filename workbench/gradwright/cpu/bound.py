@@ -10,7 +10,6 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,9 +24,10 @@ from ..program.lowering import Found
 from ..program.program import Instr, Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .call import in_place, launcher
+from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
+from .launchers import Launchers
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
 
@@ -50,14 +50,14 @@ class Bound:
         device: Memory,
         variables: Sequence[Tensor],
         updates: Mapping[Tensor, Tensor],
-        known: Mapping[tuple[int, ...], tuple[Any, Found]],
+        known: Launchers,
         commit_if: Tensor | None,
     ) -> None:
         make_dense(program)
         self.program, self.device = program, device
         self._position = {t: n for n, t in enumerate(variables)}
-        natives = functools.partial(in_place, known)
-        self.overwrites = overwrites(program, Lifetimes(program).roots, updates, natives)
+        roots = Lifetimes(program).roots
+        self.overwrites = overwrites(program, roots, updates, known.in_place)
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
@@ -78,10 +78,10 @@ class Bound:
         """Names of variables, as they are now, whose updates are written by ``overwrite``."""
         return {o.variable.name for o in self.overwrites}
 
-    def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
+    def _launch(self, instr: Instr, known: Launchers) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
-        op, found = known.get(instr.outs, (None, None))
-        if op is instr.op:
+        is_there, found = known.of(instr)
+        if is_there:
             return found
         program = self.program
         if isinstance(instr.op, Dense):
