@@ -18,7 +18,7 @@ def test_a_spec_says_what_two_tensors_stand_for() -> None:
     )
     assert (spec.rows, spec.values) == (TensorSpec((k,), "int64"), TensorSpec((k, D), "bfloat16"))
     assert str(spec.joined(spec)) == "bf16[40, 3] in 2*K rows"
-    assert str(spec.joined(spec).once) == "bf16[40, 3] in min(40, 2*K) rows"
+    assert str(spec.once) == "bf16[40, 3] in min(40, K) rows"
     assert spec.substitute({"K": 4}).nbytes == 4 * 8 + 4 * D * 2
     for rows, values, error in (
         (TensorSpec((4,)), TensorSpec((4, D)), gw.errors.DTypeError),
