@@ -22,6 +22,7 @@ from ..program.row import WIDE, Row, short
 from .binder import RefusedError
 from .bound import Bound
 from .call import Native
+from .followed import follow
 from .llvm.target import switch
 from .memory import Memory
 from .plain import Plain
@@ -213,7 +214,7 @@ class CpuExecutor:
         refused: list[Instr] = []
         replaced = replaced_ops(self._device.name)
         while True:
-            fused = fuse(plain.program, refused, replaced)
+            fused = fuse(plain.program, refused, replaced, follow)
             if refused and not any(isinstance(instr.op, Fused) for instr in fused.instrs):
                 raise RefusedError(refused)
             coming = self.coming = Bound(
