@@ -129,17 +129,19 @@ def _taps_tile(
             for v in range(n):
                 loop.turned.append(text.madd(loop.carried[r * n + v], xs[v], weight))
     is_first = begin.compare("eq", 0)
+    found = []
     for r, row in enumerate(rows):
         bias = text.fill(text.load(text.shift(at["bias"], row * at["bias_step"]), text.real))
-        y_row = text.shift(y, row * at["y_row"])
         for v in range(n):
-            where, total = text.shift(y_row, v * step), loop.carried[r * n + v]
-            if v in whole:
-                text.store(text.add(is_first.where(bias, text.load(where)), total), where)
-            else:
-                assert mask is not None
-                before = is_first.where(bias, text.masked_load(where, mask))
-                text.masked_store(text.add(before, total), where, mask, item)
+            where = text.shift(text.shift(y, row * at["y_row"]), v * step)
+            before = text.masked_load(where, mask) if mask and v == n - 1 else text.load(where)
+            total = text.add(is_first.where(bias, before), loop.carried[r * n + v])
+            found.append((total, where, mask if v == n - 1 else None))
+    for total, where, some in found:  # when all have been read: a channel may be there twice
+        if some is None:
+            text.store(total, where)
+        else:
+            text.masked_store(total, where, some, item)
 
 
 def _outer(text: Text, taps: int, n: int) -> None:
