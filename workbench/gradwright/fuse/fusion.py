@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,16 @@ MAX_KERNELS = 2048
 
 
 def fuse(
-    program: Program, apart: Sequence[Instr] = (), replaced: Collection[str] = frozenset()
+    program: Program,
+    apart: Sequence[Instr] = (),
+    replaced: Collection[str] = frozenset(),
+    follow: Callable[[Program], None] | None = None,
 ) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
 
     ``apart`` are kernels that came of this program before: what they compute stays as it is.
-    ``replaced`` are ops that run as somebody else has said: they stay as they are, too.
+    ``replaced`` are ops that run as somebody else has said: they stay as they are, too. ``follow``
+    may join kernels to what makes their inputs.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -68,6 +72,8 @@ def fuse(
     work.instrs = first + last
     work.n_body = None if work.n_body is None else len(first)
     work.cuts = []
+    if follow is not None:
+        follow(work)
     overlay(work)
     return work
 
