@@ -325,9 +325,11 @@ class Binder:
 
     def _may_alarm(self, calls: Sequence[Call], instr: Instr) -> bool:
         """Tell whether what a call checks is still there when all calls have run."""
+        if all(call.alarm is None for call in calls):
+            return True
         there = {*self.program.sources, *self.program.constants}
         inputs = [self.owner[i] for i in instr.ins if i is not None]
-        return all(call.alarm is None or there.issuperset(inputs) for call in calls)
+        return there.issuperset(inputs)
 
     def _arguments(self, numbers: Sequence[int | None]) -> list[Any]:
         """Return arguments of a call of Python, which are filled in as values come."""

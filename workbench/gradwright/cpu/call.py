@@ -57,6 +57,21 @@ class Call:
     label: Any = None
 
 
+def layout_of(array: np.ndarray[Any, Any]) -> Any:
+    """Return all that calls depend on of an array but where it lies."""
+    return array.shape, array.strides, array.dtype, array.flags.aligned
+
+
+def moved(call: Call, arrays: Sequence[np.ndarray[Any, Any]]) -> Call:
+    """Return a call for other arrays of the same layouts, each of which it names by its start."""
+    block = call.block.copy()
+    for slot, operand in call.slots:
+        block[slot] = arrays[operand].ctypes.data
+    return Call(
+        call.address, block, call.slots, call.held, call.alarm, call.cut, call.cost, call.label
+    )
+
+
 def numbered(calls: Sequence[Call] | None, operands: Sequence[int]) -> Sequence[Call] | None:
     """Return the calls of a kernel for an op: for each operand of the kernel that of the op.
 

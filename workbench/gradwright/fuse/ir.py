@@ -15,7 +15,8 @@ broadcast (``moves`` False). Backends collapse axes and choose loops when stride
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,3 +112,9 @@ class Kernel:
             arrow = {"set": "=", "sum": "+=", "sum_rows": "+= once a row"}[store.mode]
             lines.append(f"  operand {store.operand} {arrow} %{store.value}")
         return "\n".join(lines)
+
+
+@functools.lru_cache(maxsize=4096)
+def overlaid(kernel: Kernel, in_place: tuple[tuple[int, int], ...]) -> Kernel:
+    """Return a kernel that overwrites some of its inputs: one object for all layers alike."""
+    return replace(kernel, in_place=in_place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
 from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
-from ..call import Call, Cut
+from ...shared import Bounded
+from ..call import Call, Cut, layout_of, moved
 
 Array = np.ndarray[Any, Any]
 _LEAST = 8192
@@ -29,6 +31,13 @@ def bind_kernel(
     """
     from .compiler import KERNELS  # llvmlite, which no import of ours may load
 
+    key = id(kernel), shape, *map(layout_of, arrays)
+    found = _made.find(key)
+    if found is not None and found[0] is kernel:
+        scratch = np.empty(found[2], np.uint8)
+        made = moved(found[1], arrays)
+        made.block[len(arrays)] = scratch.ctypes.data
+        return [replace(made, held=(scratch, arrays))]
     arrays = [a.reshape(kernel.shape_of(i, shape)) for i, a in enumerate(arrays)]
     calls: list[Call] = []
     moves = [True] * len(arrays)
@@ -48,12 +57,19 @@ def bind_kernel(
     numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
-    if elements < 2 * _LEAST:
-        return [*calls, Call(address, numbers, slots, held)]
-    cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
-    label = (kernel, loops.pattern, (elements - 1).bit_length())
-    cut, ns = _cut(kernel, loops, elements), elements * (0.1 + 0.02 * cost)
-    return [*calls, Call(address, numbers, slots, held, cut=cut, cost=ns, label=label)]
+    call = Call(address, numbers, slots, held)
+    if elements >= 2 * _LEAST:
+        cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
+        label = (kernel, loops.pattern, (elements - 1).bit_length())
+        ns = elements * (0.1 + 0.02 * cost)
+        call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
+    if not calls:
+        _made.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
+    return [*calls, call]
+
+
+_made = Bounded[tuple[Kernel, Call, int]](4096)
+"""Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
 
 
 def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
