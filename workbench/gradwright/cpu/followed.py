@@ -20,6 +20,7 @@ from ..ops.convolutions.cnn import ConvInputGrad, Convolution, ConvWeightGrad
 from ..ops.convolutions.formats import is_first
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
+from ..program.stored import Parts, Reader, Writer
 from ..spec import TensorSpec
 from .llvm.bind import bind_kernel
 from .llvm.convolution.product import Giving
@@ -105,6 +106,19 @@ class Followed(Op, abstract=True):
             return turns
 
         return give
+
+
+def _write(op: Followed, to: Writer) -> Any:
+    return to.op(op.first), op.n, to.op(op.fused), op.at
+
+
+def _read(data: Any, at: Reader) -> Followed:
+    first, n, fused, place = data
+    kernel: Any = at.op(fused)
+    return Followed(at.op(first), n, kernel, place)
+
+
+Parts.add(Followed, _write, _read)
 
 
 def follow(program: Program) -> None:
