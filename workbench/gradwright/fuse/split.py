@@ -28,7 +28,6 @@ from ..spec.rounding import rounded
 from .builder import FLOAT32, FLOAT64, working
 from .rules import HALVES, trailing
 
-
 TERMS = 15
 """Terms that one kernel adds to a sum: thousands of inputs are nothing LLVM is made for."""
 MANY_TERMS = 32
