@@ -11,6 +11,7 @@ from ..fuse import fuse
 from ..program.executor import Keep
 from ..program.lowering import replaced_ops
 from ..program.program import Instr, Program
+from .followed import follow
 
 PART = "kernels"
 """What it is called on disk."""
@@ -40,7 +41,7 @@ class Fusing:
         found, self._read = self._found(), None
         if found is not None and not refused:
             return found[0]
-        fused = fuse(self._program, refused, replaced_ops(self._device))
+        fused = fuse(self._program, refused, replaced_ops(self._device), follow)
         if self._keep is not None:  # who binds it puts it in another order
             self._made = _copy(fused)
         return fused

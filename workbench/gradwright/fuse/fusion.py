@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,21 @@ LARGE = 1 << 18
 """Elements from which a cheap op alone is no faster than in numpy, whose call costs 1 µs."""
 MAX_KERNELS = 2048
 """How many kernels are remembered."""
+COMPILED = 20_000
+"""What the different kernels of a program may cost to compile, in additions: LLVM takes 0.4 ms each."""
 
 
 def fuse(
-    program: Program, apart: Sequence[Instr] = (), replaced: Collection[str] = frozenset()
+    program: Program,
+    apart: Sequence[Instr] = (),
+    replaced: Collection[str] = frozenset(),
+    follow: Callable[[Program], None] | None = None,
 ) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
 
     ``apart`` are kernels that came of this program before: what they compute stays as it is.
-    ``replaced`` are ops that run as somebody else has said: they stay as they are, too.
+    ``replaced`` are ops that run as somebody else has said: they stay as they are, too. ``follow``
+    may join kernels to what makes their inputs.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -46,19 +53,22 @@ def fuse(
     """
     work = split(program, replaced)
     declined = _within(apart, work.instrs)
+    alone: set[int] = set()
     while True:
         admitted = [
             i not in declined and instr.op.name not in replaced
             for i, instr in enumerate(work.instrs)
         ]
-        groups, flow = form_groups(work, admitted)
+        groups, flow = form_groups(work, admitted, alone)
         recompute(groups, flow)
         fusion = _Fusion(flow)
         for group in groups:
             fusion.add(group)
-        if not fusion.declined:
+        dear = set() if fusion.declined else fusion.dear()
+        if not fusion.declined and not dear:
             break
-        declined |= fusion.declined
+        declined |= fusion.declined | (dear & alone)
+        alone |= dear
     units = [(i, instr) for i, instr in enumerate(work.instrs) if i not in fusion.taken]
     units = sorted(units + fusion.units, key=lambda unit: unit[0])
     n_body = len(work.instrs) if work.n_body is None else work.n_body
@@ -68,6 +78,8 @@ def fuse(
     work.instrs = first + last
     work.n_body = None if work.n_body is None else len(first)
     work.cuts = []
+    if follow is not None:
+        follow(work)
     overlay(work)
     return work
 
@@ -109,6 +121,8 @@ class _Fusion:
         """The instructions that they stand for, or that nobody needs now."""
         self.declined: set[int] = set()
         """Those that a rule did not take after all."""
+        self.uses: dict[Kernel, list[Group]] = {}
+        """The groups that each kernel computes."""
         self.scalars = {
             (a.dtype, a.tobytes()): v for v, a in self.program.constants.items() if not a.ndim
         }
@@ -146,6 +160,28 @@ class _Fusion:
         )  # fmt: skip
         self.units.append((min(flow.producer[v] for v in outs), made))
         self.taken.update(indices)
+        self.uses.setdefault(kernel, []).append(group)
+
+    def dear(self) -> set[int]:
+        """Return the steps of the kernels that would take too long to compile, all together.
+
+        What is kept serves the most elements for its price. In a long program where no two groups
+        are alike, the others run step by step, each step's kernel being that of many.
+        """
+        prices = {kernel: kernel.cost for kernel in self.uses}
+        if sum(prices.values()) <= COMPILED:
+            return set()
+
+        def worth(kernel: Kernel) -> float:
+            groups = self.uses[kernel]
+            return sum(len(g.steps) * math.prod(g.space) for g in groups) / prices[kernel]
+
+        left, dear = COMPILED, set[int]()
+        for kernel in sorted(self.uses, key=worth, reverse=True):
+            left -= prices[kernel]
+            if left < 0:
+                dear.update(step.index for group in self.uses[kernel] for step in group.steps)
+        return dear
 
     def _scalar(self, source: Scalar) -> int:
         """Return the value that holds a number, a new one if the program lacks it."""

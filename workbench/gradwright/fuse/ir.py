@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from .functions import FUNCTIONS
+
 REDUCTIONS = ("sum", "max", "min", "prod")
 
 
@@ -92,6 +94,20 @@ class Kernel:
     def outputs(self) -> tuple[Operand, ...]:
         """Return the operands that the kernel writes."""
         return self.operands[self.n_inputs :]
+
+    @functools.cached_property
+    def cost(self) -> int:
+        """What an element costs, in additions; the time to compile it goes with that."""
+        return sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in self.values)
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        shape = self.rank, self.n_columns, self.operands, self.n_inputs
+        return hash((*shape, self.values, self.stores, self.in_place))
+
+    def __hash__(self) -> int:
+        """Return the hash of all fields, computed once: long kernels are looked up often."""
+        return self._hash
 
     def shape_of(self, operand: int, space: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of an operand over an index space of these sizes."""

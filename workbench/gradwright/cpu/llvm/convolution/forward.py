@@ -61,10 +61,14 @@ def bind_convolution(
 
 
 def bind_input_grad(
-    windows: Windows, groups: int, xs: Sequence[Array], ys: Sequence[Array]
+    windows: Windows,
+    groups: int,
+    xs: Sequence[Array],
+    ys: Sequence[Array],
+    after: Giving | None = None,
 ) -> Sequence[Call] | None:
     """Return the calls of the gradient of a convolution's images, from g and the weight."""
-    return bind_transposed(windows, groups, xs[:2], ys, end=len(xs))
+    return bind_transposed(windows, groups, xs[:2], ys, len(xs), after)
 
 
 def bind_transposed(
@@ -73,6 +77,7 @@ def bind_transposed(
     xs: Sequence[Array | None],
     ys: Sequence[Array],
     end: int | None = None,
+    after: Giving | None = None,
 ) -> Sequence[Call] | None:
     """Return the calls of the transpose of a convolution of ``windows``, perhaps with a bias.
 
@@ -87,7 +92,7 @@ def bind_transposed(
     n_out, n_in = len(weight) // groups, weight.shape[1]
     along = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
     before = [max(p.before for p in axis) for axis in along]
-    after = [max(p.after for p in axis) for axis in along]
+    behind = [max(p.after for p in axis) for axis in along]
     split = weight.reshape(groups, n_out, n_in, *slide.kernel).swapaxes(1, 2)
     parts = []
     for some in itertools.product(*along):
@@ -100,9 +105,9 @@ def bind_transposed(
         parts.append(Part(Rows(kernels, 1, bias), [*taps], tuple(p.result for p in some)))
 
     def place(channels: int, n: int) -> Padded:
-        return Padded(channels, slide.n_out, before, after, (1, 1, 1), g.dtype, images=n)
+        return Padded(channels, slide.n_out, before, behind, (1, 1, 1), g.dtype, images=n)
 
-    job = Job(image(g), image(dx), (0, operand), groups, parts, place, is_lying=False)
+    job = Job(image(g), image(dx), (0, operand), groups, parts, place, is_lying=False, after=after)
     try:
         calls = [call for part in parts for call in part.rows.taking()]
         cost, label = cost_of(g, slide, groups, weight.shape)

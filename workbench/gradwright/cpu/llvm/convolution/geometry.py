@@ -191,9 +191,7 @@ class Padded:
         return copied(x, self.array[at], 0, back=True)
 
 
-def offsets(
-    place: Lying | Padded, channels: int, taps: Iterable[Sequence[int]]
-) -> Array:
+def offsets(place: Lying | Padded, channels: int, taps: Iterable[Sequence[int]]) -> Array:
     """Return where each tap of each channel is in a place, in bytes."""
     first = np.array([place.offset(tap) for tap in taps], np.int64)
     return (np.arange(channels)[:, None] * place.channel + first).reshape(-1)

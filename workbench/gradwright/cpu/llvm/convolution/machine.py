@@ -136,6 +136,11 @@ class Text:
         """Store a vector or a number."""
         self.code.do(f"store {value.type} {value.name}, ptr {pointer.name}, align {self.item}")
 
+    def prefetch(self, pointer: Num) -> None:
+        """Have the memory at an address, if there is some, brought to the second cache."""
+        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.code.do(f"call void @llvm.prefetch.p0(ptr {pointer.name}, i32 0, i32 2, i32 1)")
+
     def vector(self, kind: str) -> str:
         """Return the type of vectors of a kind of scalars."""
         return f"<{self.width} x {kind}>"
@@ -159,9 +164,12 @@ class Text:
 
     def lanes_below(self, n: Num, first: int = 0) -> Num:
         """Return which lanes have numbers less than n, those of the first lane being ``first``."""
-        kind = self.vector("i64")
-        lanes = ", ".join(f"i64 {first + i}" for i in range(self.width))
-        return self.code.let(self.vector("i1"), f"icmp sgt {kind} {self.fill(n).name}, <{lanes}>")
+        number = f"i{8 * self.item}"
+        kind, most = self.vector(number), self.number(first + self.width)
+        few = self.code.call("i64", "llvm.smin.i64", n, most)
+        few = few if self.item == 8 else few.to("trunc", number)
+        lanes = ", ".join(f"{number} {first + i}" for i in range(self.width))
+        return self.code.let(self.vector("i1"), f"icmp sgt {kind} {self.fill(few).name}, <{lanes}>")
 
     def masked_load(self, pointer: Num, mask: Num) -> Num:
         """Load a vector whose lanes outside of the mask are not touched, and count as 0."""

@@ -21,7 +21,7 @@ from ...call import Call
 from ..repeat import Turn, repeated
 from .geometry import Axes, Lying, Padded, copied, offsets, room
 from .machine import machine, numbers
-from .tiles import TAPS, TAPS_AT_ONCE, compiled
+from .tiles import TAPS, compiled
 
 Array = np.ndarray[Any, Any]
 SCRATCH = 1 << 18
@@ -251,9 +251,8 @@ class _Product:
             w_row=rows.array.strides[1],
             bias_step=bias_step,
         )
-        is_long = job.dtype.char == "f" and len(self.offsets) > 2 * TAPS_AT_ONCE
         at_a_time = machine(job.dtype.char).rows(len(channels), self.length)
-        code = compiled("taps", job.dtype.char, at_a_time, int(is_long))
+        code = compiled("taps", job.dtype.char, at_a_time)
         return Turn(Call(code, block, slots, (place, rows, y, self.offsets)), steps)
 
     def giving(self, groups: range, channels: range, y: Array) -> Iterator[Turn]:

@@ -33,7 +33,7 @@ INNER = (
 )  # fmt: skip
 """Block of ``inner``: as of ``outer``, with each channel's rows of g one after the other."""
 TAPS_AT_ONCE = 512
-"""Products of float32 that are added up one by one, where there are more than twice as many."""
+"""Products that are added up one by one, before their sum goes to the result."""
 COUNTS = (9, 8)
 """How many taps of the image a tile of a weight's gradient may have."""
 
@@ -45,7 +45,7 @@ def taps_in_tile(n: int) -> int:
 
 @functools.cache
 def compiled(kind: str, char: str, *sizes: int) -> int:
-    """Return the address of ``taps`` (rows, long), ``outer`` (taps, vectors), ``inner`` (taps)."""
+    """Return the address of ``taps`` (rows), ``outer`` (taps, vectors), ``inner`` (taps)."""
     from ..compiler import compile_text
 
     return compile_text(source(kind, machine(char), *sizes))
@@ -63,9 +63,10 @@ def source(kind: str, machine: Machine, *sizes: int) -> str:
     return text.module()
 
 
-def _taps(text: Text, rows: int, is_long: int = 0) -> None:
+def _taps(text: Text, rows: int) -> None:
     """Write products of tiles of ``rows`` channels by a few vectors of positions.
 
+    All channels take some taps before the next ones, for what these see stays in the first cache.
     Of channels behind the last one a tile takes that one again, with the same result. Positions
     behind the last one are masked; where a machine has no masks, vectors reach over the end, and
     what they compute is nobody's.
@@ -73,7 +74,6 @@ def _taps(text: Text, rows: int, is_long: int = 0) -> None:
     code, item, width = text.code, text.item, text.width
     at = text.entries(TAPS, 5)
     vectors = (at["length"] + (width - 1)).op("sdiv", width)
-    last = at["channels"] - 1
     with code.loop(text.zero, at["groups"]) as group:
         x_group = text.shift(at["x"], group.index * at["x_group"])
         first = group.index * at["channels"]
@@ -88,12 +88,16 @@ def _taps(text: Text, rows: int, is_long: int = 0) -> None:
                     mask = None
                     if text.machine.masks:
                         mask = text.lanes_below(at["length"] - (block.index + (n - 1)) * width)
-                    with code.loop(text.zero, at["channels"], step=rows) as tile:
+                    with (  # once where there are no taps: there is the bias
+                        code.loop(text.zero, at["taps"].call("smax", 1), TAPS_AT_ONCE) as some,
+                        code.loop(text.zero, at["channels"], step=rows) as tile,
+                    ):
+                        last = at["channels"] - 1
                         numbers = [
                             first + code.call("i64", "llvm.smin.i64", tile.index + r, last)
                             for r in range(rows)
                         ]
-                        _taps_tile(text, numbers, n, is_long, at, x, y, mask)
+                        _taps_tile(text, numbers, n, at, some.index, x, y, mask)
                 begin = block.index
 
 
@@ -101,46 +105,43 @@ def _taps_tile(
     text: Text,
     rows: Sequence[Num],
     n: int,
-    is_long: int,
     at: dict[str, Num],
+    begin: Num,
     x: Num,
     y: Num,
     mask: Num | None,
 ) -> None:
-    """Write a tile; many taps are added up in blocks, and these then."""
+    """Write a tile for some taps: their sums are added to the bias, or to those before."""
     code, item, step = text.code, text.item, text.item * text.width
-    nothing = [text.none] * (len(rows) * n)
     weights = [text.shift(at["weights"], row * at["w_row"]) for row in rows]
-
-    def add_up(first: Num, stop: Num) -> list[Num]:
-        with code.loop(first, stop, carried=nothing) as loop:
-            seen = text.shift(x, text.offset(at["offsets"], loop.index))
-            xs = [text.load(text.shift(seen, v * step)) for v in range(n - (mask is not None))]
-            if mask is not None:
-                xs.append(text.masked_load(text.shift(seen, (n - 1) * step), mask))
-            for r, row in enumerate(weights):
-                weight = text.fill(text.load(text.shift(row, loop.index * item), text.real))
-                for v in range(n):
-                    loop.turned.append(text.madd(loop.carried[r * n + v], xs[v], weight))
-        return loop.carried
-
-    if is_long:
-        with code.loop(text.zero, at["taps"], TAPS_AT_ONCE, nothing) as blocks:
-            stop = (blocks.index + TAPS_AT_ONCE).call("smin", at["taps"])
-            parts = add_up(blocks.index, stop)
-            blocks.turned = [text.add(*two) for two in zip(blocks.carried, parts, strict=True)]
-        sums = blocks.carried
-    else:
-        sums = add_up(text.zero, at["taps"])
+    ahead = text.shift(weights[-1], at["w_row"])
+    nothing = [text.none] * (len(rows) * n)
+    stop = (begin + TAPS_AT_ONCE).call("smin", at["taps"])
+    whole = range(n - (mask is not None))
+    with code.loop(begin, stop, carried=nothing) as loop:
+        seen = text.shift(x, text.offset(at["offsets"], loop.index))
+        text.prefetch(text.shift(ahead, loop.index * (len(rows) * item)))
+        xs = [text.load(text.shift(seen, v * step)) for v in whole]
+        if mask is not None:
+            xs.append(text.masked_load(text.shift(seen, (n - 1) * step), mask))
+        for r, row in enumerate(weights):
+            weight = text.fill(text.load(text.shift(row, loop.index * item), text.real))
+            for v in range(n):
+                loop.turned.append(text.madd(loop.carried[r * n + v], xs[v], weight))
+    is_first = begin.compare("eq", 0)
+    found = []
     for r, row in enumerate(rows):
-        shift = text.fill(text.load(text.shift(at["bias"], row * at["bias_step"]), text.real))
-        y_row = text.shift(y, row * at["y_row"])
+        bias = text.fill(text.load(text.shift(at["bias"], row * at["bias_step"]), text.real))
         for v in range(n):
-            value, where = text.add(sums[r * n + v], shift), text.shift(y_row, v * step)
-            if mask is not None and v == n - 1:
-                text.masked_store(value, where, mask, item)
-            else:
-                text.store(value, where)
+            where = text.shift(text.shift(y, row * at["y_row"]), v * step)
+            before = text.masked_load(where, mask) if mask and v == n - 1 else text.load(where)
+            total = text.add(is_first.where(bias, before), loop.carried[r * n + v])
+            found.append((total, where, mask if v == n - 1 else None))
+    for total, where, some in found:  # when all have been read: a channel may be there twice
+        if some is None:
+            text.store(total, where)
+        else:
+            text.masked_store(total, where, some, item)
 
 
 def _outer(text: Text, taps: int, n: int) -> None:
