@@ -260,7 +260,8 @@ class Binder:
                 for call in native:
                     self._bind_native(step, call, numbers, calls)
                     if call.alarm is not None:
-                        calls.alarms.append((call.alarm, step, self._arguments(instr.ins)))
+                        xs = [] if call.tells else self._arguments(instr.ins)
+                        calls.alarms.append((call.alarm, step, xs))
                 self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
         if isinstance(instr.op, Fused) or id(instr) in self.targets:  # numpy does better op by op
@@ -327,7 +328,7 @@ class Binder:
         """Tell whether what a call checks is still there when all calls have run."""
         there = {*self.program.sources, *self.program.constants}
         inputs = [self.owner[i] for i in instr.ins if i is not None]
-        return all(call.alarm is None or there.issuperset(inputs) for call in calls)
+        return all(c.alarm is None or c.tells or there.issuperset(inputs) for c in calls)
 
     def _arguments(self, numbers: Sequence[int | None]) -> list[Any]:
         """Return arguments of a call of Python, which are filled in as values come."""

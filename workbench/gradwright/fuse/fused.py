@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..op import Op
+from ..program.program import Instr
 from ..spec import TensorSpec
 from .interpret import evaluate
 from .ir import Kernel
+
+_NOWHERE: Mapping[int, Instr] = types.MappingProxyType({})
 
 
 class Fused(Op, abstract=True):
@@ -28,8 +32,9 @@ class Fused(Op, abstract=True):
         shape: tuple[int, ...],
         outs: Sequence[TensorSpec],
         names: tuple[str, ...],
+        sites: Mapping[int, Instr] = _NOWHERE,
     ) -> None:
-        self.__dict__.update(kernel=kernel, shape=shape, outs=tuple(outs), names=names)
+        self.__dict__.update(kernel=kernel, shape=shape, outs=tuple(outs), names=names, sites=sites)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Fused:
         """Make the op; unlike others, it is not made of attributes."""
@@ -40,6 +45,8 @@ class Fused(Op, abstract=True):
     outs: tuple[TensorSpec, ...]
     names: tuple[str, ...]
     """The ops that it stands for, in order."""
+    sites: Mapping[int, Instr]
+    """For operands of which indices name places the instruction that does so."""
 
     @functools.cached_property
     def _key(self) -> tuple[Any, ...]:
@@ -55,5 +62,6 @@ class Fused(Op, abstract=True):
 
     def forward(self, *xs: Any) -> Any:
         """Compute the outputs in numpy, value by value."""
-        ys = evaluate(self.kernel, xs, self.shape)
+        shapes: Any = [s.shape for s in self.outs]
+        ys = evaluate(self.kernel, xs, self.shape, shapes)
         return tuple(y.reshape(s.shape) for y, s in zip(ys, self.outs, strict=True))
