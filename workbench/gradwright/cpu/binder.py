@@ -19,7 +19,7 @@ from ..program.lowering import Found, Launch, Returning
 from ..program.memory import ALIGN
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
-from .call import Call, Native, numpy_launch, overwritable
+from .call import Call, Native, NativeReturning, numpy_launch, overwritable
 from .calls import Calls, Step
 from .dense import is_fixed, is_plain
 from .llvm.chain import COUNT, IF_TRUE, chain
@@ -270,6 +270,8 @@ class Binder:
         launch = numpy_launch(found)
         xs = self._arguments(instr.ins)
         if launch is None or isinstance(launch, Returning):
+            if isinstance(launch, NativeReturning):
+                launch = Returning(launch.compiled)
             calls.add(step, functools.partial(self._forward, instr, launch, xs))
         elif self._writes(step):
             calls.add(step, functools.partial(launch, xs, self._arguments(instr.outs)))

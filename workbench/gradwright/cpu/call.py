@@ -89,6 +89,13 @@ class Native:
     slow: bool = False
 
 
+@dataclass(frozen=True)
+class NativeReturning(Returning):
+    """A launcher that returns its outputs; ``compiled``, when a plan has its kernels, does, too."""
+
+    compiled: Callable[[Sequence[Any]], Sequence[Any]]
+
+
 def launcher(
     op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Found:

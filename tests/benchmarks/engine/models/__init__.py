@@ -12,6 +12,7 @@ from tests.benchmarks.engine.models.lstm import LSTM
 from tests.benchmarks.engine.models.max_messages import MaxMessages
 from tests.benchmarks.engine.models.mlp import MLP
 from tests.benchmarks.engine.models.model import Model
+from tests.benchmarks.engine.models.router import Router
 from tests.benchmarks.engine.models.transformer import Transformer
 
 MODELS: dict[str, Callable[[], Model]] = {
@@ -25,6 +26,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "gcn": GCN,
     "gat": GAT,
     "max": MaxMessages,
+    "router": Router,
 }
 """The rows of the table, by letter, those of irregular access by name."""
 
@@ -38,5 +40,6 @@ __all__ = [
     "LlamaLoRA",
     "MaxMessages",
     "Model",
+    "Router",
     "Transformer",
 ]
