@@ -11,7 +11,7 @@ import numpy as np
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
 from ..spec.rounding import rounded
-from .builder import Axes, Builder, Scalar, Term, working
+from .builder import Axes, Builder, Scalar, Scatter, Table, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
@@ -155,7 +155,8 @@ class _Fusion:
         last = steps[-1].instr
         origins = dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins)))
         made = Instr(
-            Fused(kernel, group.space, specs, names), ins, tuple(outs), last.origin, last.path,
+            Fused(kernel, group.space, specs, names, _sites(kernel, steps, ins, outs)),
+            ins, tuple(outs), last.origin, last.path,
             origins=tuple(origins), recompute=last.recompute,
         )  # fmt: skip
         self.units.append((min(flow.producer[v] for v in outs), made))
@@ -236,11 +237,11 @@ def _built(
     """Return the kernel of a group and what it reads, or the step whose rule declines."""
     rank = len(group.space)
     builder = Builder(rank, group.n_columns or _free_columns(group))
-    terms: dict[int, Term] = {}
+    terms: dict[int, Term | Scatter] = {}
     modes: dict[int, str] = {}
     for at, step in enumerate(steps):
         args = [
-            None if read is None else terms.get(read[0]) or _load(builder, program, *read)
+            None if read is None else _argument(builder, program, terms, *read)
             for read in step.reads
         ]
         try:
@@ -252,12 +253,33 @@ def _built(
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):
             # Who reads it here reads what is stored, or what would be: plans agree to the bit.
-            terms[value] = builder.rounded(term, program.specs[value].dtype)
+            dtype = program.specs[value].dtype
+            terms[value] = term if isinstance(term, Scatter) else builder.rounded(term, dtype)
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]
     kernel, sources = builder.kernel(stores)
     return kernel, [s if isinstance(s, Scalar) else order[s] for s in sources]
+
+
+def _sites(
+    kernel: Kernel, steps: Sequence[Step], ins: Sequence[int], outs: Sequence[int]
+) -> dict[int, Instr]:
+    """Return for each operand of which indices name places the instruction that does so."""
+    found: dict[int, Instr] = {}
+    for at, operand in enumerate(kernel.operands):
+        if not operand.named:
+            continue
+        value = [*ins, *outs][at]
+        using = {
+            step.instr.ins: step.instr
+            for step in steps
+            for v, axes in (*filter(None, step.reads), *step.writes)
+            if v == value and min(axes, default=0) < 0
+        }
+        before = [i for i in found if [*ins, *outs][i] == value]
+        found[at] = [*using.values()][min(len(before), len(using) - 1)]
+    return found
 
 
 def _free_columns(group: Group) -> int:
@@ -278,6 +300,15 @@ def _uniform(program: Program, value: int) -> Any:
     if array is None or array.size == 0 or (array.size > 1 and any(array.strides)):
         return None
     return array.flat[0].item()
+
+
+def _argument(
+    builder: Builder, program: Program, terms: dict[int, Term | Scatter], value: int, axes: Axes
+) -> Term | Scatter | Table:
+    """Return what a step reads: what another one has made, an input, or places of one."""
+    if min(axes, default=0) < 0:
+        return Table(builder, value, axes, program.specs[value].dtype)
+    return terms.get(value) or _load(builder, program, value, axes)
 
 
 def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:

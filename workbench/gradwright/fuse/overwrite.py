@@ -139,7 +139,7 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
         pairs = {op.kernel.n_inputs + o.outs: o.ins for o in group if o.ins is not None}
         others = ((y, x) for y, x in op.kernel.in_place if y not in pairs)
         kernel = overlaid(op.kernel, (*pairs.items(), *others))
-        fused = Fused(kernel, op.shape, op.outs, op.names)
+        fused = Fused(kernel, op.shape, op.outs, op.names, op.sites)
         made[key] = Instr(
             fused, instr.ins, instr.outs, instr.origin, instr.path, origins=instr.origins
         )

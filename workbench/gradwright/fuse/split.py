@@ -300,6 +300,17 @@ def _rotate_pairs(to: _Splitter, instr: Instr) -> bool:
     return True
 
 
+def _lone_sums(to: _Splitter, instr: Instr) -> bool:
+    """Add single float32 numbers up in float64 where they go, as numpy does: they may be many."""
+    x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
+    if x.dtype != FLOAT32 or x.size != to.spec(instr.ins[1]).size or not x.size:
+        return False
+    wide = to.emit(Cast(dtype=FLOAT64), instr.ins[:1], x.with_dtype(FLOAT64))
+    total = to.emit(instr.op, (wide, *instr.ins[1:]), y.with_dtype(FLOAT64))
+    to.emit(Cast(dtype=FLOAT32), (total,), instr.outs[0])
+    return True
+
+
 PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "mean": _mean,
     "add_n": _add_n,
@@ -313,5 +324,7 @@ PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "all_finite": _all_finite,
     "dropout": _dropout,
     "rotate_pairs": _rotate_pairs,
+    "unsorted_segment_sum": _lone_sums,
+    "gather_grad": _lone_sums,
 }
 """How ops are split, by name; False leaves an op whole."""

@@ -19,6 +19,8 @@ from ..call import Call, Cut, layout_of, moved
 Array = np.ndarray[Any, Any]
 _LEAST = 8192
 """Elements of the smallest piece of a kernel: about 2 µs."""
+LANES = 16
+"""Columns of the narrowest piece of what is scattered: a cache line of float32."""
 COPIED = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
 
 
@@ -38,13 +40,15 @@ def bind_kernel(
         made = moved(found[1], arrays)
         made.block[len(arrays)] = scratch.ctypes.data
         return [replace(made, held=(scratch, arrays))]
-    arrays = [a.reshape(kernel.shape_of(i, shape)) for i, a in enumerate(arrays)]
+    lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
+    arrays = [a for a, _ in lying]
     calls: list[Call] = []
     moves = [True] * len(arrays)
     loops = lay_out(kernel, arrays, shape)
     while isinstance(loops, CopyFirst):
         n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
-        copied = bind_copy(np.broadcast_to(arrays[n], loops.shape), dense) if moves[n] else None
+        is_whole = moves[n] and not kernel.operands[n].named
+        copied = bind_copy(np.broadcast_to(arrays[n], loops.shape), dense) if is_whole else None
         if copied is None:
             return None
         calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
@@ -54,16 +58,20 @@ def bind_kernel(
     if address is None:
         return None
     scratch = np.empty(scratch_bytes(kernel, loops), np.uint8)
-    numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data)
+    named = [number for _, numbers in lying for number in numbers]
+    alarm = np.zeros(4, np.int64) if named else None
+    if alarm is not None:
+        named.insert(0, alarm.ctypes.data)
+    numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data, named)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
-    call = Call(address, numbers, slots, held)
+    call = Call(address, numbers, slots, held, alarm, alarm is not None)
     if elements >= 2 * _LEAST:
         cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
         label = (kernel, loops.pattern, (elements - 1).bit_length())
         ns = elements * (0.1 + 0.02 * cost)
         call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
-    if not calls:
+    if not calls and alarm is None:
         _made.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
     return [*calls, call]
 
@@ -77,7 +85,7 @@ def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
 
     Where one stands still a sum runs. Columns are cut where a row has nothing of its own.
     """
-    slots = Slots(len(kernel.operands), loops.pattern.n_outer)
+    slots = Slots.of(kernel, loops.pattern)
     outputs = loops.pattern.accesses[kernel.n_inputs :]
     bytes_ = scratch_bytes(kernel, loops)
     scratch = (slots.scratch, bytes_) if bytes_ else None
@@ -90,7 +98,8 @@ def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
         return None
     steps = [(n, strides[-1]) for n, strides in enumerate(loops.strides)]
     least = -(-_LEAST * loops.columns // elements)
-    return Cut(slots.columns, loops.columns, steps, least, 64, scratch)
+    grain = LANES if any(store.places for store in kernel.stores) else 64
+    return Cut(slots.columns, loops.columns, steps, least, grain, scratch)
 
 
 def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:
