@@ -10,11 +10,14 @@ import numpy as np
 
 from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
-from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
+from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
 from ..call import Call, Cut
+from .target import is_wide
 
 Array = np.ndarray[Any, Any]
+WIDE_NARROW = 127
+"""Likewise of 16 floats: what is left over after four or eight of them would go one by one."""
 _LEAST = 8192
 """Elements of the smallest piece of a kernel: about 2 µs."""
 COPIED = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
@@ -32,7 +35,7 @@ def bind_kernel(
     arrays = [a.reshape(kernel.shape_of(i, shape)) for i, a in enumerate(arrays)]
     calls: list[Call] = []
     moves = [True] * len(arrays)
-    loops = lay_out(kernel, arrays, shape)
+    loops = lay_out(kernel, arrays, shape, narrow())
     while isinstance(loops, CopyFirst):
         n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
         copied = bind_copy(np.broadcast_to(arrays[n], loops.shape), dense) if moves[n] else None
@@ -40,7 +43,7 @@ def bind_kernel(
             return None
         calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
         arrays[n], moves[n] = dense, False
-        loops = lay_out(kernel, arrays, shape)
+        loops = lay_out(kernel, arrays, shape, narrow())
     address = KERNELS.compile((kernel, loops.pattern))
     if address is None:
         return None
@@ -54,6 +57,11 @@ def bind_kernel(
     label = (kernel, loops.pattern, (elements - 1).bit_length())
     cut, ns = _cut(kernel, loops, elements), elements * (0.1 + 0.02 * cost)
     return [*calls, Call(address, numbers, slots, held, cut=cut, cost=ns, label=label)]
+
+
+def narrow() -> int:
+    """Return up to how many columns masked vectors are made."""
+    return WIDE_NARROW if is_wide() else NARROW
 
 
 def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
