@@ -11,12 +11,15 @@ import numpy as np
 
 from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
-from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
+from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
 from ...shared import Bounded
 from ..call import Call, Cut, layout_of, moved
+from .target import is_wide
 
 Array = np.ndarray[Any, Any]
+WIDE_NARROW = 127
+"""Likewise of 16 floats: what is left over after four or eight of them would go one by one."""
 _LEAST = 8192
 """Elements of the smallest piece of a kernel: about 2 µs."""
 LANES = 16
@@ -44,7 +47,7 @@ def bind_kernel(
     arrays = [a for a, _ in lying]
     calls: list[Call] = []
     moves = [True] * len(arrays)
-    loops = lay_out(kernel, arrays, shape)
+    loops = lay_out(kernel, arrays, shape, narrow())
     while isinstance(loops, CopyFirst):
         n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
         is_whole = moves[n] and not kernel.operands[n].named
@@ -53,7 +56,7 @@ def bind_kernel(
             return None
         calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
         arrays[n], moves[n] = dense, False
-        loops = lay_out(kernel, arrays, shape)
+        loops = lay_out(kernel, arrays, shape, narrow())
     address = KERNELS.compile((kernel, loops.pattern))
     if address is None:
         return None
@@ -78,6 +81,11 @@ def bind_kernel(
 
 _made = Bounded[tuple[Kernel, Call, int]](4096)
 """Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
+
+
+def narrow() -> int:
+    """Return up to how many columns masked vectors are made."""
+    return WIDE_NARROW if is_wide() else NARROW
 
 
 def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:

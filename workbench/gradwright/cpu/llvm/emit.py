@@ -33,6 +33,7 @@ from .elements import (
     register_type,
     to_memory,
 )
+from .target import is_wide
 from .text import Code, Loop, Num
 
 COLUMNS = 1024
@@ -550,9 +551,10 @@ class _Emitter:
     # Module ----------------------------------------------------------------------------------
 
     def _module(self) -> str:
+        wide = ' "prefer-vector-width"="512"' if is_wide() else ""
         return "\n".join(
             [
-                "define void @k(ptr noalias nocapture readonly %block) nounwind {",
+                f"define void @k(ptr noalias nocapture readonly %block) nounwind{wide} {{",
                 "entry:",
                 *self.code.lines,
                 "  ret void",
