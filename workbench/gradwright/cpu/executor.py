@@ -34,6 +34,9 @@ RUNS = 3
 look at another shape, would not see them any more."""
 LATER, FEW = 16, 256
 """The run before which ``"later"`` compiles kernels, and for how many steps: most take 0.3 s."""
+HEAVY, HEAVY_STEP = 1 << 25, 1 << 18
+"""Bytes of variables that a program changes, and for each of its steps, from which kernels are
+waited for: three runs of numpy's Adam take 10 ms for each MB of them, kernels 2 to 5 ms a step."""
 _MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
 _log = logging.getLogger("gradwright")
 
@@ -48,7 +51,7 @@ class CpuExecutor:
         self.coming: Bound | None = None
         """The same while its kernels are being compiled."""
         self.kernels = "off" if device.guarded or not program.instrs else ask.options.kernels
-        if self.kernels == "background" and _is_slow(self.plain):
+        if self.kernels == "background" and _is_slow(self.plain, ask):
             self.kernels = "wait"
         self.why = "" if self.kernels != "off" else _why_off(ask, device)
         """Why it stays in numpy; empty while kernels are expected, or in."""
@@ -290,8 +293,15 @@ def _why_off(ask: Ask, device: Memory) -> str:
     return f"the device is {device.name!r}" if device.guarded else ""
 
 
-def _is_slow(plain: Plain) -> bool:
-    """Tell whether numpy takes longer for a run than kernels do to be compiled."""
+def _is_slow(plain: Plain, ask: Ask) -> bool:
+    """Tell whether numpy takes longer for its runs than kernels do to be compiled.
+
+    Where steps change much, it also takes memory: new arrays of all that changes, 12 bytes a
+    parameter of Adam, where kernels write over the old ones.
+    """
+    changed = sum(v.spec.nbytes for v in ask.updates)
+    if changed > HEAVY + HEAVY_STEP * len(plain.program.instrs):
+        return True
     return any(isinstance(found, Native) and found.slow for found in plain.found)
 
 
