@@ -6,7 +6,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import LoweringError, ShapeError
 from ..fuse.fused import Fused
 from ..graph import Tensor, Values
+from ..graph.collecting import without_collecting
 from ..program.executor import Ask, Env, Keep, Observe
 from ..program.program import Instr, Program
 from ..program.row import WIDE, Row, short
@@ -220,8 +221,9 @@ class CpuExecutor:
         from .llvm.compiler import available  # llvmlite, which no import of ours may load
 
         try:
-            if available():
-                self.bound = self._bound()
+            if available():  # from disk it is over before a collection would pay
+                with without_collecting() if self._fusing.may_be_on_disk else nullcontext():
+                    self.bound = self._bound()
             else:
                 is_off = switch("GRADWRIGHT_KERNELS") == "off"
                 self.why = "GRADWRIGHT_KERNELS=off" if is_off else _MISSING
