@@ -328,6 +328,8 @@ class Binder:
 
     def _may_alarm(self, calls: Sequence[Call], instr: Instr) -> bool:
         """Tell whether what a call checks is still there when all calls have run."""
+        if all(call.alarm is None for call in calls):
+            return True
         there = {*self.program.sources, *self.program.constants}
         inputs = [self.owner[i] for i in instr.ins if i is not None]
         return all(c.alarm is None or c.tells or there.issuperset(inputs) for c in calls)

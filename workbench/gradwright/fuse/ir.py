@@ -15,10 +15,13 @@ broadcast (``moves`` False). Backends collapse axes and choose loops when stride
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from .functions import FUNCTIONS
 
 REDUCTIONS = ("sum", "max", "min", "prod")
 
@@ -125,6 +128,20 @@ class Kernel:
         """Return the operands that the kernel writes."""
         return self.operands[self.n_inputs :]
 
+    @functools.cached_property
+    def cost(self) -> int:
+        """What an element costs, in additions; the time to compile it goes with that."""
+        return sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in self.values)
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        shape = self.rank, self.n_columns, self.operands, self.n_inputs
+        return hash((*shape, self.values, self.stores, self.in_place))
+
+    def __hash__(self) -> int:
+        """Return the hash of all fields, computed once: long kernels are looked up often."""
+        return self._hash
+
     def shape_of(self, operand: int, space: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of an operand over an index space of these sizes."""
         return tuple(
@@ -157,3 +174,9 @@ class Kernel:
             to, how = f"{store.operand}[{at}]", arrow.get(store.mode, store.mode)
             lines.append(f"  operand {to if at else store.operand} {how} %{store.value}")
         return "\n".join(lines)
+
+
+@functools.lru_cache(maxsize=4096)
+def overlaid(kernel: Kernel, in_place: tuple[tuple[int, int], ...]) -> Kernel:
+    """Return a kernel that overwrites some of its inputs: one object for all layers alike."""
+    return replace(kernel, in_place=in_place)

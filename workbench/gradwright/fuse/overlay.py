@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Set
 
 from ..program.program import Instr, Program
 from .fused import Fused
+from .ir import overlaid
 
 
 def overlay(program: Program) -> None:
@@ -64,8 +64,7 @@ def _with_overlay(
                 break
     if not pairs:
         return instr
-    over = dataclasses.replace(kernel, in_place=tuple(pairs))
-    fused = Fused(over, op.shape, op.outs, op.names, op.sites)
+    fused = Fused(overlaid(kernel, tuple(pairs)), op.shape, op.outs, op.names, op.sites)
     return Instr(
         fused, instr.ins, instr.outs, instr.origin, instr.path,
         origins=instr.origins, recompute=instr.recompute,

@@ -19,6 +19,7 @@ from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .fused import Fused
+from .ir import overlaid
 
 Pair = tuple[int, int]
 """Positions of an output and of an input."""
@@ -136,7 +137,7 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
         op: Any = instr.op
         pairs = {op.kernel.n_inputs + o.outs: o.ins for o in group if o.ins is not None}
         others = ((y, x) for y, x in op.kernel.in_place if y not in pairs)
-        kernel = dataclasses.replace(op.kernel, in_place=(*pairs.items(), *others))
+        kernel = overlaid(op.kernel, (*pairs.items(), *others))
         fused = Fused(kernel, op.shape, op.outs, op.names, op.sites)
         made[key] = Instr(
             fused, instr.ins, instr.outs, instr.origin, instr.path, origins=instr.origins

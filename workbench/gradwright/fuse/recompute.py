@@ -25,6 +25,8 @@ def recompute(groups: list[Group], flow: Flow) -> None:
     """
     owner = {step.index: group for group in groups for step in group.steps}
     for group in groups:
+        if group.is_alone:
+            continue
         stored = dict.fromkeys(leaving(group, flow))
         for step in sorted(group.steps, key=lambda s: s.index):
             value = step.writes[0][0]
@@ -84,7 +86,7 @@ def _is_cheap(step: Step, group: Group, flow: Flow) -> bool:
 
 def _takes(reader: Group, group: Group, value: int) -> bool:
     """Tell whether a group can make a value that it reads."""
-    room = len(reader.steps) + MAX_CHAIN <= MAX_MEMBERS
+    room = len(reader.steps) + MAX_CHAIN <= MAX_MEMBERS and not reader.is_alone
     return room and reader.space == group.space and reader.reads[value] == {_full(group)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
 from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
-from ..call import Call, Cut
+from ...shared import Bounded
+from ..call import Call, Cut, layout_of, moved
 
 Array = np.ndarray[Any, Any]
 _LEAST = 8192
@@ -32,6 +34,14 @@ def bind_kernel(
     from .compiler import KERNELS  # llvmlite, which no import of ours may load
 
     lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
+    named = [number for _, numbers in lying for number in numbers]
+    key = id(kernel), shape, *map(layout_of, arrays)
+    found = None if named else _made.find(key)
+    if found is not None and found[0] is kernel:
+        scratch = np.empty(found[2], np.uint8)
+        made = moved(found[1], arrays)
+        made.block[len(arrays)] = scratch.ctypes.data
+        return [replace(made, held=(scratch, arrays))]
     arrays = [a for a, _ in lying]
     calls: list[Call] = []
     moves = [True] * len(arrays)
@@ -49,20 +59,25 @@ def bind_kernel(
     if address is None:
         return None
     scratch = np.empty(scratch_bytes(kernel, loops), np.uint8)
-    named = [number for _, numbers in lying for number in numbers]
     alarm = np.zeros(4, np.int64) if named else None
     if alarm is not None:
         named.insert(0, alarm.ctypes.data)
     numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data, named)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
-    if elements < 2 * _LEAST:
-        return [*calls, Call(address, numbers, slots, held, alarm, alarm is not None)]
-    cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
-    label = (kernel, loops.pattern, (elements - 1).bit_length())
-    cut, ns = _cut(kernel, loops, elements), elements * (0.1 + 0.02 * cost)
-    tells = alarm is not None
-    return [*calls, Call(address, numbers, slots, held, alarm, tells, cut, ns, label)]
+    call = Call(address, numbers, slots, held, alarm, tells=alarm is not None)
+    if elements >= 2 * _LEAST:
+        cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
+        label = (kernel, loops.pattern, (elements - 1).bit_length())
+        ns = elements * (0.1 + 0.02 * cost)
+        call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
+    if not calls and alarm is None:
+        _made.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
+    return [*calls, call]
+
+
+_made = Bounded[tuple[Kernel, Call, int]](4096)
+"""Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
 
 
 def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
