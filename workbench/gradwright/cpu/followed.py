@@ -167,6 +167,8 @@ def _fits(program: Program, first: Instr, fused: Fused, at: int) -> bool:
     if isinstance(op, ConvInputGrad) and op.stride not in (1, (1,) * (spec.rank - 2)):
         return False
     kernel, space = fused.kernel, fused.shape
+    if fused.sites:  # what indices name is anywhere
+        return False
     if spec.dtype.char not in "fd" or math.prod(space) != spec.size or not spec.size:
         return False
     if [n for n in space if n != 1] != [n for n in spec.shape if n != 1]:

@@ -8,7 +8,7 @@ from typing import Any
 from ...program.lowering import lowering
 from ...spec import TensorSpec
 from ..call import Native
-from ..llvm.rows import bind_put, bind_sum, bind_take
+from ..llvm.irregular.rows import bind_put, bind_sum, bind_take
 from .common import Specs
 
 SLOW = 1 << 22
