@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..fuse.fused import Fused
-from ..graph.build import failed
 from ..op import run_forward
+from ..program.forward import ServedError
 from ..program.program import Program
 from .llvm.blas import Limit
 from .llvm.chain import IF_ZERO, chain
@@ -122,8 +122,6 @@ def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> Non
         run_forward(instr.op, xs, training=program.training)
         return
     _, place, size, operand = alarm.tolist()
-    alarm[:] = 0
-    node = instr.origins[instr.op.sites[operand]]
     index = place if place >= 0 else place - size
     error = IndexError(f"index {index} is out of range for size {size}")
-    raise failed(error, node, node.op, [t.spec for t in node.inputs], node.name)
+    raise ServedError(error, instr.origins[instr.op.sites[operand]])
