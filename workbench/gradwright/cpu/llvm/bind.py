@@ -36,14 +36,15 @@ def bind_kernel(
     """
     from .compiler import KERNELS  # llvmlite, which no import of ours may load
 
+    lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
+    named = [number for _, numbers in lying for number in numbers]
     key = id(kernel), shape, *map(layout_of, arrays)
-    found = _made.find(key)
+    found = None if named else _made.find(key)
     if found is not None and found[0] is kernel:
         scratch = np.empty(found[2], np.uint8)
         made = moved(found[1], arrays)
         made.block[len(arrays)] = scratch.ctypes.data
         return [replace(made, held=(scratch, arrays))]
-    lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
     arrays = [a for a, _ in lying]
     calls: list[Call] = []
     moves = [True] * len(arrays)
@@ -61,14 +62,13 @@ def bind_kernel(
     if address is None:
         return None
     scratch = np.empty(scratch_bytes(kernel, loops), np.uint8)
-    named = [number for _, numbers in lying for number in numbers]
     alarm = np.zeros(4, np.int64) if named else None
     if alarm is not None:
         named.insert(0, alarm.ctypes.data)
     numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data, named)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
-    call = Call(address, numbers, slots, held, alarm, alarm is not None)
+    call = Call(address, numbers, slots, held, alarm, tells=alarm is not None)
     if elements >= 2 * _LEAST:
         cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
         label = (kernel, loops.pattern, (elements - 1).bit_length())

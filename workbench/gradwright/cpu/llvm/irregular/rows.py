@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..call import Call, Cut
-from .convolution.machine import numbers
-from .packed.lanes import fetch, near
-from .packed.machine import entries
-from .text import Code, Num
+from ...call import Call, Cut
+from ..convolution.machine import numbers
+from ..packed.lanes import fetch, near
+from ..packed.machine import entries
+from ..text import Code, Num
 
 Array = np.ndarray[Any, Any]
 NUMBER = (
@@ -116,7 +116,7 @@ BINDS = {"sum_rows": bind_sum, "take_rows": bind_take, "put_rows": bind_put}
 
 @functools.cache
 def _compiled(kind: str, of: str = "") -> int:
-    from .compiler import compile_text  # llvmlite, which no import of ours may load
+    from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
     code = Code()
     {"number": _number, "sum": _sum, "take": _take, "put": _put}[kind](code, of)
