@@ -12,7 +12,7 @@ import gradwright as gw
 from gradwright.cpu.llvm import compiler
 from gradwright.cpu.llvm.bind import bind_copy
 from gradwright.cpu.llvm.compiler import available
-from gradwright.cpu.llvm.convolution import bind_untap, machine, pooling, tiles, turning
+from gradwright.cpu.llvm.convolution import bind_untap, pooling, tiles, turning
 from gradwright.cpu.llvm.repeat import Turn, repeated
 from gradwright.ops.convolutions.cnn import ConvInputGrad, Convolution, ConvWeightGrad
 from gradwright.ops.convolutions.pooling import MaxPooling

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from ..op import Op
 from ..op.applying import run_forward_into, writes_outputs
 from ..program.lowering import Found, Launch, Returning, find_launch, is_lowered
-from ..program.program import Instr
 from ..spec import TensorSpec
 
 
@@ -97,14 +96,6 @@ def launcher(
     if writes_outputs(op) and not any(s.by_reference or not s.is_concrete for s in outs):
         return functools.partial(run_forward_into, op)
     return None if op.ufunc is None else _ufunc(op, ins, outs)
-
-
-def in_place(
-    known: Mapping[tuple[int, ...], tuple[Any, Found]], instr: Instr
-) -> Sequence[tuple[int, int]]:
-    """Return which outputs of an op that has machine code may lie over which inputs."""
-    op, found = known.get(instr.outs, (None, None))
-    return found.in_place if op is instr.op and isinstance(found, Native) else ()
 
 
 def numpy_launch(found: Found) -> Launch | Returning | None:

@@ -20,6 +20,7 @@ from ..ops.convolutions.cnn import ConvInputGrad, Convolution, ConvWeightGrad
 from ..ops.convolutions.formats import is_first
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
+from ..program.stored import Parts, Reader, Writer
 from ..spec import TensorSpec
 from .llvm.bind import bind_kernel
 from .llvm.convolution.product import Giving
@@ -170,3 +171,17 @@ def _axes(size: Sequence[int], space: Sequence[int]) -> tuple[int | None, int | 
     left = [axis for axis, n in enumerate(space) if n != 1]
     images = left.pop(0) if size[0] != 1 else None
     return images, left.pop(0) if size[1] != 1 else None
+
+
+def _write(op: Followed, to: Writer) -> tuple[int, ...]:
+    return to.op(op.first), op.n, to.op(op.fused), op.at
+
+
+def _read(data: list[int], at: Reader) -> Followed:
+    first, n, fused, place = data
+    made = at.op(fused)
+    assert isinstance(made, Fused)
+    return Followed(at.op(first), n, made, place)
+
+
+Parts.add(Followed, _write, _read)

@@ -26,13 +26,13 @@ def rows(plain: Plain, bound: Bound | None, first: int, chain: int, *, is_ready:
     They are numbered from ``first``, chains from ``chain``; ``is_ready``: kernels run by now.
     """
     held = plain if bound is None else bound
-    program = held.program
+    program, launchers = held.program, held.found
     code: Mapping[int, tuple[int, tuple[int, ...]]] = {} if bound is None else bound.code
     n_body = len(program.instrs) if program.n_body is None else program.n_body
     chains: dict[Any, int] = {}
     found = []
     for n, instr in enumerate(program.instrs):
-        what, why = _kind(instr, held.found[n], program, n in code)
+        what, why = _kind(instr, launchers[n], program, n in code)
         if bound is not None and bound.is_view(n):
             what, why = "view", ""
         elif what in ("numpy", "plans") and bound is None:

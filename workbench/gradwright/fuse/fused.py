@@ -6,10 +6,13 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..op import Op
-from ..spec import TensorSpec
+from ..program.stored import Parts, Reader, Writer
+from ..spec import TensorSpec, dtype, dtype_name
 from .interpret import evaluate
-from .ir import Kernel
+from .ir import Kernel, Level, Operand, Store, Value
 
 
 class Fused(Op, abstract=True):
@@ -57,3 +60,53 @@ class Fused(Op, abstract=True):
         """Compute the outputs in numpy, value by value."""
         ys = evaluate(self.kernel, xs, self.shape)
         return tuple(y.reshape(s.shape) for y, s in zip(ys, self.outs, strict=True))
+
+
+# -- on disk --------------------------------------------------------------------------------------
+
+
+def _write(op: Fused, to: Writer) -> Any:
+    return to.once(op.kernel, _written), op.shape, tuple(map(to.spec, op.outs)), op.names
+
+
+def _read(data: Any, at: Reader) -> Fused:
+    kernel, shape, outs, names = data
+    specs = [at.specs[n] for n in outs]
+    return Fused(at.shared(kernel, _kernel), tuple(shape), specs, tuple(names))
+
+
+def _written(kernel: Kernel) -> Any:
+    """Return a kernel as JSON, field by field."""
+    operands = [[dtype_name(o.dtype), o.moves] for o in kernel.operands]
+    values = [[v.op, v.args, dtype_name(v.dtype), v.level, _number(v.extra)] for v in kernel.values]
+    stores = [[s.operand, s.value, s.mode] for s in kernel.stores]
+    rank, n_columns, n_inputs = kernel.rank, kernel.n_columns, kernel.n_inputs
+    return [rank, n_columns, operands, n_inputs, values, stores, kernel.in_place]
+
+
+def _kernel(data: Any) -> Kernel:
+    rank, n_columns, operands, n_inputs, values, stores, in_place = data
+    return Kernel(
+        rank,
+        n_columns,
+        tuple(Operand(dtype(name), tuple(moves)) for name, moves in operands),
+        n_inputs,
+        tuple(
+            Value(op, tuple(args), dtype(name), Level(level), _extra(extra))
+            for op, args, name, level, extra in values
+        ),
+        tuple(Store(*store) for store in stores),
+        tuple((y, x) for y, x in in_place),
+    )
+
+
+def _number(extra: Any) -> Any:
+    """Return what a value has beside its arguments; a number of numpy's has its dtype with it."""
+    return [dtype_name(extra.dtype), extra.item()] if isinstance(extra, np.generic) else extra
+
+
+def _extra(data: Any) -> Any:
+    return dtype(data[0]).type(data[1]) if isinstance(data, list) else data
+
+
+Parts.add(Fused, _write, _read)

@@ -22,6 +22,7 @@ from ..ops.core.reshape import Reshape
 from ..ops.draws.random import Bernoulli
 from ..ops.losses.labels import class_numbers
 from ..program.program import Instr, Program
+from ..program.stored import Parts
 from ..spec import TensorSpec
 from ..spec.rounding import rounded
 from .builder import FLOAT32, FLOAT64, working
@@ -50,6 +51,13 @@ class CheckClasses(Op, abstract=True):
         if labels.size and not (labels.min() >= 0 and labels.max() < n):
             class_numbers(labels, n, self.ignore_index)
         return labels
+
+
+Parts.add(
+    CheckClasses,
+    lambda op, to: (op.ignore_index,),
+    lambda data, at: CheckClasses(ignore_index=data[0]),
+)
 
 
 class _Splitter:

@@ -6,6 +6,7 @@ import contextlib
 import fnmatch
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..errors import GraphError
 from ..op import Op
@@ -24,6 +25,10 @@ class NodeTable:
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
+        self.idle: dict[str, Any] = {}
+        """Sessions of its own that nobody uses now, by what they are for; rooms above take them."""
+        self.renamed = 0
+        """How often a node has got another name."""
         self._stale: dict[str, Node] = {}
         """Nodes of a cell that runs again and has not built them anew."""
         self._scopes: list[str] = []

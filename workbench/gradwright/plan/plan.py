@@ -33,6 +33,7 @@ from ..rewrite.schedule import schedule
 from ..shared import machine_bytes
 from ..spec import TensorSpec
 from .inference import lacks_value, specs_of
+from .kept import Kept
 from .kernels import Kernels
 from .profile import Profile, profile
 from .report import Memory, beyond
@@ -84,14 +85,17 @@ class Plan:
         """The segment that ran last."""
         self._read = {*wanted, *tell, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
-        self.head = self._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
+        known, all_sizes = _fed(feeds), {**sizes, **bind_sizes(feeds)}
+        self.kept = Kept(self, known, all_sizes)
+        """Where it is on disk, or why it is not."""
+        self.head = self._from_disk(all_sizes) or self._compile(0, known, all_sizes)
 
     def again(
         self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int], device: Device
     ) -> Plan:
         """Return the plan of the same request for other shapes, on a device of that name."""
         plan = copy.copy(self)
-        plan.device = device
+        plan.device, plan.kept = device, Kept.none("made of the plan for other sizes")
         plan.head = plan._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
         return plan
 
@@ -206,6 +210,10 @@ class Plan:
             self.run(env, values)
             return bool(self.updates) and self.commit(env, values)
 
+    def lend(self, arrays: Mapping[Tensor, Array]) -> None:
+        """Have runs write some results there, where that spares a copy; none: no more."""
+        self.head.executor.lend(arrays)
+
     def commit(self, env: dict[Tensor, Array], values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
 
@@ -237,12 +245,7 @@ class Plan:
         if filled:
             program, end, found, known = filled
             return self._part(program, start, end, found, False, known, sizes)
-        device = self.device
-
-        def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
-            return find_launch(op, device.name, ins, outs) is not None
-
-        program = Program(is_lowered, self.training, (device.name, lowering_revision()))
+        program = self._empty()
         end = len(self.order)
         dynamic: list[Tensor] = []
         by_value = False
@@ -294,18 +297,45 @@ class Plan:
             self.shapes.learn(start, end, dynamic, by_value)
         return self._part(program, start, end, dynamic, by_value, known, sizes)
 
+    def _empty(self) -> Program:
+        """Return a program without instructions."""
+        name = self.device.name
+
+        def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
+            return find_launch(op, name, ins, outs) is not None
+
+        return Program(is_lowered, self.training, (name, lowering_revision()))
+
+    @without_collecting()
+    def _from_disk(self, sizes: dict[str, int]) -> Segment | None:
+        """Return the only segment as an earlier process has made it, if one has."""
+        found = self.kept.read("program", self._empty)
+        if found is None:
+            return None
+        program, takes = found
+        return self._segment(program, 0, len(self.order), [], False, {}, sizes, takes)
+
     def _part(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
         """Return a program after its rewrites as a segment, with what follows it."""
         checkpoint(program, self.options.checkpoint)
         is_last = end == len(self.order)
         if self.updates and is_last:
             split_tail(program, [t for t in program.outputs if t in self._early])
+        segment = self._segment(program, start, end, *rest)
+        if is_last and not start:
+            self.kept.write("program", program, extra=[segment.kept, segment.least])
+        return segment
+
+    def _segment(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
+        """Return a program that is done as a segment, which the device runs."""
+        is_last = end == len(self.order)
         ask = Ask(
             self.variables, self.updates if is_last else {}, self._wanted, self._kept,
             self.commit_if, is_last and not start, self.options,
         )  # fmt: skip
-        with using(self.options, self.device):
-            executor = self.device.executor(program, ask)
+        with using(self.options.inner(), self.device):
+            kept = self.kept if is_last and not start else None
+            executor = self.device.executor(program, ask, kept)
         return Segment(program, executor, end, *rest)
 
     @staticmethod
