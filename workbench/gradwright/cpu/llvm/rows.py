@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..call import Call, Cut
-from .convolution.tiles import numbers
+from .convolution.machine import numbers
 from .packed.lanes import fetch, near
 from .packed.machine import entries
 from .text import Code, Num
