@@ -16,6 +16,7 @@ import numpy as np
 
 from ..fuse.fused import Fused
 from ..op import Op, run_forward
+from ..op.applying import infer_specs
 from ..ops.convolutions.cnn import ConvInputGrad, Convolution, ConvWeightGrad
 from ..ops.convolutions.formats import is_first
 from ..program.declined import DeclinedError
@@ -62,6 +63,11 @@ class Followed(Op, abstract=True):
         (y,) = run_forward(self.first, xs[: self.n])
         rest = xs[self.n :]
         return self.fused.forward(*rest[: self.at], y, *rest[self.at :])
+
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        """Return the convolution's arithmetic."""
+        own = ins[: self.n]
+        return self.first.flops(own, infer_specs(self.first, own))
 
     def giving(self, size: Sequence[int], xs: Sequence[Array], ys: Sequence[Array]) -> Giving:
         """Return what runs the kernel on parts of a result ``[N, O, *size]``."""

@@ -101,7 +101,9 @@ def _move(
         values=values.ctypes.data, count=len(rows), n=len(table), size=n_bytes // word,
     )  # fmt: skip
     steps = [(2, rows.itemsize), (3, n_bytes)]
-    cut = Cut(MOVE.index("count"), len(rows), steps, 1 + 65536 // n_bytes) if kind == "take" else None
+    cut = (
+        Cut(MOVE.index("count"), len(rows), steps, 1 + 65536 // n_bytes) if kind == "take" else None
+    )
     label = f"{kind} rows {n_bytes} {len(rows).bit_length()}"
     cost = len(rows) * (20.0 + n_bytes / 16)
     return [Call(_compiled(kind, str(word)), block, slots, cut=cut, cost=cost, label=label)]
@@ -180,13 +182,13 @@ def _number(code: Code, _: str) -> None:
             _set(ends, slot, end + 1)
 
 
-def _probe(
-    code: Code, hashes: Num, rows: Num, row: Num, start: Num, mask: Num
-) -> tuple[Num, Num]:
+def _probe(code: Code, hashes: Num, rows: Num, row: Num, start: Num, mask: Num) -> tuple[Num, Num]:
     """Write the search for a row from a place on; return where it ends, and what is there."""
     label = code.name("probe")
     code.do(f"br label %{label}.from\n{label}.from:\n  br label %{label}\n{label}:")
-    place = code.let("i64", f"phi i64 [ {start.name}, %{label}.from ], [ %{label}.on, %{label}.next ]")
+    place = code.let(
+        "i64", f"phi i64 [ {start.name}, %{label}.from ], [ %{label}.on, %{label}.next ]"
+    )
     held = _get(hashes, "i32", place)
     code.do(f"%{label}.free = icmp slt i32 {held.name}, 0")
     code.do(f"br i1 %{label}.free, label %{label}.end, label %{label}.look\n{label}.look:")

@@ -17,6 +17,7 @@ import numpy as np
 from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
+from ..rooms import shared
 from .geometry import Lying, Padded, Slide, image
 from .product import Giving, Job, Part, Rows
 
@@ -48,9 +49,10 @@ def bind_convolution(
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     part = Part(Rows(split, 1, bias), taps)
 
-    def place(channels: int, n: int) -> Padded:
+    def place(channels: int, n: int, piece: int) -> Padded:
         sizes = slide.n_in, slide.before, slide.after, slide.stride
-        return Padded(channels, *sizes, x.dtype, images=n, taps=taps)
+        key = piece, channels, n, slide, x.dtype
+        return shared(key, lambda: Padded(channels, *sizes, x.dtype, images=n, taps=taps))
 
     is_lying = Lying.fits(slide, images[0])
     job = Job(images, results, (0, len(xs)), groups, [part], place, is_lying, after)
@@ -102,10 +104,13 @@ def bind_transposed(
             *([b + n for n in p.sources] for b, p in zip(before, some, strict=True))
         )
         kernels = split[(..., *(p.taps for p in some))]
-        parts.append(Part(Rows(kernels, 1, bias), [*taps], tuple(p.result for p in some)))
+        rows = Rows(kernels, 1, bias, len(parts))
+        parts.append(Part(rows, [*taps], tuple(p.result for p in some)))
 
-    def place(channels: int, n: int) -> Padded:
-        return Padded(channels, slide.n_out, before, behind, (1, 1, 1), g.dtype, images=n)
+    def place(channels: int, n: int, piece: int) -> Padded:
+        sizes = slide.n_out, before, behind, (1, 1, 1)
+        key = piece, channels, n, slide, "back", g.dtype
+        return shared(key, lambda: Padded(channels, *sizes, g.dtype, images=n))
 
     job = Job(image(g), image(dx), (0, operand), groups, parts, place, is_lying=False, after=after)
     try:

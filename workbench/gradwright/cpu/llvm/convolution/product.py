@@ -19,6 +19,7 @@ import numpy as np
 
 from ...call import Call
 from ..repeat import Turn, repeated
+from ..rooms import shared
 from .geometry import Axes, Lying, Padded, copied, offsets, room
 from .machine import machine, numbers
 from .tiles import TAPS, compiled
@@ -42,19 +43,24 @@ class Giving(Protocol):
 class Rows:
     """Kernels ``[G, channels, taps]``, those of a channel in a row, and perhaps a bias.
 
-    They are read where they lie, in an operand, or copied first.
+    They are read where they lie, in an operand, or copied first, as the ``number``-th of a job.
     """
 
     given: Array
     operand: int
     bias: Array | None
+    number: int = 0
     array: Array = field(init=False)
 
     def __post_init__(self) -> None:
         groups, channels, *taps = self.given.shape
         self.is_read = self.given.flags.c_contiguous
         rows, dtype = (groups, channels, math.prod(taps)), self.given.dtype
-        self.array = self.given.reshape(rows) if self.is_read else np.empty(rows, dtype)
+        self.array = (
+            self.given.reshape(rows)
+            if self.is_read
+            else shared(("rows", self.number, rows, dtype), lambda: np.empty(rows, dtype))
+        )
         self.nothing = np.zeros(1, self.given.dtype)
 
     def taking(self) -> list[Call]:
@@ -77,7 +83,7 @@ class Part:
 class Job:
     """What slides over images ``x[N, C, D, H, W]`` and gives ``y[N, O, D, H, W]``.
 
-    ``place(channels, images)`` makes a place for some; ``after`` is what follows, if anything.
+    ``place(channels, images, piece)`` makes a place for some; ``after`` is what follows, if anything.
     """
 
     x: Array
@@ -85,7 +91,7 @@ class Job:
     operands: tuple[int, int]
     groups: int
     parts: Sequence[Part]
-    place: Callable[[int, int], Padded]
+    place: Callable[[int, int, int], Padded]
     is_lying: bool
     after: Giving | None = None
 
@@ -97,13 +103,13 @@ class Job:
         self.at_once = max(1, FULL * self.width // positions) if flat else 1
         """How many images a product takes."""
 
-    def call(self, images: range, units: range) -> Call:
+    def call(self, images: range, units: range, piece: int = 0) -> Call:
         """Return the loop over some images, for some channels, or some groups if there are many."""
         n = max(1, min(self.at_once, len(images)))
         times, rest = divmod(len(images), n)
-        loops = [self._loop(images.start, n, times, units)]
+        loops = [self._loop(images.start, n, times, units, piece)]
         if rest:
-            loops.append(self._loop(images.start + times * n, rest, 1, units))
+            loops.append(self._loop(images.start + times * n, rest, 1, units, piece))
         if not rest:
             return loops[0]
         return repeated(1, [Turn(c, {o: 0 for _, o in c.slots}) for c in loops])
@@ -112,17 +118,19 @@ class Job:
         """Return calls for some images each, or for some of the channels or groups."""
         n = len(self.x)
         if n >= parts:
-            return [self.call(r, self.units) for r in _split(range(n), parts, 1)]
-        grain = 1 if self.groups > 1 else max(machine(self.dtype.char).shapes)
-        return [self.call(range(n), r) for r in _split(self.units, parts, grain)]
+            cuts = [(r, self.units) for r in _split(range(n), parts, 1)]
+        else:
+            grain = 1 if self.groups > 1 else max(machine(self.dtype.char).shapes)
+            cuts = [(range(n), r) for r in _split(self.units, parts, grain)]
+        return [self.call(*cut, piece) for piece, cut in enumerate(cuts)]
 
     @property
     def units(self) -> range:
         """All channels, or all groups."""
         return range(self.groups if self.groups > 1 else self.n_out)
 
-    def _loop(self, first: int, n: int, times: int, units: range) -> Call:
-        return repeated(times, list(_Turns(self, first, n).all(units)))
+    def _loop(self, first: int, n: int, times: int, units: range, piece: int) -> Call:
+        return repeated(times, list(_Turns(self, first, n, piece).all(units)))
 
 
 def _split(units: range, parts: int, grain: int) -> Iterator[range]:
@@ -135,10 +143,8 @@ def _split(units: range, parts: int, grain: int) -> Iterator[range]:
 class _Turns:
     """The calls of n images, from ``first`` on."""
 
-    def __init__(self, job: Job, first: int, n: int) -> None:
-        self.job, self.first, self.n = job, first, n
-        self.places: dict[int, Padded] = {}
-        self.memory: dict[tuple[int, ...], Array] = {}
+    def __init__(self, job: Job, first: int, n: int, piece: int) -> None:
+        self.job, self.first, self.n, self.piece = job, first, n, piece
         self.is_lying = job.is_lying and n == 1
 
     def all(self, units: range) -> Iterator[Turn]:
@@ -161,8 +167,7 @@ class _Turns:
         if self.is_lying:
             place = Lying(xs[0])
         else:
-            place = self.places.get(len(groups)) or job.place(xs.shape[1], self.n)
-            self.places[len(groups)] = place
+            place = job.place(xs.shape[1], self.n, self.piece)
             yield from moving(place.taking(xs), operand, step)
         for part in job.parts:
             into = job.y[(slice(self.first, self.first + self.n), slice(None), *part.into)]
@@ -181,9 +186,10 @@ class _Turns:
 
     def _scratch(self, shape: tuple[int, ...]) -> Array:
         """Return memory for results; what is read has been written, so that its start is any."""
-        if shape not in self.memory:
-            self.memory[shape] = room(shape, self.job.dtype)
-        return self.memory[shape]
+        dtype, items = self.job.dtype, math.prod(shape)
+        size = max(SCRATCH // dtype.itemsize, items)
+        memory = shared(("scratch", self.piece, size, dtype), lambda: room((size,), dtype))
+        return memory[:items].reshape(shape)
 
 
 class _Product:
