@@ -10,6 +10,7 @@ images, channels and groups are cut.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,13 +21,20 @@ import numpy as np
 from ...call import Call
 from ..repeat import Turn, repeated
 from ..rooms import shared
-from .geometry import Axes, Lying, Padded, copied, offsets, room
+from .geometry import Axes, Lying, Padded, Panels, Place, copied, offsets, room
 from .machine import machine, numbers
 from .tiles import TAPS, compiled
 
 Array = np.ndarray[Any, Any]
 SCRATCH = 1 << 18
 """Bytes of a scratch: half of a small second-level cache."""
+LARGEST = 1 << 20
+"""Bytes of rows that are put in order at a time, at most."""
+DEEP, WORTH = 128, 32
+"""Channels read, and made, from which on an image is put in order: what a tile reads of fewer stays
+in the first cache as it lies."""
+TAPS_AT_ONCE = 512
+"""Products that are added up one by one, before their sum goes to the result."""
 FULL = 12
 """Vectors of positions from which on images are taken one by one."""
 
@@ -34,8 +42,8 @@ FULL = 12
 class Giving(Protocol):
     """Copies a result from a scratch to where it belongs, image by image."""
 
-    def __call__(self, seen: Array, first: int, channels: slice) -> list[Turn]:
-        """Return the calls for ``seen[n, channels, D, H, W]``, images from ``first`` on."""
+    def __call__(self, seen: Array, first: int, channels: slice, rows: slice) -> list[Turn]:
+        """Return the calls for ``seen[n, channels, D, rows, W]``, images from ``first`` on."""
         ...
 
 
@@ -83,7 +91,7 @@ class Part:
 class Job:
     """What slides over images ``x[N, C, D, H, W]`` and gives ``y[N, O, D, H, W]``.
 
-    ``place(channels, images, piece)`` makes a place for some; ``after`` is what follows, if anything.
+    ``place(channels, images, piece)`` makes a place for some; ``after`` is what follows.
     """
 
     x: Array
@@ -163,20 +171,47 @@ class _Turns:
         xs = job.x[self.first : self.first + self.n]
         xs = xs[:, groups.start * n_in : groups.stop * n_in]
         operand, step = job.operands[0], job.x.strides[0] * self.n
-        place: Padded | Lying
-        if self.is_lying:
-            place = Lying(xs[0])
-        else:
+        if not self.is_lying:
             place = job.place(xs.shape[1], self.n, self.piece)
             yield from moving(place.taking(xs), operand, step)
+            yield from self._products(place, groups, channels, slice(None))
+            return
+        height = self._rows_at_once(groups, channels)
+        if height == 0:
+            yield from self._products(Lying(xs[0]), groups, channels, slice(None))
+            return
+        for start in range(0, xs.shape[3], height):
+            some = xs[..., start : start + height, :]
+            key = "panels", self.piece, some.shape[1:], job.dtype
+            panels = shared(key, functools.partial(Panels, some))
+            yield from moving(panels.taking(some), operand, step)
+            yield from self._products(panels, groups, channels, slice(start, start + height))
+
+    def _rows_at_once(self, groups: range, channels: range) -> int:
+        """Return how many rows of an image become panels at a time; 0: it is read as it lies."""
+        job = self.job
+        depth, height, along = size = job.x.shape[2:]
+        if len(groups) > 1 or job.y.shape[2:] != size or depth > 1:
+            return 0
+        if job.n_in < DEEP or len(channels) < WORTH or height * along < FULL * self.job.width:
+            return 0
+        row = job.n_in * along * job.dtype.itemsize
+        most = max(1, SCRATCH // row, -(-FULL * self.job.width // along))
+        some = -(-height // -(-height // most))
+        return some if some * row <= LARGEST else 0
+
+    def _products(
+        self, place: Place, groups: range, channels: range, rows: slice
+    ) -> Iterator[Turn]:
+        job = self.job
         for part in job.parts:
             into = job.y[(slice(self.first, self.first + self.n), slice(None), *part.into)]
-            product = _Product(self, place, part, into)
+            product = _Product(self, place, part, into[..., rows, :], rows)
             if product.is_direct:
                 yield product.turn(groups, channels, None)
                 continue
-            rows = machine(job.dtype.char).rows(len(channels), product.length)
-            some = max(1, SCRATCH // product.bytes // rows) * rows
+            at_a_time = machine(job.dtype.char).rows(len(channels), product.length)
+            some = max(1, SCRATCH // product.bytes // at_a_time) * at_a_time
             some = len(channels) if len(groups) > 1 else some
             for start in range(0, len(channels), some):
                 chunk = channels[start : start + some]
@@ -195,8 +230,9 @@ class _Turns:
 class _Product:
     """A product of kernels with what windows see in a place, for results ``[n, O, D, H, W]``."""
 
-    def __init__(self, turns: _Turns, place: Padded | Lying, part: Part, into: Array) -> None:
+    def __init__(self, turns: _Turns, place: Place, part: Part, into: Array, rows: slice) -> None:
         self.job, self.turns, self.place, self.part, self.into = turns.job, turns, place, part, into
+        self.rows = rows
         item, width = into.itemsize, turns.job.width
         depth, height, along = into.shape[2:]
         self.offsets = offsets(place, turns.job.n_in, part.taps)
@@ -228,7 +264,7 @@ class _Product:
             bias_step = bias.strides[0]
             slots.append((TAPS.index("bias"), rows.operand + 1))
         steps = dict.fromkeys((operand for _, operand in slots), 0)
-        if self.turns.is_lying:
+        if isinstance(place, Lying):
             slots.append((TAPS.index("x"), job.operands[0]))
             steps[job.operands[0]] = job.x.strides[0] * self.turns.n
         if y is None:
@@ -256,6 +292,8 @@ class _Product:
             y_plane=y_plane,
             w_row=rows.array.strides[1],
             bias_step=bias_step,
+            at_once=TAPS_AT_ONCE,
+            x_vector=place.vector,
         )
         at_a_time = machine(job.dtype.char).rows(len(channels), self.length)
         code = compiled("taps", job.dtype.char, at_a_time)
@@ -271,7 +309,7 @@ class _Product:
         first = groups.start * job.n_out + channels.start
         where = slice(first, first + shape[1])
         if job.after is not None:
-            yield from job.after(seen, self.turns.first, where)
+            yield from job.after(seen, self.turns.first, where, self.rows)
             return
         moved = copied(self.into[:, where], seen, 0, back=True)
         yield from moving(moved, job.operands[1], job.y.strides[0] * n)
