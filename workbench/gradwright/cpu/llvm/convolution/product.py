@@ -49,27 +49,28 @@ class Giving(Protocol):
 
 @dataclass
 class Rows:
-    """Kernels ``[G, channels, taps]``, those of a channel in a row, and perhaps a bias.
+    """Kernels ``[G, channels, *taps]``, those of a channel in a row, and perhaps a bias.
 
-    They are read where they lie, in an operand, or copied first, as the ``number``-th of a job.
+    They are read where they lie, in an operand, or copied first, as the ``number``-th of a job. If
+    the operand is None, they are ours.
     """
 
     given: Array
-    operand: int
-    bias: Array | None
+    operand: int | None
+    bias: Array | None = None
     number: int = 0
     array: Array = field(init=False)
 
     def __post_init__(self) -> None:
         groups, channels, *taps = self.given.shape
-        self.is_read = self.given.flags.c_contiguous
         rows, dtype = (groups, channels, math.prod(taps)), self.given.dtype
-        self.array = (
-            self.given.reshape(rows)
-            if self.is_read
-            else shared(("rows", self.number, rows, dtype), lambda: np.empty(rows, dtype))
-        )
-        self.nothing = np.zeros(1, self.given.dtype)
+        self.is_read = self.operand is None or self.given.flags.c_contiguous
+        if self.is_read:
+            self.array = self.given.reshape(rows)
+        else:
+            key = "rows", self.number, rows, dtype
+            self.array = shared(key, lambda: np.empty(rows, dtype))
+        self.nothing = np.zeros(1, dtype)
 
     def taking(self) -> list[Call]:
         """Return the calls that copy the kernels, where that is needed."""
@@ -255,9 +256,9 @@ class _Product:
         job, place, rows, into = self.job, self.place, self.part.rows, self.into
         kernels = rows.array[groups.start, channels.start :]
         slots = []
-        if rows.is_read:
+        if rows.is_read and rows.operand is not None:
             slots.append((TAPS.index("weights"), rows.operand))
-        if rows.bias is None:
+        if rows.bias is None or rows.operand is None:
             bias, bias_step = rows.nothing, 0
         else:
             bias = rows.bias[groups.start * job.n_out + channels.start :]
