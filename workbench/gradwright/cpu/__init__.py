@@ -3,4 +3,4 @@
 from .device import Cpu, Guard
 from .lowerings import adam, adam_8bit, core, layers, named_rows, packed, rows
 
-__all__ = ["Cpu", "Guard", "adam", "adam_8bit", "core", "layers", "packed", "rows"]
+__all__ = ["Cpu", "Guard", "adam", "adam_8bit", "core", "layers", "named_rows", "packed", "rows"]
