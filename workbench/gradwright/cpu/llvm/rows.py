@@ -218,7 +218,7 @@ def _remember(
 
 def _sum(code: Code, kind: str) -> None:
     """Write: of each row the sum of its values in order, some at a time; of single ones, each."""
-    (char, *_), turns = kind, 1 if kind.endswith("s") else TURNS
+    char, turns = kind[0], 1 if kind.endswith("s") else TURNS
     real, double = {"f": "float", "d": "double"}[char], "double"
     at = entries(code, SUM, 5)
     zero, parallel = code.const("i64", 0), [code.parallel]
