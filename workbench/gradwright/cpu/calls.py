@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..fuse.fused import Fused
+from ..graph.build import failed
 from ..op import run_forward
 from ..program.program import Program
 from .llvm.blas import Limit
@@ -113,5 +115,16 @@ def _threaded(call: Step, n: int) -> None:
 
 def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> None:
     """Let an op look at its inputs where machine code has found something wrong."""
-    if alarm[0]:
-        run_forward(program.instrs[step].op, xs, training=program.training)
+    if not alarm[0]:
+        return
+    op = program.instrs[step].op
+    if not isinstance(op, Fused):
+        run_forward(op, xs, training=program.training)
+        return
+    _, place, size, operand = alarm.tolist()
+    alarm[:] = 0
+    instr = op.sites[operand]
+    index = place if place >= 0 else place - size
+    specs = [None if i is None else program.specs[i] for i in instr.ins]
+    error = IndexError(f"index {index} is out of range for size {size}")
+    raise failed(error, instr.origin, instr.op, specs, instr.path)

@@ -70,11 +70,19 @@ class Slots:
     """Where things stand in the int64 block of a kernel.
 
     addresses of the operands, scratch address, columns, outer sizes, then for each operand its
-    strides in bytes: outer loops first, the column last.
+    strides in bytes: outer loops first, the column last. If indices name places, the address of
+    an `Alarm` follows, and for each named axis of an operand its size and its stride.
     """
 
     n_operands: int
     n_outer: int
+    n_named: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, kernel: Kernel, pattern: Pattern) -> Slots:
+        """Return the slots of a kernel."""
+        named = tuple(len(operand.named) for operand in kernel.operands)
+        return cls(len(kernel.operands), pattern.n_outer, named)
 
     @property
     def scratch(self) -> int:
@@ -94,17 +102,28 @@ class Slots:
         """Return the slot of a stride; loop ``n_outer`` is the column loop."""
         return self.n_operands + 2 + self.n_outer + operand * (self.n_outer + 1) + loop
 
+    @property
+    def alarm(self) -> int:
+        """Return the slot of the address where wrong indices are told."""
+        return self.stride(self.n_operands, 0)
 
-def block(loops: Loops, addresses: Sequence[int], scratch: int = 0) -> Array:
+    def named(self, operand: int, axis: int) -> int:
+        """Return the slot of the size of a named axis, which its stride follows."""
+        return self.alarm + 1 + 2 * (sum(self.n_named[:operand]) + axis)
+
+
+def block(
+    loops: Loops, addresses: Sequence[int], scratch: int = 0, named: Sequence[int] = ()
+) -> Array:
     """Return the block that a kernel is called with; `Slots` says what stands where."""
     strides = [s for strides in loops.strides for s in strides]
-    return np.array([*addresses, scratch, loops.columns, *loops.outer, *strides], np.int64)
+    return np.array([*addresses, scratch, loops.columns, *loops.outer, *strides, *named], np.int64)
 
 
 def has_border(kernel: Kernel) -> bool:
     """Tell whether rows and columns must stay apart: something happens once a row, or by column."""
     return any(v.op in ("reduce", "column") for v in kernel.values) or any(
-        store.mode == "sum_rows" for store in kernel.stores
+        store.mode == "sum_rows" or store.by_row for store in kernel.stores
     )
 
 
@@ -140,7 +159,8 @@ def lay_out(
     bordered = has_border(kernel)
     border = kernel.rank - kernel.n_columns if bordered else 0
     wide = [axis for axis in range(kernel.rank) if sizes[axis] != 1]
-    wide.sort(key=lambda axis: -sum(abs(s[axis]) for s in steps))
+    if not any(store.places for store in kernel.stores):  # what goes to one place has an order
+        wide.sort(key=lambda axis: -sum(abs(s[axis]) for s in steps))
     rows = _merge([axis for axis in wide if axis < border], sizes, steps)
     columns = _merge([axis for axis in wide if axis >= border], sizes, steps)
     if bordered:  # columns are counted in their own order, and are one loop

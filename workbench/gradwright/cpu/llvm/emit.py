@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...fuse.ir import Kernel, Level, Store
+from ...fuse.ir import Beyond, Kernel, Level, Named, Store
 from ...fuse.layout import Access, Pattern, Slots
 from ...fuse.schedule import Schedule, roots, schedule
 from ...fuse.totals import BLOCK, Total, totals
@@ -40,7 +40,7 @@ COLUMNS = 1024
 """Columns summed in float32, in several vectors, before the sum goes to float64."""
 APART = 128
 """Likewise where some are not next to each other, so that there may be no vectors."""
-FLOAT64 = np.dtype(np.float64)
+FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
 
 
 def emit(kernel: Kernel, pattern: Pattern) -> str:
@@ -63,7 +63,7 @@ class _Emitter:
         self.kernel, self.pattern = kernel, pattern
         self.plan: Schedule = schedule(kernel, pattern)
         self.code = Code()
-        self.slots = Slots(len(kernel.operands), pattern.n_outer)
+        self.slots = Slots.of(kernel, pattern)
         self.rows: list[Num] = []
         self.known: dict[int, Num] = {}
         self.sums: dict[Store, Num] = {}
@@ -81,6 +81,7 @@ class _Emitter:
         self._nest(0)
         for store in self.kernel.stores:
             self._store_last(store)
+        self._tell()
         return self._module()
 
     def _nest(self, depth: int) -> None:
@@ -127,6 +128,16 @@ class _Emitter:
             self.scratch[value] = self._shift(scratch, self.columns * (8 * place))
         self._place_totals(self._shift(scratch, self.columns * (8 * len(self.scratch))))
         self.rows = list(self.bases)
+        self.named: dict[tuple[int, int], tuple[Num, Num]] = {}
+        for number, count in enumerate(slots.n_named):
+            for axis in range(count):
+                at = slots.named(number, axis)
+                self.named[number, axis] = self._entry("i64", at), self._entry("i64", at + 1)
+        self.worst: dict[Named, Num] = {}
+        for value in self.kernel.values:
+            if value.op == "place" and value.extra not in self.worst:
+                pointer = self.worst[value.extra] = code.let("ptr", "alloca i64")
+                code.do(f"store i64 0, ptr {pointer.name}")
 
     def _place_totals(self, start: Num) -> None:
         """Lay totals out as further operands in scratch memory: how many columns each has, too."""
@@ -228,7 +239,9 @@ class _Emitter:
         value = self.kernel.values[number]
         if value.op == "load":
             dtype = self.kernel.operands[value.extra].dtype
-            return self._load(self._at(value.extra, column), dtype)
+            return self._load(self._there(self._at(value.extra, column), value.args), dtype)
+        if value.op == "place":
+            return self._place(self.known[value.args[0]], value.extra)
         if value.op == "const":
             return self.code.const(register_type(value.dtype), value.extra)
         if value.op == "column":
@@ -251,6 +264,77 @@ class _Emitter:
 
     def _has(self, op: str, args: tuple[int, ...]) -> bool:
         return any(v.op == op and v.args == args for v in self.kernel.values)
+
+    # Places ----------------------------------------------------------------------------------
+
+    def _place(self, index: Num, named: Named) -> Num:
+        """Write how far a place is from the first one, in bytes; -1: nothing is written there.
+
+        The largest index, where negative ones count as more than 2⁶³, tells if one is wrong.
+        """
+        size, stride = self.named[named.operand, named.axis]
+        index = index if index.type == "i64" else index.to("sext", "i64")
+        if named.beyond is Beyond.LEFT_OUT:
+            at, seen = index, index.call("smax", 0)
+        else:
+            at = seen = (index < 0).where(index + size, index)
+        worst = self.worst[named]
+        before = self.code.let("i64", f"load i64, ptr {worst.name}")
+        self.code.do(f"store i64 {before.call('umax', seen).name}, ptr {worst.name}")
+        is_there = at.compare("ult", size)
+        if named.beyond is Beyond.FIRST:
+            return is_there.where(at, 0) * stride
+        return is_there.where(at * stride, -1)
+
+    def _there(self, pointer: Num, places: Sequence[int]) -> Num:
+        """Return the address of places."""
+        return functools.reduce(self._shift, (self.known[p] for p in places), pointer)
+
+    def _is_there(self, store: Store, columns: Num) -> Num:
+        """Return how many columns are written: none if a place is nowhere."""
+        far = functools.reduce(Num.__or__, (self.known[p] for p in store.places))
+        return (far < 0).where(self.code.const("i64", 0), columns)
+
+    def _join(self, store: Store, column: Num | None) -> None:
+        """Join a value to what is at its places, if they are there."""
+        operand, value = self.kernel.operands[store.operand], self.known[store.value]
+        pointer = self._there(self._at(store.operand, column), store.places)
+        so_far = self._load(pointer, operand.dtype)
+        is_sum = store.mode == "sum"
+        joined = so_far + value if is_sum else so_far.extremum(f"{store.mode}imum", value)
+        self._store(joined, pointer, operand.dtype)
+
+    def _clear(self, store: Store) -> None:
+        """Let an operand be the reduction of nothing."""
+        operand, number, rows = self.kernel.operands[store.operand], store.operand, self.rows
+        nothing = Fold(store.mode, store.value, operand.dtype).start(self.code)
+        if store.mode == "sum":
+            nothing = self.code.const(register_type(operand.dtype), 0)
+        access = self.pattern.accesses[number]
+        end = self.code.const("i64", 1) if access.column == "zero" else self.columns
+        with contextlib.ExitStack() as nest:
+            for axis in range(len(operand.named)):
+                size, stride = self.named[number, axis]
+                turn = nest.enter_context(self.code.loop(self.zero, size)).index
+                self.rows = list(self.rows)
+                self.rows[number] = self._shift(self.rows[number], turn * stride)
+            column = nest.enter_context(self._places(access, end))
+            self._store(nothing, self._at(number, column), operand.dtype)
+        self.rows = rows
+
+    def _tell(self) -> None:
+        """Tell of an index that names no place: itself as it was counted, the size, the operand."""
+        if not self.worst:
+            return
+        alarm = self._entry("ptr", self.slots.alarm)
+        for named, pointer in self.worst.items():
+            size, _ = self.named[named.operand, named.axis]
+            worst = self.code.let("i64", f"load i64, ptr {pointer.name}")
+            wrong = worst.compare("uge", size).to("zext", "i64")
+            with self.code.loop(self.zero, wrong):
+                told = (wrong, worst, size, wrong.of(named.operand))
+                for place, number in enumerate(told):
+                    self._store(number, self._shift(alarm, wrong.of(8 * place)), INT64)
 
     # Rows ------------------------------------------------------------------------------------
 
@@ -277,6 +361,12 @@ class _Emitter:
             columns = functools.reduce(Num.__or__, needs).where(columns, 0)
         elif not (reduces or sums or plan.stores[p]):
             return
+        scattered = next((s for s in plan.stores[p] if s.places), None)
+        apart = scattered is not None and any(
+            plan.levels[n] == Level.ELEMENT for n in scattered.places
+        )
+        if scattered is not None and not apart:
+            columns = self._is_there(scattered, columns)
         folds = [Fold(values[r].extra, values[r].args[0], values[r].dtype) for r in reduces]
         folds += [Fold("sum", s.value, values[s.value].dtype) for s in sums]
         starts = [fold.start(code) for fold in folds]
@@ -284,6 +374,8 @@ class _Emitter:
         hints = [code.parallel] if folds else [code.parallel, code.in_pairs]
         if self.pattern.is_narrow:
             hints = [code.parallel, code.single, code.masked]
+        if apart:  # two columns may have one place
+            hints = []
         if any(fold.is_wide for fold in folds):
             is_apart = any(a.column == "strided" for a in self.pattern.accesses)
             at_once = APART if is_apart else COLUMNS
@@ -325,7 +417,13 @@ class _Emitter:
                 if self.plan.first[number] == p:
                     self._store(self.known[number], *self._kept(number, column))
             for store in self.plan.stores[p]:
-                self._put(store, self.known[store.value], column)
+                if not store.places:
+                    self._put(store, self.known[store.value], column)
+                elif any(self.plan.levels[n] == Level.ELEMENT for n in store.places):
+                    with self.code.loop(self.zero, self._is_there(store, column.of(1))):
+                        self._join(store, column)
+                else:
+                    self._join(store, column)
         self.known = outside
 
     def _is_kept(self, number: int, p: int) -> bool:
@@ -356,11 +454,14 @@ class _Emitter:
 
     def _adds(self, store: Store) -> bool:
         """Tell whether several rows add to one place."""
-        return store.mode != "set" and not all(self.pattern.accesses[store.operand].outer)
+        is_plain = store.mode != "set" and not store.places
+        return is_plain and not all(self.pattern.accesses[store.operand].outer)
 
     def _fill_sums(self) -> None:
         """Zero what rows add to: a variable where nothing moves, else operands and totals."""
         for store in self.kernel.stores:
+            if store.places:
+                self._clear(store)
             if not self._adds(store):
                 continue
             access = self.pattern.accesses[store.operand]
@@ -410,6 +511,11 @@ class _Emitter:
 
     def _store_row(self, store: Store) -> None:
         """Write what a row has for an operand that stands still along the columns."""
+        if store.by_row:
+            with self.code.loop(self.zero, self._is_there(store, self.zero.of(1))):
+                self._join(store, None)
+        if store.places:
+            return
         if self.pattern.accesses[store.operand].column != "zero" or self._is_scalar(store):
             return
         value = self.sums[store] if store in self.sums else self.known[store.value]
@@ -425,6 +531,8 @@ class _Emitter:
         """Write a scalar, or a total when all rows have added to it."""
         operand = self.kernel.operands[store.operand]
         fold = self._fold(store)
+        if store.places:
+            return
         if store in self.totals:
             with self._places(self.accesses[store.operand], self.ends[store]) as column:
                 total = self._load(self._at(self.at[store], column), FLOAT64)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ...op.applying import infer_specs
 from ...ops.convolutions.formats import is_first
 from ...ops.convolutions.windows import Windows
 from ...program.lowering import lowering
@@ -55,8 +58,12 @@ def _recurrent_grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native |
     return Native(lambda xs, ys: bind_grad(op.layer, cell, xs, ys, op.names())) if cell else None
 
 
+_binders: dict[str, tuple[Callable[..., Sequence[Call] | None], int]] = {}
+
+
 def _convolves(name: str, bind: Callable[..., Sequence[Call] | None], weight: int) -> None:
     """Run a product of windows as machine code; ``weight`` is the input that gives their size."""
+    _binders[name] = bind, weight
 
     @lowering(name)
     def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
@@ -72,6 +79,25 @@ for _name in ("conv1d", "conv2d", "conv3d"):
 
 _convolves("conv_input_grad", bind_input_grad, 1)
 _convolves("conv_weight_grad", bind_weight_grad, 2)
+
+
+@lowering("followed")
+def _followed(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Run a convolution, and the kernel that reads it, image by image."""
+    first = op.first
+    own = ins[: op.n]
+    if not floats(*(s for s in own if s is not None)):
+        return None
+    bind, weight = _binders[first.name]
+    windows, (made,) = first.windows(own[weight]), infer_specs(first, own)
+
+    def bound(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        after = op.giving(made.shape, xs, ys)
+        shape: Any = made.shape
+        y = np.broadcast_to(np.zeros((), made.dtype), shape)
+        return bind(windows, first.groups, xs[: op.n], [y], after=after)
+
+    return Native(bound)
 
 
 @lowering("conv_transpose1d")

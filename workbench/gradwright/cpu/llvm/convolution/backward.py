@@ -21,9 +21,11 @@ from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_kernel
 from ..repeat import Turn, repeated
-from .forward import cost_of, fit, moving
-from .geometry import Padded, Slide, copied, image, room
-from .tiles import INNER, OUTER, compiled, machine, numbers, taps_in_tile
+from .forward import cost_of, fit
+from .geometry import Padded, Slide, copied, image, offsets, room
+from .machine import machine, numbers
+from .product import moving
+from .tiles import INNER, OUTER, compiled, taps_in_tile
 from .turning import turning
 
 Array = np.ndarray[Any, Any]
@@ -68,12 +70,12 @@ class _WeightProduct:
         self.dtype, self.channels, n_in = into.dtype, len(into) // groups, into.shape[1]
         self.machine = machine(self.dtype.char)
         place = self._place()
-        offsets = place.offsets(n_in, slide.taps())
-        self.taps = len(offsets)
+        found = offsets(place, n_in, slide.taps())
+        self.taps = len(found)
         self.at_once = taps_in_tile(self.taps)
         self.tiles = -(-self.taps // self.at_once)
         self.offsets = np.zeros(self.tiles * self.at_once, np.int64)
-        self.offsets[: self.taps] = offsets
+        self.offsets[: self.taps] = found
         depth, height, self.length = slide.n_out
         starts = np.arange(depth)[:, None] * place.plane + np.arange(height) * place.row
         self.starts = np.ascontiguousarray(starts.reshape(-1), np.int64)
@@ -176,7 +178,7 @@ class _WeightProduct:
 
         def images(start: int, n: int) -> Call:
             g = given[start].reshape(self.groups, self.channels, *self.slide.n_out)
-            turns = moving(place.taking(x[start]), 0, x.strides[0])
+            turns = moving(place.taking(x[start : start + 1]), 0, x.strides[0])
             turns += moving(self._taking(g, seeds), 1, given.strides[0])
             return repeated(n, [*turns, *products])
 
