@@ -10,7 +10,6 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,9 +24,11 @@ from ..program.lowering import Found
 from ..program.program import Instr, Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .call import in_place, launcher
+from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
+from .launchers import Launchers
+from .llvm.rooms import sharing
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
 
@@ -50,14 +51,14 @@ class Bound:
         device: Memory,
         variables: Sequence[Tensor],
         updates: Mapping[Tensor, Tensor],
-        known: Mapping[tuple[int, ...], tuple[Any, Found]],
+        known: Launchers,
         commit_if: Tensor | None,
     ) -> None:
         make_dense(program)
         self.program, self.device = program, device
         self._position = {t: n for n, t in enumerate(variables)}
-        natives = functools.partial(in_place, known)
-        self.overwrites = overwrites(program, Lifetimes(program).roots, updates, natives)
+        roots = Lifetimes(program).roots
+        self.overwrites = overwrites(program, roots, updates, known.in_place)
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
@@ -78,10 +79,10 @@ class Bound:
         """Names of variables, as they are now, whose updates are written by ``overwrite``."""
         return {o.variable.name for o in self.overwrites}
 
-    def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
+    def _launch(self, instr: Instr, known: Launchers) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
-        op, found = known.get(instr.outs, (None, None))
-        if op is instr.op:
+        is_there, found = known.of(instr)
+        if is_there:
             return found
         program = self.program
         if isinstance(instr.op, Dense):
@@ -111,7 +112,8 @@ class Bound:
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
         moves = self._loan is not None
         arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
-        binder.bind(self.layout.offsets, arena, moves=moves)
+        with sharing():
+            binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
@@ -224,6 +226,7 @@ class Bound:
             self._call(self._binder.body)
             self.exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
         if not self._has_tail:
@@ -247,6 +250,9 @@ class Bound:
             elif done is not None:
                 self._call(self._alarms)
                 self.exits.collect(env)
+        except BaseException:
+            self._binder.calm()
+            raise
         finally:
             for where in self._transient:
                 where.release()
@@ -284,6 +290,7 @@ class Bound:
             self._call(self._binder.tail)
             self._tail_exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
 

@@ -41,6 +41,23 @@ class Ask:
     options: PlanOptions = DEFAULTS
 
 
+class Keep(Protocol):
+    """Where a program is on disk, and what a device makes of it may be."""
+
+    is_read: bool
+    """Whether it is there from an earlier process."""
+
+    def read(
+        self, part: str, empty: Callable[[], Program], base: Program | None = None
+    ) -> tuple[Program, Any] | None:
+        """Return what was written as a part, and what beside it; None: nothing is of use."""
+
+    def write(
+        self, part: str, program: Program, base: Program | None = None, extra: Any = None
+    ) -> None:
+        """Write a program that came of ``base``, and what JSON takes, as a part."""
+
+
 class Laid(Protocol):
     """How a program lies in memory, for reports."""
 
