@@ -110,3 +110,28 @@ def test_replay_and_guard_run_beside_kernels():
                     step.fetches, feeds, step.updates, training=True, commit_if=step.finite, step=n
                 )
             assert not np.array_equal(before, g.values["w0"])
+
+
+def test_later_means_before_the_16th_run_of_what_is_small(monkeypatch):
+    step = Step("later")
+    for _ in range(executor.LATER - 1):
+        step.run()
+        assert isinstance(step.plan.head.executor.laid, Plain)
+    assert step.plan.head.executor.state == "compiled before run 16"
+    step.run()
+    assert isinstance(step.plan.head.executor.laid, Bound)
+    monkeypatch.setattr(executor, "FEW", 1)
+    step = Step("later")
+    for _ in range(executor.LATER + 1):
+        step.run()
+    assert isinstance(step.plan.head.executor.laid, Plain)
+    assert step.plan.head.executor.state == "more than 1 steps"
+
+
+def test_a_step_that_changes_much_waits_for_its_kernels(monkeypatch):
+    """Else its first three runs would make new arrays of all that they change."""
+    monkeypatch.setattr(executor, "HEAVY", 1000)
+    monkeypatch.setattr(executor, "HEAVY_STEP", 0)
+    step = Step("background")
+    step.run()
+    assert isinstance(step.plan.head.executor.laid, Bound)
