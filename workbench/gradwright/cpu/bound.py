@@ -226,6 +226,7 @@ class Bound:
             self._call(self._binder.body)
             self.exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
         if not self._has_tail:
@@ -249,6 +250,9 @@ class Bound:
             elif done is not None:
                 self._call(self._alarms)
                 self.exits.collect(env)
+        except BaseException:
+            self._binder.calm()
+            raise
         finally:
             for where in self._transient:
                 where.release()
@@ -286,6 +290,7 @@ class Bound:
             self._call(self._binder.tail)
             self._tail_exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
 

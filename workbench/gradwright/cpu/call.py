@@ -43,6 +43,7 @@ class Call:
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
     an address within that operand, which moves with it. ``held`` is memory that the block names.
     Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
+    If the alarm ``tells`` all, which place an index named, inputs may be gone by then.
     ``cut`` says how it may be run in pieces, or makes so many, ``cost`` how many ns it takes,
     about, and ``label`` tells it from calls that take another time.
     """
@@ -55,6 +56,22 @@ class Call:
     cut: Cut | Callable[[int], Sequence[Call]] | None = None
     cost: float = 0.0
     label: Any = None
+    tells: bool = False
+
+
+def layout_of(array: np.ndarray[Any, Any]) -> Any:
+    """Return all that calls depend on of an array but where it lies."""
+    return array.shape, array.strides, array.dtype, array.flags.aligned
+
+
+def moved(call: Call, arrays: Sequence[np.ndarray[Any, Any]]) -> Call:
+    """Return a call for other arrays of the same layouts, each of which it names by its start."""
+    block = call.block.copy()
+    for slot, operand in call.slots:
+        block[slot] = arrays[operand].ctypes.data
+    return Call(
+        call.address, block, call.slots, call.held, call.alarm, call.cut, call.cost, call.label
+    )
 
 
 def numbered(calls: Sequence[Call] | None, operands: Sequence[int]) -> Sequence[Call] | None:
@@ -84,6 +101,13 @@ class Native:
     launch: Launch | None = None
     in_place: Sequence[tuple[int, int]] = ()
     slow: bool = False
+
+
+@dataclass(frozen=True)
+class NativeReturning(Returning):
+    """A launcher that returns its outputs; ``compiled``, when a plan has its kernels, does, too."""
+
+    compiled: Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def launcher(

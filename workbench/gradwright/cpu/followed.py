@@ -116,6 +116,19 @@ class Followed(Op, abstract=True):
         return give
 
 
+def _write(op: Followed, to: Writer) -> Any:
+    return to.op(op.first), op.n, to.op(op.fused), op.at
+
+
+def _read(data: Any, at: Reader) -> Followed:
+    first, n, fused, place = data
+    kernel: Any = at.op(fused)
+    return Followed(at.op(first), n, kernel, place)
+
+
+Parts.add(Followed, _write, _read)
+
+
 def follow(program: Program) -> None:
     """Let convolutions take up the kernels of elements that read them, where nobody else does."""
     makers = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
@@ -162,6 +175,8 @@ def _fits(program: Program, first: Instr, fused: Fused, at: int) -> bool:
     if isinstance(op, ConvInputGrad) and op.stride not in (1, (1,) * (spec.rank - 2)):
         return False
     kernel, space = fused.kernel, fused.shape
+    if fused.sites:  # what indices name is anywhere
+        return False
     if spec.dtype.char not in "fd" or math.prod(space) != spec.size or not spec.size:
         return False
     if [n for n in space if n != 1] != [n for n in spec.shape if n != 1]:

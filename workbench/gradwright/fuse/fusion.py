@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..graph import Node
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
 from ..spec.rounding import rounded
-from .builder import Axes, Builder, Scalar, Term, working
+from .builder import Axes, Builder, Scalar, Scatter, Table, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
@@ -27,6 +29,8 @@ LARGE = 1 << 18
 """Elements from which a cheap op alone is no faster than in numpy, whose call costs 1 µs."""
 MAX_KERNELS = 2048
 """How many kernels are remembered."""
+COMPILED = 20_000
+"""What the different kernels of a program may cost to compile, in additions: LLVM takes 0.4 ms each."""
 
 
 def fuse(
@@ -50,19 +54,22 @@ def fuse(
     """
     work = split(program, replaced)
     declined = _within(apart, work.instrs)
+    alone: set[int] = set()
     while True:
         admitted = [
             i not in declined and instr.op.name not in replaced
             for i, instr in enumerate(work.instrs)
         ]
-        groups, flow = form_groups(work, admitted)
+        groups, flow = form_groups(work, admitted, alone)
         recompute(groups, flow)
         fusion = _Fusion(flow)
         for group in groups:
             fusion.add(group)
-        if not fusion.declined:
+        dear = set() if fusion.declined else fusion.dear()
+        if not fusion.declined and not dear:
             break
-        declined |= fusion.declined
+        declined |= fusion.declined | (dear & alone)
+        alone |= dear
     units = [(i, instr) for i, instr in enumerate(work.instrs) if i not in fusion.taken]
     units = sorted(units + fusion.units, key=lambda unit: unit[0])
     n_body = len(work.instrs) if work.n_body is None else work.n_body
@@ -115,6 +122,8 @@ class _Fusion:
         """The instructions that they stand for, or that nobody needs now."""
         self.declined: set[int] = set()
         """Those that a rule did not take after all."""
+        self.uses: dict[Kernel, list[Group]] = {}
+        """The groups that each kernel computes."""
         self.scalars = {
             (a.dtype, a.tobytes()): v for v, a in self.program.constants.items() if not a.ndim
         }
@@ -145,13 +154,36 @@ class _Fusion:
         names = tuple(step.instr.op.name for step in steps)
         specs = [program.specs[v].with_shape(program.specs[v].shape) for v in outs]
         last = steps[-1].instr
-        origins = dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins)))
+        origins = tuple(dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins))))
+        sites = _sites(kernel, steps, [*ins, *outs], origins)
         made = Instr(
-            Fused(kernel, group.space, specs, names), ins, tuple(outs), last.origin, last.path,
-            origins=tuple(origins), recompute=last.recompute,
+            Fused(kernel, group.space, specs, names, sites), ins, tuple(outs),
+            last.origin, last.path, origins=origins, recompute=last.recompute,
         )  # fmt: skip
         self.units.append((min(flow.producer[v] for v in outs), made))
         self.taken.update(indices)
+        self.uses.setdefault(kernel, []).append(group)
+
+    def dear(self) -> set[int]:
+        """Return the steps of the kernels that would take too long to compile, all together.
+
+        What is kept serves the most elements for its price. In a long program where no two groups
+        are alike, the others run step by step, each step's kernel being that of many.
+        """
+        prices = {kernel: kernel.cost for kernel in self.uses}
+        if sum(prices.values()) <= COMPILED:
+            return set()
+
+        def worth(kernel: Kernel) -> float:
+            groups = self.uses[kernel]
+            return sum(len(g.steps) * math.prod(g.space) for g in groups) / prices[kernel]
+
+        left, dear = COMPILED, set[int]()
+        for kernel in sorted(self.uses, key=worth, reverse=True):
+            left -= prices[kernel]
+            if left < 0:
+                dear.update(step.index for group in self.uses[kernel] for step in group.steps)
+        return dear
 
     def _scalar(self, source: Scalar) -> int:
         """Return the value that holds a number, a new one if the program lacks it."""
@@ -206,11 +238,11 @@ def _built(
     """Return the kernel of a group and what it reads, or the step whose rule declines."""
     rank = len(group.space)
     builder = Builder(rank, group.n_columns or _free_columns(group))
-    terms: dict[int, Term] = {}
+    terms: dict[int, Term | Scatter] = {}
     modes: dict[int, str] = {}
     for at, step in enumerate(steps):
         args = [
-            None if read is None else terms.get(read[0]) or _load(builder, program, *read)
+            None if read is None else _argument(builder, program, terms, *read)
             for read in step.reads
         ]
         try:
@@ -222,12 +254,35 @@ def _built(
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):
             # Who reads it here reads what is stored, or what would be: plans agree to the bit.
-            terms[value] = builder.rounded(term, program.specs[value].dtype)
+            dtype = program.specs[value].dtype
+            terms[value] = term if isinstance(term, Scatter) else builder.rounded(term, dtype)
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]
     kernel, sources = builder.kernel(stores)
     return kernel, [s if isinstance(s, Scalar) else order[s] for s in sources]
+
+
+def _sites(
+    kernel: Kernel,
+    steps: Sequence[Step],
+    values: Sequence[int],
+    origins: Sequence[Node],
+) -> dict[int, int]:
+    """Return for each operand of which indices name places which of the origins does so."""
+    found: dict[int, int] = {}
+    for at, (operand, value) in enumerate(zip(kernel.operands, values, strict=True)):
+        if not operand.named:
+            continue
+        using = {
+            step.instr.ins: step.instr.origin
+            for step in steps
+            for v, axes in (*filter(None, step.reads), *step.writes)
+            if v == value and min(axes, default=0) < 0
+        }
+        before = sum(values[i] == value for i in found)  # operands come in the order of steps
+        found[at] = origins.index([*using.values()][min(before, len(using) - 1)])
+    return found
 
 
 def _free_columns(group: Group) -> int:
@@ -248,6 +303,15 @@ def _uniform(program: Program, value: int) -> Any:
     if array is None or array.size == 0 or (array.size > 1 and any(array.strides)):
         return None
     return array.flat[0].item()
+
+
+def _argument(
+    builder: Builder, program: Program, terms: dict[int, Term | Scatter], value: int, axes: Axes
+) -> Term | Scatter | Table:
+    """Return what a step reads: what another one has made, an input, or places of one."""
+    if min(axes, default=0) < 0:
+        return Table(builder, value, axes, program.specs[value].dtype)
+    return terms.get(value) or _load(builder, program, value, axes)
 
 
 def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:

@@ -13,6 +13,7 @@ from ...ops.convolutions.windows import Windows
 from ...program.lowering import lowering
 from ...spec import TensorSpec
 from ..call import Call, Native, numbered
+from ..llvm.attention import bind_attention, bind_attention_grad
 from ..llvm.cells import cell_of
 from ..llvm.check import bind_class_check
 from ..llvm.convolution import (
@@ -134,6 +135,18 @@ def _untap(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         return None
     windows = op.windows(outs[0].rank - 2)
     return Native(lambda xs, ys: bind_untap(windows, xs, ys))
+
+
+def _attends(name: str, bind: Callable[..., Sequence[Call] | None]) -> None:
+    """Run attention as machine code; numpy goes tile by tile."""
+
+    @lowering(name)
+    def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+        return Native(lambda xs, ys: bind(op, xs, ys)) if floats(*ins) else None
+
+
+_attends("flash_attention", bind_attention)
+_attends("flash_attention_grad", bind_attention_grad)
 
 
 def _averages(name: str, bind: Callable[..., Sequence[Call] | None], of: int) -> None:

@@ -1,4 +1,7 @@
-"""Rows of tables that a step names: numbered, summed, taken and put back by machine code."""
+"""Rows of tables that a step names: numbered, summed, taken and put back by machine code.
+
+What writes it is imported for graphs that have such rows.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import Any
 
 from ...program.lowering import lowering
 from ...spec import TensorSpec
-from ..call import Native
-from ..llvm.rows import bind_put, bind_sum, bind_take
+from ..call import Call, Native
 from .common import Specs
 
 SLOW = 1 << 22
@@ -16,18 +18,16 @@ SLOW = 1 << 22
 
 
 @lowering("sum_rows")
-def _sum(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
-    """Add up in the order in which rows are named, 64 at a time where one is named often."""
-    return Native(bind_sum)
-
-
 @lowering("take_rows")
-def _take(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
-    """Read what is named."""
-    return Native(bind_take)
-
-
 @lowering("put_rows")
-def _put(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
-    """Write what is named, where the table lies if it may."""
-    return Native(bind_put, in_place=((0, 0),), slow=outs[0].nbytes >= SLOW)
+def _rows(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Read and write what is named, a table where it lies if that may be."""
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        from ..llvm.irregular.rows import BINDS
+
+        return BINDS[op.name](xs, ys)
+
+    if op.name != "put_rows":
+        return Native(bind)
+    return Native(bind, in_place=((0, 0),), slow=outs[0].nbytes >= SLOW)

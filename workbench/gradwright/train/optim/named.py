@@ -6,7 +6,18 @@ from typing import Any
 
 from ...errors import TrainingError
 from ...words.spelling import meant
-from .adaptive import LAMB, AdaBelief, Adam, Adam8bit, AdaMax, AdamW, AMSGrad, Nadam, RAdam, SparseAdam
+from .adaptive import (
+    LAMB,
+    AdaBelief,
+    Adam,
+    Adam8bit,
+    AdaMax,
+    AdamW,
+    AMSGrad,
+    Nadam,
+    RAdam,
+    SparseAdam,
+)
 from .averaged import ScheduleFreeAdamW
 from .base import Optimizer
 from .descent import SGD, Lion, Nesterov, NoOp

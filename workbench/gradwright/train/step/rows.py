@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ...graph import Tensor
 from ...ops.core.elementwise import Add
-from ...ops.core.identity import AddN
+from ...ops.core.identity import AddN, Identity
 from ...ops.core.index import GatherGrad
 from ...ops.core.joining import Concat
 from ...ops.core.movement import Cast, cast_to
@@ -106,17 +106,20 @@ def _parts(grad: Tensor) -> Iterator[Tensor]:
 def _opens(part: Tensor) -> bool:
     """Tell whether a part is the gradient of a composite that looks rows up."""
     op = part.node.op
-    if not isinstance(op, Pullback) or None in part.node.inputs:
+    if not isinstance(op, Pullback) or any(t is None for t in part.node.inputs):
         return False
-    wrt = op.wrt[part.node.outputs.index(part)]
+    wrt = op.wrt[part.index]
     return any(site.input == wrt and site.kind == "embedding" for site in op.op.weight_sites())
 
 
 def _opened(part: Tensor) -> Tensor:
-    """Return a part as what its composite is made of has it; plans share what is the same."""
-    node = part.node
-    assert isinstance(node.op, Pullback)
-    found: Tensor = node.op.expand(*node.inputs)[node.outputs.index(part)]
+    """Return a part as what its composite is made of has it; plans share what is the same.
+
+    Inputs stand for themselves, or gradients would go on behind them.
+    """
+    op = part.node.op
+    assert isinstance(op, Pullback)
+    found: Tensor = op.expand(*(Identity()(t) for t in part.node.inputs))[part.index]
     return found
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..call import Call, Cut
-from .convolution.machine import numbers
-from .packed.lanes import fetch, near
-from .packed.machine import entries
-from .text import Code, Num
+from ...call import Call, Cut
+from ..convolution.machine import numbers
+from ..packed.lanes import fetch, near
+from ..packed.machine import entries
+from ..text import Code, Num
 
 Array = np.ndarray[Any, Any]
 NUMBER = (
@@ -36,9 +36,10 @@ AHEAD = 8
 def bind_sum(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
     """Return the calls that find the rows that ids name, and the sums of values for each.
 
-    >>> ids, values, rows, sums = np.zeros(4, int), np.ones((4, 2)), np.empty(3, int), np.empty((3, 2))
     >>> from gradwright.cpu.llvm.compiler import available
-    >>> calls = bind_sum([ids, values, np.empty((3, 2))], [rows, sums]) if available() else None
+    >>> table, values, sums = np.empty((3, 2)), np.ones((4, 2)), np.empty((3, 2))
+    >>> xs, ys = [np.zeros(4, int), values, table], [np.empty(3, int), sums]
+    >>> calls = bind_sum(xs, ys) if available() else None
     >>> calls is None or [operand for call in calls for _, operand in call.slots] == [0, 3, 1, 4]
     True
     """
@@ -109,9 +110,13 @@ def _move(
     return [Call(_compiled(kind, str(word)), block, slots, cut=cut, cost=cost, label=label)]
 
 
+BINDS = {"sum_rows": bind_sum, "take_rows": bind_take, "put_rows": bind_put}
+"""What binds each op."""
+
+
 @functools.cache
 def _compiled(kind: str, of: str = "") -> int:
-    from .compiler import compile_text  # llvmlite, which no import of ours may load
+    from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
     code = Code()
     {"number": _number, "sum": _sum, "take": _take, "put": _put}[kind](code, of)
