@@ -205,6 +205,12 @@ class Binder:
         heard = [calls.listening(self.program) for calls in self._parts]
         return [c for found, _ in heard for c in found], [s for _, steps in heard for s in steps]
 
+    def calm(self) -> None:
+        """Clear all alarms, whatever ended a run: the next one begins anew."""
+        for calls in self._parts:
+            for alarm, *_ in calls.alarms:
+                alarm[:] = 0
+
     def close(self) -> None:
         """Let go what only binding needs."""
         table = memoryview(self.table)  # type: ignore[arg-type]

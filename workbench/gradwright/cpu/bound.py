@@ -28,6 +28,7 @@ from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .launchers import Launchers
+from .llvm.rooms import sharing
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
 
@@ -111,7 +112,8 @@ class Bound:
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
         moves = self._loan is not None
         arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
-        binder.bind(self.layout.offsets, arena, moves=moves)
+        with sharing():
+            binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
@@ -224,6 +226,7 @@ class Bound:
             self._call(self._binder.body)
             self.exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
         if not self._has_tail:
@@ -247,6 +250,9 @@ class Bound:
             elif done is not None:
                 self._call(self._alarms)
                 self.exits.collect(env)
+        except BaseException:
+            self._binder.calm()
+            raise
         finally:
             for where in self._transient:
                 where.release()
@@ -284,6 +290,7 @@ class Bound:
             self._call(self._binder.tail)
             self._tail_exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
 

@@ -53,10 +53,10 @@ class Call:
     slots: Sequence[tuple[int, int]]
     held: Any = None
     alarm: np.ndarray[Any, Any] | None = None
-    tells: bool = False
     cut: Cut | Callable[[int], Sequence[Call]] | None = None
     cost: float = 0.0
     label: Any = None
+    tells: bool = False
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..fuse.fused import Fused
-from ..graph.build import failed
 from ..op import run_forward
+from ..program.forward import ServedError
 from ..program.program import Program
 from .llvm.blas import Limit
 from .llvm.chain import IF_ZERO, chain
@@ -117,14 +117,11 @@ def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> Non
     """Let an op look at its inputs where machine code has found something wrong."""
     if not alarm[0]:
         return
-    op = program.instrs[step].op
-    if not isinstance(op, Fused):
-        run_forward(op, xs, training=program.training)
+    instr = program.instrs[step]
+    if not isinstance(instr.op, Fused):
+        run_forward(instr.op, xs, training=program.training)
         return
     _, place, size, operand = alarm.tolist()
-    alarm[:] = 0
-    instr = op.sites[operand]
     index = place if place >= 0 else place - size
-    specs = [None if i is None else program.specs[i] for i in instr.ins]
     error = IndexError(f"index {index} is out of range for size {size}")
-    raise failed(error, instr.origin, instr.op, specs, instr.path)
+    raise ServedError(error, instr.origins[instr.op.sites[operand]])

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..op import Op
-from ..program.program import Instr
 from ..program.stored import Parts, Reader, Writer
 from ..spec import TensorSpec, dtype, dtype_name
 from .interpret import evaluate
 from .ir import Beyond, Kernel, Level, Named, Operand, Store, Value
 
-_NOWHERE: Mapping[int, Instr] = types.MappingProxyType({})
+_NOWHERE: Mapping[int, int] = types.MappingProxyType({})
 
 
 class Fused(Op, abstract=True):
@@ -35,7 +34,7 @@ class Fused(Op, abstract=True):
         shape: tuple[int, ...],
         outs: Sequence[TensorSpec],
         names: tuple[str, ...],
-        sites: Mapping[int, Instr] = _NOWHERE,
+        sites: Mapping[int, int] = _NOWHERE,
     ) -> None:
         self.__dict__.update(kernel=kernel, shape=shape, outs=tuple(outs), names=names, sites=sites)
 
@@ -48,8 +47,8 @@ class Fused(Op, abstract=True):
     outs: tuple[TensorSpec, ...]
     names: tuple[str, ...]
     """The ops that it stands for, in order."""
-    sites: Mapping[int, Instr]
-    """For operands of which indices name places the instruction that does so."""
+    sites: Mapping[int, int]
+    """For operands of which indices name places which of the instruction's origins does so."""
 
     @functools.cached_property
     def _key(self) -> tuple[Any, ...]:
@@ -74,15 +73,14 @@ class Fused(Op, abstract=True):
 
 
 def _write(op: Fused, to: Writer) -> Any:
-    sites = tuple((operand, to.instr(instr)) for operand, instr in op.sites.items())
-    return to.once(op.kernel, _written), op.shape, tuple(map(to.spec, op.outs)), op.names, sites
+    specs, sites = tuple(map(to.spec, op.outs)), tuple(op.sites.items())
+    return to.once(op.kernel, _written), op.shape, specs, op.names, sites
 
 
 def _read(data: Any, at: Reader) -> Fused:
     kernel, shape, outs, names, sites = data
     specs = [at.specs[n] for n in outs]
-    named = {operand: at.instr(instr) for operand, instr in sites}
-    return Fused(at.shared(kernel, _kernel), tuple(shape), specs, tuple(names), named)
+    return Fused(at.shared(kernel, _kernel), tuple(shape), specs, tuple(names), dict(sites))
 
 
 def _written(kernel: Kernel) -> Any:
@@ -99,7 +97,7 @@ def _kernel(data: Any) -> Kernel:
     return Kernel(
         rank,
         n_columns,
-        tuple(Operand(dtype(name), tuple(moves), tuple(named)) for name, moves, named in operands),
+        tuple(Operand(dtype(name), *map(tuple, axes)) for name, *axes in operands),
         n_inputs,
         tuple(
             Value(op, tuple(args), dtype(name), Level(level), _extra(extra))
@@ -120,9 +118,7 @@ def _number(extra: Any) -> Any:
 def _extra(data: Any) -> Any:
     if not isinstance(data, list):
         return data
-    if len(data) == 3:
-        return Named(*data[:2], Beyond(data[2]))
-    return dtype(data[0]).type(data[1])
+    return Named(*data[:2], Beyond(data[2])) if len(data) == 3 else dtype(data[0]).type(data[1])
 
 
 Parts.add(Fused, _write, _read)

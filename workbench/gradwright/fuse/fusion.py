@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..graph import Node
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
 from ..spec.rounding import rounded
@@ -153,11 +154,11 @@ class _Fusion:
         names = tuple(step.instr.op.name for step in steps)
         specs = [program.specs[v].with_shape(program.specs[v].shape) for v in outs]
         last = steps[-1].instr
-        origins = dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins)))
+        origins = tuple(dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins))))
+        sites = _sites(kernel, steps, [*ins, *outs], origins)
         made = Instr(
-            Fused(kernel, group.space, specs, names, _sites(kernel, steps, ins, outs)),
-            ins, tuple(outs), last.origin, last.path,
-            origins=tuple(origins), recompute=last.recompute,
+            Fused(kernel, group.space, specs, names, sites), ins, tuple(outs),
+            last.origin, last.path, origins=origins, recompute=last.recompute,
         )  # fmt: skip
         self.units.append((min(flow.producer[v] for v in outs), made))
         self.taken.update(indices)
@@ -263,22 +264,24 @@ def _built(
 
 
 def _sites(
-    kernel: Kernel, steps: Sequence[Step], ins: Sequence[int], outs: Sequence[int]
-) -> dict[int, Instr]:
-    """Return for each operand of which indices name places the instruction that does so."""
-    found: dict[int, Instr] = {}
-    for at, operand in enumerate(kernel.operands):
+    kernel: Kernel,
+    steps: Sequence[Step],
+    values: Sequence[int],
+    origins: Sequence[Node],
+) -> dict[int, int]:
+    """Return for each operand of which indices name places which of the origins does so."""
+    found: dict[int, int] = {}
+    for at, (operand, value) in enumerate(zip(kernel.operands, values, strict=True)):
         if not operand.named:
             continue
-        value = [*ins, *outs][at]
         using = {
-            step.instr.ins: step.instr
+            step.instr.ins: step.instr.origin
             for step in steps
             for v, axes in (*filter(None, step.reads), *step.writes)
             if v == value and min(axes, default=0) < 0
         }
-        before = [i for i in found if [*ins, *outs][i] == value]
-        found[at] = [*using.values()][min(len(before), len(using) - 1)]
+        before = sum(values[i] == value for i in found)  # operands come in the order of steps
+        found[at] = origins.index([*using.values()][min(before, len(using) - 1)])
     return found
 
 

@@ -9,7 +9,6 @@ step, one chain of machine code, so nothing ends a step between two of them.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -158,6 +157,8 @@ def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program
     alike = x is None or kernel.operands[x] == kernel.operands[at]
     if not alike or (read is not None and program.specs[read] != old):
         return False
+    if any(operand.named for operand in kernel.operands):
+        return False  # a wrong index is told when the kernel has run
     return all(s.mode == "set" for s in kernel.stores if s.operand == at)
 
 

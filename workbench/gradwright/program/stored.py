@@ -92,11 +92,13 @@ class Writer:
     def bytes(self, extra: Any = None) -> bytes:
         """Return the program, and ``extra``, which is JSON; raises NotStorableError."""
         program, base = self._program, self._base
-        self._same = {} if base is None else {id(i): n for n, i in enumerate(base.instrs)}
+        same = {} if base is None else {id(i): n for n, i in enumerate(base.instrs)}
         first = 0 if base is None else len(base.specs)
         known = {} if base is None else base.constants
         text = {
-            "instrs": list(map(self.instr, program.instrs)),
+            "instrs": [
+                n if (n := same.get(id(i))) is not None else self._instr(i) for i in program.instrs
+            ],
             "of": [self.spec(s) for s in program.specs[first:]],
             "constants": [
                 [number, self._constant(a)]
@@ -166,11 +168,7 @@ class Writer:
                     return number
             raise
 
-    def instr(self, instr: Instr) -> Any:
-        """Return an instruction: its number where the base has it."""
-        number = self._same.get(id(instr))
-        if number is not None:
-            return number
+    def _instr(self, instr: Instr) -> Any:
         self._node = list(instr.origins)
         try:
             origins = [self._nodes[node] for node in instr.origins]
@@ -221,15 +219,30 @@ class Reader:
 
     def program(self, empty: Program, base: Program | None = None) -> Program:
         """Return the program; ``empty`` has what is not written, ``base`` is as in `Writer`."""
-        text, tensors, program = self._text, self._places.tensors, empty
+        text, tensors = self._text, self._places.tensors
+        program, nodes, places = empty, self._places.nodes, text["paths"]
         self.specs = list(map(_spec, text["specs"]))
         specs = self.specs
-        self._before: list[Instr] = [] if base is None else base.instrs
+        before: list[Instr] = [] if base is None else base.instrs
         program.specs = [*([] if base is None else base.specs), *(specs[n] for n in text["of"])]
         ops = self._ops = list[Op]()
         for data in text["ops"]:
             ops.append(self._op(data))
-        program.instrs = list(map(self.instr, text["instrs"]))
+        program.instrs = instrs = []
+        for row in text["instrs"]:
+            if type(row) is int:
+                instrs.append(before[row])
+                continue
+            op, ins, outs, where, served, *recompute = row
+            origins = tuple([nodes[n] for n in served])
+            inner, path = places[where]
+            instrs.append(
+                Instr(
+                    ops[op], tuple(ins), tuple(outs), origins[0],
+                    path if inner is None else origins[0].name + inner,
+                    origins=origins, recompute=recompute[0] if recompute else 0,
+                )
+            )  # fmt: skip
         made: dict[Any, Array] = {}
         program.constants = {} if base is None else dict(base.constants)
         for number, data in text["constants"]:
@@ -239,20 +252,6 @@ class Reader:
         program.outputs = [tensors[t] for t in text["outputs"]]
         program.n_body, program.cuts = text["body"], text["cuts"]
         return program
-
-    def instr(self, row: Any) -> Instr:
-        """Return an instruction."""
-        if type(row) is int:
-            return self._before[row]
-        op, ins, outs, where, served, *recompute = row
-        nodes = self._places.nodes
-        origins = tuple([nodes[n] for n in served])
-        inner, path = self._text["paths"][where]
-        return Instr(
-            self._ops[op], tuple(ins), tuple(outs), origins[0],
-            path if inner is None else origins[0].name + inner,
-            origins=origins, recompute=recompute[0] if recompute else 0,
-        )  # fmt: skip
 
     def shared(self, number: int, read: Callable[[Any], Any]) -> Any:
         """Return a part that several ops share."""

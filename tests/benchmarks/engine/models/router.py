@@ -1,4 +1,4 @@
-"""Row router: a mixture of experts, of which each token goes through the two that a gate chooses."""
+"""Row router: a mixture of experts, where a gate chooses two for each token."""
 
 from __future__ import annotations
 

@@ -11,12 +11,15 @@ import numpy as np
 
 from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
-from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
+from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
 from ...shared import Bounded
 from ..call import Call, Cut, layout_of, moved
+from .target import is_wide
 
 Array = np.ndarray[Any, Any]
+WIDE_NARROW = 127
+"""Likewise of 16 floats: what is left over after four or eight of them would go one by one."""
 _LEAST = 8192
 """Elements of the smallest piece of a kernel: about 2 µs."""
 LANES = 16
@@ -33,18 +36,19 @@ def bind_kernel(
     """
     from .compiler import KERNELS  # llvmlite, which no import of ours may load
 
+    lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
+    named = [number for _, numbers in lying for number in numbers]
     key = id(kernel), shape, *map(layout_of, arrays)
-    found = _made.find(key)
+    found = None if named else CALLS.find(key)
     if found is not None and found[0] is kernel:
         scratch = np.empty(found[2], np.uint8)
         made = moved(found[1], arrays)
         made.block[len(arrays)] = scratch.ctypes.data
         return [replace(made, held=(scratch, arrays))]
-    lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
     arrays = [a for a, _ in lying]
     calls: list[Call] = []
     moves = [True] * len(arrays)
-    loops = lay_out(kernel, arrays, shape)
+    loops = lay_out(kernel, arrays, shape, narrow())
     while isinstance(loops, CopyFirst):
         n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
         is_whole = moves[n] and not kernel.operands[n].named
@@ -53,31 +57,35 @@ def bind_kernel(
             return None
         calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
         arrays[n], moves[n] = dense, False
-        loops = lay_out(kernel, arrays, shape)
+        loops = lay_out(kernel, arrays, shape, narrow())
     address = KERNELS.compile((kernel, loops.pattern))
     if address is None:
         return None
     scratch = np.empty(scratch_bytes(kernel, loops), np.uint8)
-    named = [number for _, numbers in lying for number in numbers]
     alarm = np.zeros(4, np.int64) if named else None
     if alarm is not None:
         named.insert(0, alarm.ctypes.data)
     numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data, named)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
-    call = Call(address, numbers, slots, held, alarm, alarm is not None)
+    call = Call(address, numbers, slots, held, alarm, tells=alarm is not None)
     if elements >= 2 * _LEAST:
         cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
         label = (kernel, loops.pattern, (elements - 1).bit_length())
         ns = elements * (0.1 + 0.02 * cost)
         call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
     if not calls and alarm is None:
-        _made.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
+        CALLS.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
     return [*calls, call]
 
 
-_made = Bounded[tuple[Kernel, Call, int]](4096)
+CALLS = Bounded[tuple[Kernel, Call, int]](4096)
 """Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
+
+
+def narrow() -> int:
+    """Return up to how many columns masked vectors are made."""
+    return WIDE_NARROW if is_wide() else NARROW
 
 
 def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:

@@ -16,7 +16,7 @@ from ...spec import TensorSpec, normalize_axis
 from ..call import Call, Native, NativeReturning
 from ..llvm.bind import COPIED, bind_kernel
 from ..llvm.chain import chain
-from ..llvm.top import bind_top
+from ..llvm.irregular.top import bind_top
 from .common import Specs
 
 Array = np.ndarray[Any, Any]

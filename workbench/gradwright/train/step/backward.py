@@ -99,4 +99,3 @@ def _sum(losses: Sequence[Tensor]) -> Tensor:
         return losses[0]
     total: Tensor = Add()(*losses) if len(losses) == 2 else AddN()(*losses)
     return total
-

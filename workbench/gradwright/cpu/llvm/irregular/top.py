@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..call import Call, Cut
+from ...call import Call, Cut
 
 Array = np.ndarray[Any, Any]
 MOST = 32
@@ -132,7 +132,7 @@ def bind_top(x: Array, values: Array, places: Array, *, largest: bool) -> Sequen
 
 @functools.cache
 def _compiled(type_: str, largest: bool) -> int:
-    from .compiler import compile_text  # llvmlite, which no import of ours may load
+    from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
     def before(result: str, a: str, b: str) -> str:
         """Write whether a comes before b; NaN is larger than all numbers, and no NaN than it."""
