@@ -1,8 +1,8 @@
 """Small calls beside what they compute, and peers: ``python -m tests.benchmarks.small_calls``.
 
-One thread, all in turn; ``--clock cpu`` counts processor time, for machines that others use. The first line of a table is a call of ``session.prepare``; the others say
-how many times as long they take. Peers are given a tensor or array of their own and are waited for.
-Initialisers are told in millions of numbers a second, at one thread and at as many as there are.
+One thread, all in turn; ``--clock cpu`` counts processor time, for machines that others use. The
+first line of a table is a call of ``session.prepare``, or our initialiser; the others say how many
+times as long they take. Peers are given a tensor or array of their own, and are waited for.
 """
 
 from __future__ import annotations

@@ -126,8 +126,9 @@ def _opened(part: Tensor) -> Tensor:
 def _is_look_up(part: Tensor) -> bool:
     """Tell whether a part of a gradient is that of rows which were looked up."""
     op = part.node.op
-    is_gather = isinstance(op, GatherGrad) and kind(part.dtype) == "f"
-    return is_gather and normalize_axis(op.axis, part.rank) == 0
+    if not isinstance(op, GatherGrad) or kind(part.dtype) != "f":
+        return False
+    return normalize_axis(op.axis, part.rank) == 0
 
 
 def _flat(part: Tensor) -> tuple[Tensor, Tensor]:

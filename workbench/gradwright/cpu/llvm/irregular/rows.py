@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 NUMBER = (
     "ids", "rows", "hash", "places", "ends", "order", "count", "room", "n", "mask", "shift",
 )  # fmt: skip
-"""Block of what numbers rows: 64 bits of ids and rows, else 32; a hash is ``shift`` bits shorter."""
+"""Block of what numbers rows: ids and rows have 64 bits, the rest 32; a hash has 64 − ``shift``."""
 SUM = ("values", "sums", "ends", "order", "wide", "rows", "size")
 """Block of sums: so many rows, of ``size`` numbers each; room for one row in float64."""
 MOVE = ("old", "table", "rows", "values", "count", "n", "size")
@@ -68,9 +68,10 @@ def bind_sum(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
     steps = [(1, sums.strides[0]), (2, ends.itemsize)]
     cut = Cut(SUM.index("rows"), len(rows), steps, 1 + 8192 // size, scratch=(4, wide.nbytes))
     label = f"sums of rows {values.dtype.char} {size} {len(rows).bit_length()}"
+    address = _compiled("sum", values.dtype.char + "s" * (size == 1))
     second = Call(
-        _compiled("sum", values.dtype.char + "s" * (size == 1)), block, [(0, 1), (1, 4)], (held, wide),
-        cut=cut, cost=0.25 * values.size, label=label,
+        address, block, [(0, 1), (1, 4)], (held, wide), cut=cut,
+        cost=0.25 * values.size, label=label,
     )  # fmt: skip
     return [first, second]
 
@@ -95,7 +96,7 @@ def _move(
     if not all(a.flags.c_contiguous for a in (old, table, rows, values)):
         return None
     n_bytes = table[0].nbytes
-    word = next(w for w in (8, 4, 2, 1) if n_bytes % w == 0)
+    word = min(table.itemsize, 8)
     block = numbers(
         MOVE,
         old=old.ctypes.data, table=table.ctypes.data, rows=rows.ctypes.data,
@@ -217,7 +218,7 @@ def _remember(
 
 def _sum(code: Code, kind: str) -> None:
     """Write: of each row the sum of its values in order, some at a time; of single ones, each."""
-    (char, *_), turns = kind, 1 if kind.endswith("s") else TURNS
+    char, turns = kind[0], 1 if kind.endswith("s") else TURNS
     real, double = {"f": "float", "d": "double"}[char], "double"
     at = entries(code, SUM, 5)
     zero, parallel = code.const("i64", 0), [code.parallel]
