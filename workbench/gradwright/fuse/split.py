@@ -22,6 +22,7 @@ from ..ops.core.reshape import Reshape
 from ..ops.draws.random import Bernoulli
 from ..ops.losses.labels import class_numbers
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from ..spec import TensorSpec
 from ..spec.rounding import rounded
 from .builder import FLOAT32, FLOAT64, working
@@ -106,6 +107,7 @@ def split(program: Program, whole: Collection[str] = ()) -> Program:
     splitter = _Splitter(work)
     place: list[int] = []
     for instr in program.instrs:
+        TURNS.pause()
         place.append(len(splitter.made))
         splitter.origin = instr
         part = None if instr.op.name in whole else PARTS.get(instr.op.name)
