@@ -103,10 +103,11 @@ def overwrites(
     maker = {o: instr for instr in tail for o in instr.outs}
     held = {t: number for number, t in program.sources.items()}
     values = [program.numbers.get(value) for value in updates.values()]
+    times = collections.Counter(values)
     found = []
     for (variable, _), number in zip(updates.items(), values, strict=True):
         instr = None if number is None else maker.get(number)
-        if number is None or instr is None or values.count(number) > 1 or variable not in held:
+        if number is None or instr is None or times[number] > 1 or variable not in held:
             continue
         old, y = held[variable], instr.outs.index(number)
         reads = [i for i, x in enumerate(instr.ins) if x is not None and roots[x] == old]
