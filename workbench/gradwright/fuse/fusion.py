@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..graph import Node
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from ..spec.rounding import rounded
-from .builder import Axes, Builder, Scalar, Term, working
+from .builder import Axes, Builder, Scalar, Scatter, Table, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
@@ -27,15 +30,22 @@ LARGE = 1 << 18
 """Elements from which a cheap op alone is no faster than in numpy, whose call costs 1 µs."""
 MAX_KERNELS = 2048
 """How many kernels are remembered."""
+COMPILED = 6_000
+"""What all different kernels of a program may cost, in additions, of which LLVM compiles 1,300 a
+second; steps of the engine's benchmark take up to 560."""
 
 
 def fuse(
-    program: Program, apart: Sequence[Instr] = (), replaced: Collection[str] = frozenset()
+    program: Program,
+    apart: Sequence[Instr] = (),
+    replaced: Collection[str] = frozenset(),
+    follow: Callable[[Program], None] | None = None,
 ) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
 
     ``apart`` are kernels that came of this program before: what they compute stays as it is.
-    ``replaced`` are ops that run as somebody else has said: they stay as they are, too.
+    ``replaced`` are ops that run as somebody else has said: they stay as they are, too. ``follow``
+    may join kernels to what makes their inputs.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -46,19 +56,22 @@ def fuse(
     """
     work = split(program, replaced)
     declined = _within(apart, work.instrs)
+    alone: set[int] = set()
     while True:
         admitted = [
             i not in declined and instr.op.name not in replaced
             for i, instr in enumerate(work.instrs)
         ]
-        groups, flow = form_groups(work, admitted)
+        groups, flow = form_groups(work, admitted, alone)
         recompute(groups, flow)
         fusion = _Fusion(flow)
         for group in groups:
             fusion.add(group)
-        if not fusion.declined:
+        dear = set() if fusion.declined else fusion.dear()
+        if not fusion.declined and not dear:
             break
-        declined |= fusion.declined
+        declined |= fusion.declined | (dear & alone)
+        alone |= dear
     units = [(i, instr) for i, instr in enumerate(work.instrs) if i not in fusion.taken]
     units = sorted(units + fusion.units, key=lambda unit: unit[0])
     n_body = len(work.instrs) if work.n_body is None else work.n_body
@@ -68,6 +81,8 @@ def fuse(
     work.instrs = first + last
     work.n_body = None if work.n_body is None else len(first)
     work.cuts = []
+    if follow is not None:
+        follow(work)
     overlay(work)
     return work
 
@@ -109,12 +124,15 @@ class _Fusion:
         """The instructions that they stand for, or that nobody needs now."""
         self.declined: set[int] = set()
         """Those that a rule did not take after all."""
+        self.uses: dict[Kernel, list[Group]] = {}
+        """The groups that each kernel computes."""
         self.scalars = {
             (a.dtype, a.tobytes()): v for v, a in self.program.constants.items() if not a.ndim
         }
 
     def add(self, group: Group) -> None:
         """Turn a group into an instruction, unless it gains nothing."""
+        TURNS.pause()
         program, flow = self.program, self.flow
         steps = sorted(group.steps, key=lambda step: step.index)
         indices = [step.index for step in steps]
@@ -139,13 +157,37 @@ class _Fusion:
         names = tuple(step.instr.op.name for step in steps)
         specs = [program.specs[v].with_shape(program.specs[v].shape) for v in outs]
         last = steps[-1].instr
-        origins = dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins)))
+        origins = tuple(dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins))))
+        sites = _sites(kernel, steps, [*ins, *outs], origins)
         made = Instr(
-            Fused(kernel, group.space, specs, names), ins, tuple(outs), last.origin, last.path,
-            origins=tuple(origins), recompute=last.recompute,
+            Fused(kernel, group.space, specs, names, sites), ins, tuple(outs),
+            last.origin, last.path, origins=origins, recompute=last.recompute,
         )  # fmt: skip
         self.units.append((min(flow.producer[v] for v in outs), made))
         self.taken.update(indices)
+        self.uses.setdefault(kernel, []).append(group)
+
+    def dear(self) -> set[int]:
+        """Return the steps of the kernels that would take too long to compile, all together.
+
+        What is kept, for half of what is allowed, serves the most elements for its price. In a long
+        program where no two groups are alike, the others run step by step, each step's kernel
+        being that of many.
+        """
+        prices = {kernel: kernel.cost for kernel in self.uses}
+        if sum(prices.values()) <= COMPILED:
+            return set()
+
+        def worth(kernel: Kernel) -> float:
+            groups = self.uses[kernel]
+            return sum(len(g.steps) * math.prod(g.space) for g in groups) / prices[kernel]
+
+        left, dear = COMPILED // 2, set[int]()
+        for kernel in sorted(self.uses, key=worth, reverse=True):
+            left -= prices[kernel]
+            if left < 0:
+                dear.update(step.index for group in self.uses[kernel] for step in group.steps)
+        return dear
 
     def _scalar(self, source: Scalar) -> int:
         """Return the value that holds a number, a new one if the program lacks it."""
@@ -200,11 +242,11 @@ def _built(
     """Return the kernel of a group and what it reads, or the step whose rule declines."""
     rank = len(group.space)
     builder = Builder(rank, group.n_columns or _free_columns(group))
-    terms: dict[int, Term] = {}
+    terms: dict[int, Term | Scatter] = {}
     modes: dict[int, str] = {}
     for at, step in enumerate(steps):
         args = [
-            None if read is None else terms.get(read[0]) or _load(builder, program, *read)
+            None if read is None else _argument(builder, program, terms, *read)
             for read in step.reads
         ]
         try:
@@ -216,12 +258,35 @@ def _built(
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):
             # Who reads it here reads what is stored, or what would be: plans agree to the bit.
-            terms[value] = builder.rounded(term, program.specs[value].dtype)
+            dtype = program.specs[value].dtype
+            terms[value] = term if isinstance(term, Scatter) else builder.rounded(term, dtype)
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]
     kernel, sources = builder.kernel(stores)
     return kernel, [s if isinstance(s, Scalar) else order[s] for s in sources]
+
+
+def _sites(
+    kernel: Kernel,
+    steps: Sequence[Step],
+    values: Sequence[int],
+    origins: Sequence[Node],
+) -> dict[int, int]:
+    """Return for each operand of which indices name places which of the origins does so."""
+    found: dict[int, int] = {}
+    for at, (operand, value) in enumerate(zip(kernel.operands, values, strict=True)):
+        if not operand.named:
+            continue
+        using = {
+            step.instr.ins: step.instr.origin
+            for step in steps
+            for v, axes in (*filter(None, step.reads), *step.writes)
+            if v == value and min(axes, default=0) < 0
+        }
+        before = sum(values[i] == value for i in found)  # operands come in the order of steps
+        found[at] = origins.index([*using.values()][min(before, len(using) - 1)])
+    return found
 
 
 def _free_columns(group: Group) -> int:
@@ -242,6 +307,15 @@ def _uniform(program: Program, value: int) -> Any:
     if array is None or array.size == 0 or (array.size > 1 and any(array.strides)):
         return None
     return array.flat[0].item()
+
+
+def _argument(
+    builder: Builder, program: Program, terms: dict[int, Term | Scatter], value: int, axes: Axes
+) -> Term | Scatter | Table:
+    """Return what a step reads: what another one has made, an input, or places of one."""
+    if min(axes, default=0) < 0:
+        return Table(builder, value, axes, program.specs[value].dtype)
+    return terms.get(value) or _load(builder, program, value, axes)
 
 
 def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:

@@ -7,17 +7,22 @@ where it is used. Each then joins the groups that made its inputs, or that read 
 - what it reads inside lies where it was made, and is known before the whole kernel has run;
 - nothing outside lies on a path from the group to itself,
 - all are in one section of the program.
+
+What depends on what is known within a section, as bits of its groups. A section longer than LONG
+is cut where the fewest values are alive, so that time and memory are linear in the program.
 """
 
 from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from .builder import Axes
 from .steps import Flow, Step, find_step
 
@@ -25,6 +30,8 @@ MAX_MEMBERS = 64
 MAX_INPUTS = 24
 NEAR = 16
 """An instruction waits for a reader this far away, even if its inputs are kept longer for that."""
+LONG = 8192
+"""Instructions of a section: sets of its groups are numbers of at most 1 kB."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,22 +47,55 @@ class Group:
     """Values from outside, and the axes along which they are read."""
     recompute: int
     section: int
+    is_alone: bool = False
+    """Whether it stays one step, so that many share its kernel."""
     bits: int = 0
     upstream: int = 0
     has_readers: bool = False
 
 
-def form_groups(program: Program, admitted: Sequence[bool]) -> tuple[list[Group], Flow]:
-    """Return the groups of a program, made of instructions that are admitted."""
+def form_groups(
+    program: Program, admitted: Sequence[bool], alone: Collection[int] = ()
+) -> tuple[list[Group], Flow]:
+    """Return the groups of a program, made of instructions that are admitted.
+
+    Those in ``alone`` are groups of one step each.
+    """
     flow = Flow(program)
     steps = [find_step(flow, i) if admitted[i] else None for i in range(len(program.instrs))]
-    return _Former(flow, steps).run(), flow
+    return _Former(flow, steps, alone).run(), flow
+
+
+def _cuts(flow: Flow) -> list[int]:
+    """Return where sections begin: where the program says so, and within long ones."""
+    program, n = flow.program, len(flow.program.instrs)
+    starts = sorted({0, *program.cuts, program.n_body or 0})
+    if max(end - start for start, end in itertools.pairwise([*starts, n])) <= LONG:
+        return starts
+    change = [0] * (n + 1)
+    for value, readers in flow.readers.items():
+        made = flow.producer.get(value)
+        if made is not None:
+            change[made + 1] += 1
+            change[max(readers) + 1] -= 1
+    alive = list(itertools.accumulate(change))
+    sections = itertools.pairwise([*starts, n])
+    return [cut for start, end in sections for cut in _within(start, end, alive)]
+
+
+def _within(start: int, end: int, alive: Sequence[int]) -> Iterator[int]:
+    """Yield where parts of a section begin: in the second half of what one may be at most."""
+    yield start
+    while end - start > LONG:
+        places = range(start + LONG // 2, start + LONG + 1)
+        start = min(places, key=lambda place: (alive[place], -place))
+        yield start
 
 
 class _Former:
-    def __init__(self, flow: Flow, steps: Sequence[Step | None]) -> None:
-        self.flow, self.steps, program = flow, steps, flow.program
-        self.cuts = sorted({*program.cuts, program.n_body or 0})
+    def __init__(self, flow: Flow, steps: Sequence[Step | None], alone: Collection[int]) -> None:
+        self.flow, self.steps, self.alone = flow, steps, alone
+        self.cuts = _cuts(flow)
         self.group: dict[int, Group] = {}
         """The group of each value that one has made."""
         self.upstream: dict[int, int] = {}
@@ -67,15 +107,22 @@ class _Former:
         self.n_groups = 0
 
     def run(self) -> list[Group]:
-        for index, instr in enumerate(self.flow.program.instrs):
-            step = self.steps[index]
-            if step is None:
-                self._pass(instr)
-            else:
-                self._add(step)
-        for group in list(self.waiting.values()):
-            self._settle(group)
+        for start, end in itertools.pairwise([*self.cuts, len(self.steps)]):
+            for index in range(start, end):
+                TURNS.pause()
+                step = self.steps[index]
+                if step is None:
+                    self._pass(self.flow.program.instrs[index])
+                else:
+                    self._add(step)
+            self._end_section()
         return list(self.groups)
+
+    def _end_section(self) -> None:
+        """Forget what depends on what: no path leads back into a section."""
+        for value in list(self.waiting):
+            self._settle(self.waiting.pop(value))
+        self.group, self.upstream, self.last_reader, self.n_groups = {}, {}, {}, 0
 
     def _pass(self, instr: Instr) -> None:
         """Take note of an instruction outside of all groups."""
@@ -84,7 +131,7 @@ class _Former:
         upstream = 0
         for value in {self.flow.source(i) for i in instr.ins if i is not None}:
             if value in self.waiting:
-                self._settle(self.waiting[value])
+                self._settle(self.waiting.pop(value))
             held = self.group.get(value)
             if held is not None:
                 held.has_readers = True
@@ -104,16 +151,15 @@ class _Former:
                 reads.setdefault(read[0], set()).add(read[1])
         group = Group(
             step.space, step.n_columns, [step], dict(step.writes), set(step.late), reads,
-            step.instr.recompute, self._section(step),
+            step.instr.recompute, self._section(step), step.index in self.alone,
         )  # fmt: skip
         for value in reads:
-            held = self.waiting.get(value)
+            held = self.waiting.pop(value, None)
             if held is not None:
                 joined = _joined(held, group)
                 if joined is None:
                     self._settle(held)
                 else:
-                    del self.waiting[value]
                     group = joined
         if self._waits(step, group):
             self.waiting[step.writes[0][0]] = group
@@ -127,6 +173,8 @@ class _Former:
         """Tell whether a group is better computed where its only value is read."""
         value, readers = step.writes[0][0], self.flow.readers.get(step.writes[0][0], [])
         if len(step.writes) > 1 or len(readers) != 1 or value in self.flow.kept or group.late:
+            return False
+        if group.is_alone:
             return False
         reader = self.steps[readers[0]]
         if reader is None or step.instr.recompute != reader.instr.recompute:
@@ -145,8 +193,6 @@ class _Former:
 
     def _settle(self, group: Group) -> None:
         """Join a group to those it reads from, or that read the same, and fix its place."""
-        for value in [v for v, held in self.waiting.items() if held is group]:
-            del self.waiting[value]
         rank = len(group.space)
         seen: dict[Group, None] = {}
         for value in list(group.reads):
@@ -205,7 +251,7 @@ class _Former:
 
 def _joined(a: Group, b: Group) -> Group | None:
     """Return two groups as one, or None where their spaces or what passes between them differs."""
-    if a.recompute != b.recompute or a.section != b.section:
+    if a.recompute != b.recompute or a.section != b.section or a.is_alone or b.is_alone:
         return None
     if len(a.steps) + len(b.steps) > MAX_MEMBERS:
         return None
@@ -226,7 +272,7 @@ def _joined(a: Group, b: Group) -> Group | None:
         return None
     return Group(
         *space, a.steps + b.steps, made, a.late | b.late, reads, a.recompute, a.section,
-        a.bits | b.bits,
+        bits=a.bits | b.bits,
     )  # fmt: skip
 
 
@@ -261,6 +307,7 @@ def in_order(units: Sequence[tuple[int, Instr]]) -> list[Instr]:
     heapq.heapify(ready)
     out = []
     while ready:
+        TURNS.pause()
         _, n = heapq.heappop(ready)
         out.append(units[n][1])
         for reader in readers[n]:

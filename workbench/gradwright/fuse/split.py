@@ -22,6 +22,9 @@ from ..ops.core.reshape import Reshape
 from ..ops.draws.random import Bernoulli
 from ..ops.losses.labels import class_numbers
 from ..program.program import Instr, Program
+from ..program.stored import Parts
+from ..program.sums import added
+from ..program.turns import TURNS
 from ..spec import TensorSpec
 from ..spec.rounding import rounded
 from .builder import FLOAT32, FLOAT64, working
@@ -50,6 +53,13 @@ class CheckClasses(Op, abstract=True):
         if labels.size and not (labels.min() >= 0 and labels.max() < n):
             class_numbers(labels, n, self.ignore_index)
         return labels
+
+
+Parts.add(
+    CheckClasses,
+    lambda op, to: (op.ignore_index,),
+    lambda data, at: CheckClasses(ignore_index=data[0]),
+)
 
 
 class _Splitter:
@@ -89,6 +99,7 @@ def split(program: Program, whole: Collection[str] = ()) -> Program:
     splitter = _Splitter(work)
     place: list[int] = []
     for instr in program.instrs:
+        TURNS.pause()
         place.append(len(splitter.made))
         splitter.origin = instr
         part = None if instr.op.name in whole else PARTS.get(instr.op.name)
@@ -188,7 +199,7 @@ def _global_norm(to: _Splitter, instr: Instr) -> bool:
         square = to.emit(Square(), (wide,), spec)
         squares.append(to.emit(Sum(), (square,), TensorSpec((), FLOAT64)))
     scalar = TensorSpec((), FLOAT64)
-    total = to.emit(AddN(), squares, scalar)
+    total = added(squares, lambda ins: to.emit(AddN(), ins, scalar))
     to.emit(Cast(dtype=FLOAT32), (to.emit(Sqrt(), (total,), scalar),), instr.outs[0])
     return True
 
@@ -260,6 +271,17 @@ def _rotate_pairs(to: _Splitter, instr: Instr) -> bool:
     return True
 
 
+def _lone_sums(to: _Splitter, instr: Instr) -> bool:
+    """Add single float32 numbers up in float64 where they go, as numpy does: they may be many."""
+    x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
+    if x.dtype != FLOAT32 or x.size != to.spec(instr.ins[1]).size or not x.size:
+        return False
+    wide = to.emit(Cast(dtype=FLOAT64), instr.ins[:1], x.with_dtype(FLOAT64))
+    total = to.emit(instr.op, (wide, *instr.ins[1:]), y.with_dtype(FLOAT64))
+    to.emit(Cast(dtype=FLOAT32), (total,), instr.outs[0])
+    return True
+
+
 PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "mean": _mean,
     "sum": _half_sum,
@@ -272,5 +294,7 @@ PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "all_finite": _all_finite,
     "dropout": _dropout,
     "rotate_pairs": _rotate_pairs,
+    "unsorted_segment_sum": _lone_sums,
+    "gather_grad": _lone_sums,
 }
 """How ops are split, by name; False leaves an op whole."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import heapq
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..spec import TensorSpec
+from .gaps import Gaps
+from .turns import TURNS
 
 Array = np.ndarray[Any, Any]
 ALIGN = 64
@@ -61,7 +64,7 @@ def lower_bound(intervals: Sequence[Interval]) -> int:
 def lay_out(intervals: Sequence[Interval]) -> Layout:
     """Assign offsets such that two buffers overlap in the arena only if never alive together.
 
-    Best fit in order of birth takes O(n log n) and meets the lower bound on most training steps.
+    Best fit in order of birth takes n log n and meets the lower bound on most training steps.
     Where it misses it by more than 2 % and 64 kB, the same is tried backwards in time, and then, up
     to 1,024 buffers, the largest first: on random sets of 600 the three are 12, 12 and 3 % above.
 
@@ -86,39 +89,17 @@ def lay_out(intervals: Sequence[Interval]) -> Layout:
 
 def _best_fit(intervals: Sequence[Interval]) -> tuple[dict[int, int], int]:
     """Give each buffer, in order of birth, the smallest free gap that holds it."""
-    free: list[tuple[int, int]] = []  # (offset, size), by offset
-    ends: list[tuple[int, int, int]] = []  # (-end step, offset, size): the next to end is last
+    gaps = Gaps()
+    ends: list[tuple[int, int, int]] = []  # (end step, offset, size), a heap
     offsets: dict[int, int] = {}
-    top = 0
     for item in sorted(intervals, key=lambda i: i.start):
-        while ends and -ends[-1][0] < item.start:
-            _, offset, size = ends.pop()
-            _release(free, offset, size)
-        size = item.size
-        fitting = [(gap, k) for k, (_, gap) in enumerate(free) if gap >= size]
-        if fitting:
-            gap, k = min(fitting)
-            offset = free[k][0]
-            free[k : k + 1] = [(offset + size, gap - size)] if gap > size else []
-        elif free and free[-1][0] + free[-1][1] == top:  # grow the last gap instead of the arena
-            offset = free.pop()[0]
-            top = offset + size
-        else:
-            offset, top = top, top + size
-        offsets[item.value] = offset
-        bisect.insort(ends, (-item.end, offset, size))
-    return offsets, top
-
-
-def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
-    k = bisect.bisect(free, (offset, size))
-    if k < len(free) and offset + size == free[k][0]:
-        size += free.pop(k)[1]
-    if k and sum(free[k - 1]) == offset:
-        start, before = free[k - 1]
-        free[k - 1] = start, before + size
-    else:
-        free.insert(k, (offset, size))
+        TURNS.pause()
+        while ends and ends[0][0] < item.start:
+            _, offset, size = heapq.heappop(ends)
+            gaps.give(offset, size)
+        offset = offsets[item.value] = gaps.take(item.size)
+        heapq.heappush(ends, (item.end, offset, item.size))
+    return offsets, gaps.top
 
 
 def _bytes(item: Interval) -> tuple[int, int]:
