@@ -43,6 +43,7 @@ class Call:
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
     an address within that operand, which moves with it. ``held`` is memory that the block names.
     Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
+    If the alarm ``tells`` all, which place an index named, inputs may be gone by then.
     ``cut`` says how it may be run in pieces, or makes so many, ``cost`` how many ns it takes,
     about, and ``label`` tells it from calls that take another time.
     """
@@ -55,6 +56,7 @@ class Call:
     cut: Cut | Callable[[int], Sequence[Call]] | None = None
     cost: float = 0.0
     label: Any = None
+    tells: bool = False
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> Any:
@@ -99,6 +101,13 @@ class Native:
     launch: Launch | None = None
     in_place: Sequence[tuple[int, int]] = ()
     slow: bool = False
+
+
+@dataclass(frozen=True)
+class NativeReturning(Returning):
+    """A launcher that returns its outputs; ``compiled``, when a plan has its kernels, does, too."""
+
+    compiled: Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def launcher(

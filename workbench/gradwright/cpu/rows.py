@@ -66,7 +66,7 @@ def _text(op: Op, functions: tuple[int, ...], kind: str) -> str:
     if kind != "llvm" or not functions:
         return ""
     from .llvm.compiler import KERNELS  # llvmlite, which no import of ours may load
-    from .llvm.emit import emit
+    from .llvm.kernels.emit import emit
 
     of = {address: key for key, address in KERNELS.addresses.copy().items()}
     return "\n".join(emit(*of[a]) for a in functions if a in of)

@@ -95,7 +95,8 @@ class Kind:
 OBJECTS = Kind("o", b"gradwright object 1\n")
 """Machine code, and what was measured of it."""
 PLANS = Kind("plan", b"gradwright plan 1\n")
-"""Programs, before and after their rewrites have been made kernels."""
+"""Programs, and the same with kernels."""
+KINDS = OBJECTS, PLANS
 
 
 def folder() -> Path | None:
@@ -124,7 +125,7 @@ def folder() -> Path | None:
 def files(root: Path) -> list[tuple[float, int, Path]]:
     """Return what is kept in a folder, by when it was used last: time, bytes and path."""
     found = []
-    for kind in (OBJECTS, PLANS):
+    for kind in KINDS:
         for path in root.glob(f"*.{kind.suffix}*"):  # drafts that a killed process left, too
             with contextlib.suppress(OSError):
                 info = path.lstat()
@@ -186,3 +187,45 @@ def _write(path: Path, data: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
+
+
+class DiskCache:
+    """What is on disk for later processes, as it is now: plans, and the machine code of kernels."""
+
+    def __init__(self) -> None:
+        self.folder = folder()
+        """Where it is; None: switched off by ``GRADWRIGHT_CACHE=off``."""
+        found = [] if self.folder is None else files(self.folder)
+        sizes = {kind: [n for _, n, p in found if p.suffix == f".{kind.suffix}"] for kind in KINDS}
+        self.plans, self.kernels = (len(sizes[kind]) for kind in (PLANS, OBJECTS))
+        self.nbytes = sum(n for _, n, _ in found)
+        """Bytes of all files; beyond 200 MB those used longest ago go."""
+
+    def clear(self) -> None:
+        """Delete all of it; what runs goes on, and later processes begin anew.
+
+        What cannot be deleted stays, and so does what is no file of ours.
+        """
+        if self.folder is not None:
+            trim(self.folder, 0)
+
+    def __repr__(self) -> str:
+        if self.folder is None:
+            return "<DiskCache: switched off>"
+        what = f"{self.plans} plans, {self.kernels} kernels, {self.nbytes / 1e6:,.1f} MB"
+        return f"<DiskCache {str(self.folder)!r}: {what}>"
+
+
+def disk_cache() -> DiskCache:
+    """Return what is on disk for later processes: look at it, or ``clear`` it.
+
+    Plans of 64 nodes and more, and the machine code of kernels, are found there again by their
+    content. ``GRADWRIGHT_CACHE`` names another folder, or is ``off``; ``GRADWRIGHT_PLANS=off``
+    keeps machine code alone.
+
+    >>> import gradwright as gw
+    >>> cache = gw.disk_cache()
+    >>> cache.plans >= 0, cache.nbytes >= 0
+    (True, True)
+    """
+    return DiskCache()

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..graph import Node
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from ..spec.rounding import rounded
-from .builder import Axes, Builder, Scalar, Term, working
+from .builder import Axes, Builder, Scalar, Scatter, Table, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
@@ -28,8 +30,9 @@ LARGE = 1 << 18
 """Elements from which a cheap op alone is no faster than in numpy, whose call costs 1 µs."""
 MAX_KERNELS = 2048
 """How many kernels are remembered."""
-COMPILED = 20_000
-"""What the different kernels of a program may cost to compile, in additions: LLVM takes 0.4 ms each."""
+COMPILED = 6_000
+"""What all different kernels of a program may cost, in additions, of which LLVM compiles 1,300 a
+second; steps of the engine's benchmark take up to 560."""
 
 
 def fuse(
@@ -129,6 +132,7 @@ class _Fusion:
 
     def add(self, group: Group) -> None:
         """Turn a group into an instruction, unless it gains nothing."""
+        TURNS.pause()
         program, flow = self.program, self.flow
         steps = sorted(group.steps, key=lambda step: step.index)
         indices = [step.index for step in steps]
@@ -153,10 +157,11 @@ class _Fusion:
         names = tuple(step.instr.op.name for step in steps)
         specs = [program.specs[v].with_shape(program.specs[v].shape) for v in outs]
         last = steps[-1].instr
-        origins = dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins)))
+        origins = tuple(dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins))))
+        sites = _sites(kernel, steps, [*ins, *outs], origins)
         made = Instr(
-            Fused(kernel, group.space, specs, names), ins, tuple(outs), last.origin, last.path,
-            origins=tuple(origins), recompute=last.recompute,
+            Fused(kernel, group.space, specs, names, sites), ins, tuple(outs),
+            last.origin, last.path, origins=origins, recompute=last.recompute,
         )  # fmt: skip
         self.units.append((min(flow.producer[v] for v in outs), made))
         self.taken.update(indices)
@@ -165,8 +170,9 @@ class _Fusion:
     def dear(self) -> set[int]:
         """Return the steps of the kernels that would take too long to compile, all together.
 
-        What is kept serves the most elements for its price. In a long program where no two groups
-        are alike, the others run step by step, each step's kernel being that of many.
+        What is kept, for half of what is allowed, serves the most elements for its price. In a long
+        program where no two groups are alike, the others run step by step, each step's kernel
+        being that of many.
         """
         prices = {kernel: kernel.cost for kernel in self.uses}
         if sum(prices.values()) <= COMPILED:
@@ -176,7 +182,7 @@ class _Fusion:
             groups = self.uses[kernel]
             return sum(len(g.steps) * math.prod(g.space) for g in groups) / prices[kernel]
 
-        left, dear = COMPILED, set[int]()
+        left, dear = COMPILED // 2, set[int]()
         for kernel in sorted(self.uses, key=worth, reverse=True):
             left -= prices[kernel]
             if left < 0:
@@ -236,11 +242,11 @@ def _built(
     """Return the kernel of a group and what it reads, or the step whose rule declines."""
     rank = len(group.space)
     builder = Builder(rank, group.n_columns or _free_columns(group))
-    terms: dict[int, Term] = {}
+    terms: dict[int, Term | Scatter] = {}
     modes: dict[int, str] = {}
     for at, step in enumerate(steps):
         args = [
-            None if read is None else terms.get(read[0]) or _load(builder, program, *read)
+            None if read is None else _argument(builder, program, terms, *read)
             for read in step.reads
         ]
         try:
@@ -252,12 +258,35 @@ def _built(
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):
             # Who reads it here reads what is stored, or what would be: plans agree to the bit.
-            terms[value] = builder.rounded(term, program.specs[value].dtype)
+            dtype = program.specs[value].dtype
+            terms[value] = term if isinstance(term, Scatter) else builder.rounded(term, dtype)
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]
     kernel, sources = builder.kernel(stores)
     return kernel, [s if isinstance(s, Scalar) else order[s] for s in sources]
+
+
+def _sites(
+    kernel: Kernel,
+    steps: Sequence[Step],
+    values: Sequence[int],
+    origins: Sequence[Node],
+) -> dict[int, int]:
+    """Return for each operand of which indices name places which of the origins does so."""
+    found: dict[int, int] = {}
+    for at, (operand, value) in enumerate(zip(kernel.operands, values, strict=True)):
+        if not operand.named:
+            continue
+        using = {
+            step.instr.ins: step.instr.origin
+            for step in steps
+            for v, axes in (*filter(None, step.reads), *step.writes)
+            if v == value and min(axes, default=0) < 0
+        }
+        before = sum(values[i] == value for i in found)  # operands come in the order of steps
+        found[at] = origins.index([*using.values()][min(before, len(using) - 1)])
+    return found
 
 
 def _free_columns(group: Group) -> int:
@@ -278,6 +307,15 @@ def _uniform(program: Program, value: int) -> Any:
     if array is None or array.size == 0 or (array.size > 1 and any(array.strides)):
         return None
     return array.flat[0].item()
+
+
+def _argument(
+    builder: Builder, program: Program, terms: dict[int, Term | Scatter], value: int, axes: Axes
+) -> Term | Scatter | Table:
+    """Return what a step reads: what another one has made, an input, or places of one."""
+    if min(axes, default=0) < 0:
+        return Table(builder, value, axes, program.specs[value].dtype)
+    return terms.get(value) or _load(builder, program, value, axes)
 
 
 def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:

@@ -65,14 +65,20 @@ class Kept:
             self._key = _key(plan, feeds, sizes)
             self._places = Places(plan.feeds, plan.order, plan.training, sizes)
         except NotStorableError as error:
-            self.state = f"not on disk: {error}"
+            self.refuse(str(error))
 
     @classmethod
     def none(cls, why: str) -> Kept:
         """Return what neither reads nor writes, and why."""
         made = cls.__new__(cls)
-        made.state, made._key, made.is_read = f"not on disk: {why}", "", False
+        made.state, made._key, made.is_read = "", "", False
+        made.refuse(why)
         return made
+
+    def refuse(self, why: str) -> None:
+        """Neither read nor write from now on."""
+        if self._key or not self.state:  # the first reason stays
+            self._key, self.state = "", f"not on disk: {why}"
 
     def __repr__(self) -> str:
         return f"<Kept: {self.state}>"
@@ -104,7 +110,7 @@ class Kept:
         try:
             data = Writer(self._places, program, base).bytes(extra)
         except (NotStorableError, TypeError) as error:
-            self._key, self.state = "", f"not on disk: {error}"
+            self.refuse(str(error))
             return
         PLANS.store(self._name(part), data)
         if not self.is_read:

@@ -85,10 +85,10 @@ class Plan:
         """The segment that ran last."""
         self._read = {*wanted, *tell, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
-        known, all_sizes = _fed(feeds), {**sizes, **bind_sizes(feeds)}
-        self.kept = Kept(self, known, all_sizes)
+        self._asked = known, given = _fed(feeds), {**sizes, **bind_sizes(feeds)}
+        self.kept = Kept(self, known, given)
         """Where it is on disk, or why it is not."""
-        self.head = self._from_disk(all_sizes) or self._compile(0, known, all_sizes)
+        self.head = self._from_disk(given) or self._compile(0, dict(known), dict(given))
 
     def again(
         self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int], device: Device
@@ -115,7 +115,13 @@ class Plan:
 
     @property
     def rewrites(self) -> RewriteLog:
-        """What rewrites did to the program: print it, or look at its entries."""
+        """What rewrites did to the program: print it, or look at its entries.
+
+        A plan that is from disk is rewritten once more for it.
+        """
+        if self.kept.is_read:
+            known, sizes = self._asked
+            return self._written(0, dict(known), dict(sizes))[0].log
         return self.program.log
 
     @property
@@ -245,6 +251,18 @@ class Plan:
         if filled:
             program, end, found, known = filled
             return self._part(program, start, end, found, False, known, sizes)
+        program, end, dynamic, by_value = self._written(start, known, sizes)
+        if self.shapes is not None:
+            self.shapes.learn(start, end, dynamic, by_value)
+        return self._part(program, start, end, dynamic, by_value, known, sizes)
+
+    def _written(
+        self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]
+    ) -> tuple[Program, int, list[Tensor], bool]:
+        """Return the program of a part after its rewrites, where it ends, and at what.
+
+        ``known`` and ``sizes`` learn what it tells.
+        """
         program = self._empty()
         end = len(self.order)
         dynamic: list[Tensor] = []
@@ -293,9 +311,7 @@ class Plan:
             number(t)
         rewrite(program, self.options.skip, Verifier(program) if self.options.verify else None)
         schedule(program)
-        if self.shapes is not None:
-            self.shapes.learn(start, end, dynamic, by_value)
-        return self._part(program, start, end, dynamic, by_value, known, sizes)
+        return program, end, dynamic, by_value
 
     def _empty(self) -> Program:
         """Return a program without instructions."""
@@ -324,6 +340,8 @@ class Plan:
         segment = self._segment(program, start, end, *rest)
         if is_last and not start:
             self.kept.write("program", program, extra=[segment.kept, segment.least])
+        elif not start:
+            self.kept.refuse("values decide what follows")
         return segment
 
     def _segment(self, program: Program, start: int, end: int, *rest: Any) -> Segment:

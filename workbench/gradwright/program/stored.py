@@ -131,7 +131,10 @@ class Writer:
 
     def spec(self, spec: TensorSpec) -> int:
         """Return the number of a spec."""
-        value = None if spec.value is None else tuple(np.ravel(spec.value).tolist())
+        value = None
+        if spec.value is not None:
+            held = np.asarray(spec.value)
+            value = held.dtype.str, *held.ravel().tolist()
         return self._entry("specs", (spec.shape, spec.dtype, value), lambda: _of_spec(spec, value))
 
     def op(self, op: Op) -> int:
@@ -292,16 +295,15 @@ def is_ours(cls: type[Op]) -> bool:
 def _of_spec(spec: TensorSpec, value: Any) -> Any:
     if type(spec) is not TensorSpec or not spec.is_concrete or spec.by_reference:
         raise NotStorableError(f"a step makes {spec}")
-    if value is not None and not all(type(n) is int for n in value):
-        raise NotStorableError(f"a size in the value of {spec} is open")
+    if value is not None and not all(type(n) in (int, float, bool) for n in value[1:]):
+        raise NotStorableError(f"the value of {spec} has more in it than numbers")
     return [dtype_name(spec.dtype), spec.shape, value]
 
 
 def _spec(data: Any) -> TensorSpec:
     name, shape, value = data
-    kind = dtype(name)
-    known = None if value is None else np.array(value, kind).reshape(shape)
-    return TensorSpec(shape, kind, known)
+    known = None if value is None else np.array(value[1:], value[0]).reshape(shape)
+    return TensorSpec(shape, dtype(name), known)
 
 
 def _attribute(value: Any, to: Writer) -> Any:

@@ -25,7 +25,7 @@ from ...files.trusted import OBJECTS
 from ...fuse.ir import Kernel
 from ...fuse.layout import Pattern
 from . import cache, helpers, image
-from .emit import emit
+from .kernels.emit import emit
 from .objects import outside
 from .target import switch, target
 

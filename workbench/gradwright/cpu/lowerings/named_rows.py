@@ -26,7 +26,7 @@ def _rows(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Read and write what is named, a table where it lies if that may be."""
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
-        from ..llvm.rows import BINDS
+        from ..llvm.irregular.rows import BINDS
 
         return BINDS[op.name](xs, ys)
 
@@ -49,7 +49,7 @@ def _update(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         return None
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
-        from ..llvm.rows import bind_update
+        from ..llvm.irregular.rows import bind_update
 
         return bind_update(kernel, reads, n, xs, ys)
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ...fuse.ir import Kernel
-from ..call import Call, Cut
-from .bind import bind_kernel
-from .convolution.machine import numbers
-from .packed.lanes import fetch, near
-from .packed.machine import entries
-from .repeat import Turn, repeated
-from .text import Code, Num
+from ....fuse.ir import Kernel
+from ...call import Call, Cut
+from ..bind import bind_kernel
+from ..convolution.machine import numbers
+from ..packed.lanes import fetch, near
+from ..packed.machine import entries
+from ..repeat import Turn, repeated
+from ..text import Code, Num
 
 Array = np.ndarray[Any, Any]
 NUMBER = (
@@ -174,7 +174,7 @@ def bind_update(
 
 @functools.cache
 def _compiled(kind: str, of: str = "") -> int:
-    from .compiler import compile_text  # llvmlite, which no import of ours may load
+    from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
     code = Code()
     {"number": _number, "sum": _sum, "take": _take, "put": _put}[kind](code, of)
