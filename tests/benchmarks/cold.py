@@ -3,7 +3,8 @@
     python -m tests.benchmarks.cold [--rows mlp transformer deep] [--peers ours compile jax]
 
 Each line is a process of its own on one thread: seconds of importing, building, planning, and of
-the first and a later step; the whole is all of it up to the first step, but the import. Peers keep theirs, too:
+the first and a later step; the whole is all of it up to the first step, but the import. Peers
+keep theirs, too:
 ``TORCHINDUCTOR_CACHE_DIR`` with the caches of FX graphs and of autograd, and
 ``JAX_COMPILATION_CACHE_DIR`` without its lower limits. Making random weights is left out.
 """

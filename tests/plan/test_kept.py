@@ -1,10 +1,9 @@
-"""Plans on disk: the same bits in another process, and nothing that is stale, damaged or foreign."""
+"""Plans on disk: the same bits in another process; nothing stale, damaged or foreign."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from gradwright.files import trusted
 from gradwright.plan import kept
 from gradwright.program.lowering import _table
 from tests import plans
+from tests.plan.small_steps import steps
 
 SEEDS = (3, 4, 5, 7, 12, 15, 18, 19, 24, 25, 31)
 ROOT = Path(__file__).parents[2]
@@ -26,34 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GRADWRIGHT_CACHE", str(tmp_path))
     monkeypatch.setattr(kept, "LEAST", 8)
     return tmp_path
-
-
-def steps(
-    n: int = 4,
-    scale: float = 0.5,
-    table: Any = (1.0, 2.0, 3.0),
-    op: Callable[..., Any] = gw.tanh,
-    axis: int = 0,
-    fetched: str = "loss",
-    **options: Any,
-) -> tuple[str, list[Any], Any]:
-    """Return what became of the plan of two steps of a small network, and what they gave."""
-    g = gw.Graph()
-    x = g.placeholder("x", ("B", 3))
-    with g:
-        h = x * g.constant(np.array(table, "f4"))
-        for i in range(n):
-            w = g.variable(f"w{i}", init=np.full((3, 3), 0.25, "f4"))
-            h = op(h @ w) * scale
-        loss = gw.sum(gw.mean(gw.square(h), axis=axis), name="loss")
-    updates = {
-        w: w - 0.1 * d for w, d in zip(g.trainable, gw.gradients(loss, g.trainable), strict=True)
-    }
-    with gw.Session(g, **{"deterministic": True, **options}) as session:
-        feeds = {"x": np.linspace(-1, 1, 12, dtype="f4").reshape(4, 3)}
-        found = [session.run(fetched, feeds, updates) for _ in range(2)]
-        (plan,) = session.plans
-        return plan.kept.state, [*found, *(g.values[w.name] for w in g.trainable)], plan
 
 
 def test_a_plan_is_written_once_and_read_with_the_same_bits(
@@ -169,7 +141,7 @@ CODE = """
 import hashlib, sys
 from gradwright.plan import kept
 kept.LEAST = 8
-from tests.plan.test_kept import steps
+from tests.plan.small_steps import steps
 state, found, plan = steps(deterministic=sys.argv[1] == "wait", threads=1)
 print(state, hashlib.sha256(b"".join(a.tobytes() for a in found)).hexdigest(), plan.kernels.state)
 """

@@ -22,12 +22,14 @@ from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
 from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .launchers import Launchers
+from .llvm.rooms import sharing
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
 
@@ -80,6 +82,7 @@ class Bound:
 
     def _launch(self, instr: Instr, known: Launchers) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
+        TURNS.pause()
         is_there, found = known.of(instr)
         if is_there:
             return found
@@ -111,7 +114,8 @@ class Bound:
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
         moves = self._loan is not None
         arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
-        binder.bind(self.layout.offsets, arena, moves=moves)
+        with sharing():
+            binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}

@@ -6,7 +6,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy as np
 from ..errors import LoweringError, ShapeError
 from ..fuse.fused import Fused
 from ..graph import Tensor, Values
+from ..graph.collecting import without_collecting
 from ..program.executor import Ask, Env, Keep, Observe
 from ..program.program import Instr, Program
 from ..program.row import WIDE, Row, short
+from ..program.turns import TURNS
 from .binder import RefusedError
 from .bound import Bound
 from .call import Native
@@ -33,6 +35,9 @@ RUNS = 3
 look at another shape, would not see them any more."""
 LATER, FEW = 16, 256
 """The run before which ``"later"`` compiles kernels, and for how many steps: most take 0.3 s."""
+HEAVY, HEAVY_STEP = 1 << 25, 1 << 18
+"""Bytes of variables that a program changes, and for each of its steps, from which kernels are
+waited for: three runs of numpy's Adam take 10 ms for each MB of them, kernels 2 to 5 ms a step."""
 _MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
 _log = logging.getLogger("gradwright")
 
@@ -50,11 +55,11 @@ class CpuExecutor:
         self.coming: Bound | None = None
         """The same while its kernels are being compiled."""
         self.kernels = "off" if device.guarded or not program.instrs else ask.options.kernels
-        if self.kernels == "background" and not self._fusing.may_be_on_disk:
-            self._wait_if_slow()
         self.why = "" if self.kernels != "off" else _why_off(ask, device)
         """Why it stays in numpy; empty while kernels are expected, or in."""
         self._ask, self._device = ask, device
+        if self.kernels == "background" and not self._fusing.may_be_on_disk:
+            self._wait_if_slow()
         self._runs, self.is_asked = 0, False
         self._fetched = [(n, t) for n, t in enumerate(ask.variables) if t in ask.wanted]
         self._last: Plain | Bound | None = None
@@ -88,7 +93,8 @@ class CpuExecutor:
         segment = self._choose()
         if values is None or isinstance(segment, Plain):
             self._read(env, values)
-            segment.run(env)
+            with TURNS.step():
+                segment.run(env)
         else:
             with values.lock:  # another session may commit: all from before it or all from after
                 seen = segment.look(values)
@@ -191,8 +197,15 @@ class CpuExecutor:
     # -- kernels ---------------------------------------------------------------------------------
 
     def _wait_if_slow(self) -> None:
-        """Wait for kernels where numpy takes longer for a run than they do to be compiled."""
-        if any(isinstance(found, Native) and found.slow for found in self.plain.found):
+        """Wait for kernels where numpy takes longer for its runs than they do to be compiled.
+
+        Where steps change much, it also takes memory: new arrays of all that changes, 12 bytes a
+        parameter of Adam, where kernels write over the old ones.
+        """
+        changed, plain = sum(v.spec.nbytes for v in self._ask.updates), self.plain
+        if changed > HEAVY + HEAVY_STEP * len(plain.program.instrs) or any(
+            isinstance(found, Native) and found.slow for found in plain.found
+        ):
             self.kernels = "wait"
 
     def ask(self) -> None:
@@ -210,8 +223,9 @@ class CpuExecutor:
         from .llvm.compiler import available  # llvmlite, which no import of ours may load
 
         try:
-            if available():
-                self.bound = self._bound()
+            if available():  # from disk it is over before a collection would pay
+                with without_collecting() if self._fusing.may_be_on_disk else nullcontext():
+                    self.bound = self._bound()
             else:
                 is_off = switch("GRADWRIGHT_KERNELS") == "off"
                 self.why = "GRADWRIGHT_KERNELS=off" if is_off else _MISSING
@@ -305,4 +319,5 @@ def _is_expected(error: Exception) -> bool:
 def _bind(waiting: weakref.ref[CpuExecutor]) -> None:
     """Bind a segment, if somebody still holds it."""
     if (executor := waiting()) is not None:
-        executor.bind()
+        with TURNS.working():
+            executor.bind()

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..fuse.fused import Fused
 from ..op import Op, run_forward
+from ..op.applying import infer_specs
 from ..ops.convolutions.cnn import ConvInputGrad, Convolution, ConvWeightGrad
 from ..ops.convolutions.formats import is_first
 from ..program.declined import DeclinedError
@@ -23,6 +24,7 @@ from ..program.program import Instr, Program
 from ..program.stored import Parts, Reader, Writer
 from ..spec import TensorSpec
 from .llvm.bind import bind_kernel
+from .llvm.convolution.geometry import three
 from .llvm.convolution.product import Giving
 from .llvm.repeat import Turn
 
@@ -63,6 +65,11 @@ class Followed(Op, abstract=True):
         rest = xs[self.n :]
         return self.fused.forward(*rest[: self.at], y, *rest[self.at :])
 
+    def flops(self, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+        """Return the convolution's arithmetic."""
+        own = ins[: self.n]
+        return self.first.flops(own, infer_specs(self.first, own))
+
     def giving(self, size: Sequence[int], xs: Sequence[Array], ys: Sequence[Array]) -> Giving:
         """Return what runs the kernel on parts of a result ``[N, O, *size]``."""
         kernel, space = self.fused.kernel, self.fused.shape
@@ -74,14 +81,15 @@ class Followed(Op, abstract=True):
         ]
         numbers = [*range(self.n, len(xs) + len(ys))]
         numbers.insert(self.at, -1)
-        images, channels = _axes(size, space)
+        images, channels, _, rows, _ = _axes(size, space)
 
-        def give(seen: Array, first: int, some: slice) -> list[Turn]:
+        def give(seen: Array, first: int, some: slice, along: slice) -> list[Turn]:
             shape, parts = [*space], []
-            cuts = {images: slice(first, first + len(seen)), channels: some}
-            for axis, cut in cuts.items():
+            cuts = {images: slice(first, first + len(seen)), channels: some, rows: along}
+            cut_sizes = {images: len(seen), channels: seen.shape[1], rows: seen.shape[3]}
+            for axis, n in cut_sizes.items():
                 if axis is not None:
-                    shape[axis] = cut.stop - cut.start
+                    shape[axis] = n
             for i, array in enumerate(arrays):
                 if array is None:
                     parts.append(seen.reshape(shape))
@@ -181,8 +189,22 @@ def _fits(program: Program, first: Instr, fused: Fused, at: int) -> bool:
     )
 
 
-def _axes(size: Sequence[int], space: Sequence[int]) -> tuple[int | None, int | None]:
-    """Return which axes of a kernel's space are images and channels, if it has them."""
+def _axes(size: Sequence[int], space: Sequence[int]) -> list[int | None]:
+    """Return which axes of a kernel's space are images, channels, and the three of an image."""
     left = [axis for axis, n in enumerate(space) if n != 1]
-    images = left.pop(0) if size[0] != 1 else None
-    return images, left.pop(0) if size[1] != 1 else None
+    sizes = *size[:2], *three(size[2:])
+    return [left.pop(0) if n != 1 else None for n in sizes]
+
+
+def _write(op: Followed, to: Writer) -> tuple[int, ...]:
+    return to.op(op.first), op.n, to.op(op.fused), op.at
+
+
+def _read(data: list[int], at: Reader) -> Followed:
+    first, n, fused, place = data
+    made = at.op(fused)
+    assert isinstance(made, Fused)
+    return Followed(at.op(first), n, made, place)
+
+
+Parts.add(Followed, _write, _read)

@@ -19,8 +19,10 @@ from .ir import Kernel, Operand
 
 Array = np.ndarray[Any, Any]
 MAX_OUTER = 4
-NARROW = range(4, 25)
-"""Columns of which one or two masked vectors are made: a row of 10 takes half the time."""
+FEW, NARROW = 4, 24
+"""Columns of which masked vectors are made, from and up to: a row of 10 takes half the time."""
+WHOLE = 64
+"""Columns that are whole vectors anyway, several at a time, whatever the vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ def has_border(kernel: Kernel) -> bool:
     )
 
 
-def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Loops | CopyFirst:
+def lay_out(
+    kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int], narrow: int = NARROW
+) -> Loops | CopyFirst:
     """Return the loops of a kernel over an index space of ``shape``, inputs then outputs.
 
     Every array has an axis for each of the space's, of size 1 where it stands still; an input may
@@ -176,7 +180,7 @@ def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Lo
         for o, s in zip(kernel.operands, strides, strict=True)
     )
     counts = [math.prod(sizes[axis] for axis in axes) for axes in nest]
-    pattern = Pattern(accesses, counts[-1] in NARROW)
+    pattern = Pattern(accesses, FEW <= counts[-1] <= narrow and counts[-1] % WHOLE > 0)
     return Loops(pattern, tuple(counts[:-1]), counts[-1], strides)
 
 

@@ -9,7 +9,6 @@ step, one chain of machine code, so nothing ends a step between two of them.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,10 +103,11 @@ def overwrites(
     maker = {o: instr for instr in tail for o in instr.outs}
     held = {t: number for number, t in program.sources.items()}
     values = [program.numbers.get(value) for value in updates.values()]
+    counts = collections.Counter(values)
     found = []
     for (variable, _), number in zip(updates.items(), values, strict=True):
         instr = None if number is None else maker.get(number)
-        if number is None or instr is None or values.count(number) > 1 or variable not in held:
+        if number is None or instr is None or counts[number] > 1 or variable not in held:
             continue
         old, y = held[variable], instr.outs.index(number)
         reads = [i for i, x in enumerate(instr.ins) if x is not None and roots[x] == old]
@@ -143,7 +143,9 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
             fused, instr.ins, instr.outs, instr.origin, instr.path, origins=instr.origins
         )
     program.instrs = [made.get(id(instr), instr) for instr in program.instrs]
-    return [dataclasses.replace(o, instr=made.get(id(o.instr), o.instr)) for o in found]
+    return [
+        Overwrite(o.variable, o.old, made.get(id(o.instr), o.instr), o.ins, o.outs) for o in found
+    ]
 
 
 def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program) -> bool:

@@ -27,8 +27,8 @@ class NodeTable:
         self._nodes: dict[str, Node] = {}
         self.idle: dict[str, Any] = {}
         """Sessions of its own that nobody uses now, by what they are for; rooms above take them."""
-        self.renamed = 0
-        """How often a node has got another name."""
+        self.marked = 0
+        """How often a node has got another name, or was frozen or freed: no edits, but some ask."""
         self._stale: dict[str, Node] = {}
         """Nodes of a cell that runs again and has not built them anew."""
         self._scopes: list[str] = []
@@ -206,6 +206,7 @@ class NodeTable:
         node = tensor.node
         node.frozen = not value and (node.trainable or node.frozen)
         node.trainable = value
+        self.marked += 1
 
     @staticmethod
     def _check_trainable(tensor: Tensor, value: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,29 +19,34 @@ OUT = "out={y: np.empty((32, 10), np.float32)}"
 """How arrays for results are given, as errors show it."""
 
 
-def given_out(
-    graph: Graph, out: Any, request: Request, plan: Plan, env: Env
-) -> dict[Tensor, Array]:
-    """Return the arrays by fetched tensor; raises FeedError for what a run cannot write.
+def lend(graph: Graph, out: Any, request: Request, plan: Plan, env: Env) -> dict[Tensor, Array]:
+    """Lend a plan what is given for results, and return it by fetched tensor.
 
-    What a plan makes of each is looked up once, so that it costs 1 µs a call for each.
+    Runs write what is dense and aligned, others are copied to. What a plan makes of each tensor is
+    looked up once. Raises FeedError for what cannot be written.
     """
     if not isinstance(out, Mapping):
         raise FeedError(f"out is a {type(out).__name__}", need="a dict by tensor or name", hint=OUT)
     if request.places[0] is not plan:
         request.places = plan, {}
-    places, given = request.places[1], dict[Tensor, Array]()
+    places, given, fit = request.places[1], dict[Tensor, Array](), dict[Tensor, Array]()
     for key, array in out.items():
         t = key if type(key) is Tensor else named(graph, key)
         spec = places.get(t)
         if spec is None:
             spec = places[t] = _spec(t, request, plan, env)
         check_array(t, array, spec)
+        is_whole = array.base is None
         for other, fed in env.items():
-            check_apart(t.name, array, f"the feed of {other.name!r}", fed)
+            if not is_whole or fed.base is not None or fed is array:
+                check_apart(t.name, array, f"the feed of {other.name!r}", fed)
         for other, before in given.items():
             check_apart(t.name, array, f"out of {other.name!r}", before)
         given[t] = array
+        flags = array.flags
+        if flags.c_contiguous and flags.aligned:
+            fit[t] = array
+    plan.lend(fit)
     return given
 
 
@@ -81,22 +86,11 @@ def _spec(t: Tensor, request: Request, plan: Plan, env: Env) -> TensorSpec:
     return spec
 
 
-def fit_to_lend(given: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
-    """Return those that a run may write itself: dense and aligned; others are copied to."""
-    found = {}
-    for t, array in given.items():
-        flags = array.flags
-        if flags.c_contiguous and flags.aligned:
-            found[t] = array
-    return found
-
-
-def fill(given: Mapping[Tensor, Array], results: Iterable[tuple[Tensor, Any]]) -> list[Any]:
-    """Return results, those of ``given`` in its arrays."""
-    found = []
-    for t, result in results:
-        array = given.get(t)
-        if array is not None and array is not result:
-            np.copyto(array, result)
-        found.append(result if array is None else array)
-    return found
+def fill(given: Mapping[Tensor, Array], fetches: Sequence[Tensor], found: list[Any]) -> None:
+    """Put arrays that were given in the places of results, and copy what was not written there."""
+    for n, t in enumerate(fetches):
+        if t in given:
+            array = given[t]
+            if found[n] is not array:
+                np.copyto(array, found[n])
+                found[n] = array

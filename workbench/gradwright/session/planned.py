@@ -166,7 +166,7 @@ class Planned:
         """What callers remember of the graph by what they were asked, until it is edited."""
         graph = self.graph
         graph.settle()
-        stamp = graph.revision, graph.renamed
+        stamp = graph.revision, graph.marked
         if stamp != self._answers[0] or len(self._answers[1]) > ANSWERS:
             self._answers = stamp, {}
         return self._answers[1]

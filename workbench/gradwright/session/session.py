@@ -19,7 +19,7 @@ from ..program.lowering import lowering_revision
 from ..program.options import Kernels
 from ..spec import TensorSpec
 from .feeds import example, keyed, named
-from .given import fill, fit_to_lend, given_out
+from .given import fill, lend
 from .listeners import Listener, RunEvent
 from .plain import commit_plainly, replayed, run_plainly
 from .planned import Planned
@@ -267,7 +267,10 @@ class Session(Planned):
             if step is not None and not is_word(step):
                 raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
-            given, lender = (None, None) if out is None else self._lend(request, shapes, env, out)
+            lender = None
+            if out is not None:
+                lender = self._planned(request, shapes, env)
+                given = lend(graph, out, request, lender, env)
             if request.rng is not None:
                 env[request.rng] = np.array((self.seed, number), np.uint64)
             if listeners:
@@ -284,22 +287,13 @@ class Session(Planned):
                 if lender is not None:
                     lender.lend({})
             found = request.results(env, self.values)
-            if given is not None:
-                found = fill(given, zip(request.fetches, found, strict=True))
+            if lender is not None:
+                fill(given, request.fetches, found)
             if step is None:
                 self.step += 1
             if listeners:
                 self._tell(request, number, found, committed)
             return request.rebuilt(found)
-
-    def _lend(
-        self, request: Request, shapes: Any, env: Env, out: Any
-    ) -> tuple[dict[Tensor, Array], Plan]:
-        """Return arrays for results, checked, and the plan of the run, to which they are lent."""
-        plan = self._planned(request, shapes, env)
-        given = given_out(self.graph, out, request, plan, env)
-        plan.lend(fit_to_lend(given))
-        return given, plan
 
     def _run_plan(self, request: Request, shapes: Any, env: Env, *, again: bool = False) -> bool:
         """Run the plan for these feeds into ``env``; return whether updates were committed."""

@@ -11,12 +11,15 @@ import numpy as np
 
 from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
-from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
+from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
 from ...shared import Bounded
 from ..call import Call, Cut, layout_of, moved
+from .target import is_wide
 
 Array = np.ndarray[Any, Any]
+WIDE_NARROW = 127
+"""Likewise of 16 floats: what is left over after four or eight of them would go one by one."""
 _LEAST = 8192
 """Elements of the smallest piece of a kernel: about 2 µs."""
 LANES = 16
@@ -36,7 +39,7 @@ def bind_kernel(
     lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
     named = [number for _, numbers in lying for number in numbers]
     key = id(kernel), shape, *map(layout_of, arrays)
-    found = None if named else _made.find(key)
+    found = None if named else CALLS.find(key)
     if found is not None and found[0] is kernel:
         scratch = np.empty(found[2], np.uint8)
         made = moved(found[1], arrays)
@@ -45,7 +48,7 @@ def bind_kernel(
     arrays = [a for a, _ in lying]
     calls: list[Call] = []
     moves = [True] * len(arrays)
-    loops = lay_out(kernel, arrays, shape)
+    loops = lay_out(kernel, arrays, shape, narrow())
     while isinstance(loops, CopyFirst):
         n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
         is_whole = moves[n] and not kernel.operands[n].named
@@ -54,7 +57,7 @@ def bind_kernel(
             return None
         calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
         arrays[n], moves[n] = dense, False
-        loops = lay_out(kernel, arrays, shape)
+        loops = lay_out(kernel, arrays, shape, narrow())
     address = KERNELS.compile((kernel, loops.pattern))
     if address is None:
         return None
@@ -72,12 +75,17 @@ def bind_kernel(
         ns = elements * (0.1 + 0.02 * cost)
         call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
     if not calls and alarm is None:
-        _made.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
+        CALLS.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
     return [*calls, call]
 
 
-_made = Bounded[tuple[Kernel, Call, int]](4096)
+CALLS = Bounded[tuple[Kernel, Call, int]](4096)
 """Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
+
+
+def narrow() -> int:
+    """Return up to how many columns masked vectors are made."""
+    return WIDE_NARROW if is_wide() else NARROW
 
 
 def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:

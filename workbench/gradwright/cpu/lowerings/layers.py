@@ -17,6 +17,8 @@ from ..llvm.attention import bind_attention, bind_attention_grad
 from ..llvm.cells import cell_of
 from ..llvm.check import bind_class_check
 from ..llvm.convolution import (
+    bind_average,
+    bind_average_grad,
     bind_convolution,
     bind_input_grad,
     bind_max_pool,
@@ -145,3 +147,24 @@ def _attends(name: str, bind: Callable[..., Sequence[Call] | None]) -> None:
 
 _attends("flash_attention", bind_attention)
 _attends("flash_attention_grad", bind_attention_grad)
+
+
+def _averages(name: str, bind: Callable[..., Sequence[Call] | None], of: int) -> None:
+    """Run means of windows as machine code; ``of`` is the input that is the images."""
+
+    @lowering(name)
+    def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+        x = ins[of]
+        if x is None or not floats(ins[0]) or not is_first(op):
+            return None
+        size: Any = x.shape[2:]
+        windows = op.windows(len(size))
+        counts = op.counts(windows, size, outs[0].dtype)
+        return Native(lambda xs, ys: bind(windows, counts, xs, ys))
+
+
+for _name in ("avg_pool1d", "avg_pool2d", "avg_pool3d"):
+    _averages(_name, bind_average, 0)
+
+
+_averages("avg_pool_grad", bind_average_grad, 1)

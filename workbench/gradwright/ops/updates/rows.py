@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...errors import DTypeError
 from ...graph import Tensor
-from ...op import ELEMENT, LINEAR, Cotangent, ErrorSample, NotDifferentiable, Op, Sample
-from ...op.dependence import OPAQUE
+from ...op import (
+    ELEMENT,
+    LINEAR,
+    OPAQUE,
+    Cotangent,
+    ErrorSample,
+    NotDifferentiable,
+    Op,
+    Sample,
+    attr,
+)
 from ...spec import TensorSpec, kind
 from ...spec.rows import RowsSpec
 from ..core.index import add_rows, places
+from .base import AdamUpdate, MomentumUpdate, SgdUpdate, _Update
 
 _UNBUILT = NotDifferentiable("rows are written by an update; differentiate a dense one")
 
@@ -167,6 +177,81 @@ class PutRows(Op):
         rows, table = TensorSpec((2,), "int64"), TensorSpec((5, 3))
         yield ErrorSample((table, rows, TensorSpec((2, 4))), {}, "do not fit")
         yield ErrorSample((table, rows, TensorSpec((2, 3), "float64")), {}, "values are float64")
+
+
+class UpdateRows(Op):
+    """An update of the rows that are named; the others, and their state, stay as they are.
+
+    put_rows(t, rows, ·) of what ``op`` makes of take_rows(t, rows), for the table and each state
+
+    With rows: i64[K], −1 where there are no more, and grad: f32[K, …]. Then come the states and
+    the numbers that ``op`` takes.
+
+    >>> import gradwright as gw
+    >>> from gradwright.op import find_op
+    >>> from gradwright.ops.updates.rows import UpdateRows
+    >>> g = gw.Graph()
+    >>> table, rows = g.constant([[1.0], [2.0], [3.0]]), g.constant([2, -1])
+    >>> step = UpdateRows(op=find_op("sgd_update")())
+    >>> y = step(table, rows, g.constant([[4.0], [0.0]]), 0.25, 0.0, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[1.0], [2.0], [2.0]]
+    """
+
+    namespace = "gradient"
+    op: Op = attr(doc="The update, whose inputs are a parameter, its gradient, states and numbers.")
+
+    @property
+    def n_tables(self) -> int:
+        """How many tensors of the table's shape it moves: the table and its states."""
+        return 1 + cast(_Update, self.op).n_state
+
+    def infer(
+        self, table: TensorSpec, rows: TensorSpec, grad: TensorSpec, *rest: TensorSpec
+    ) -> Any:
+        RowsSpec.of(rows, grad, table)
+        n = self.n_tables - 1
+        states = [x.with_shape((*grad.shape[:1], *x.shape[1:])) for x in rest[:n]]
+        self.op.infer(table.with_shape(grad.shape), grad, *states, *rest[n:])
+        found = tuple(x.with_shape(table.shape) for x in (table, *rest[:n]))
+        return found if n else found[0]
+
+    def expand(self, table: Any, rows: Any, grad: Any, *rest: Any) -> Any:
+        n = self.n_tables - 1
+        old = [table, *rest[:n]]
+        param, *states = (TakeRows()(t, rows) for t in old)
+        made = self.op(param, grad, *states, *rest[n:])
+        new = made if n else (made,)
+        found = tuple(PutRows()(t, rows, y) for t, y in zip(old, new, strict=True))
+        return found if n else found[0]
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return [_UNBUILT] * len(xs)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        rows = np.array([3, 0, -1])
+        for op in (SgdUpdate(), MomentumUpdate(nesterov=True), AdamUpdate()):
+            n, numbers = op.n_state, [np.asarray(x) for x in op.scalars()]
+            tables = [rng.uniform(0.5, 1.5, (5, 2, 3)) for _ in range(1 + n)]
+            grad = rng.standard_normal((3, 2, 3))
+            yield Sample((tables[0], rows, grad, *tables[1:], *numbers), {"op": op})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        rows, table, number = TensorSpec((2,), "int64"), TensorSpec((5, 3)), TensorSpec(())
+        given: dict[str, Any] = {"op": SgdUpdate()}
+        yield ErrorSample((table, rows, TensorSpec((2, 4)), number, number), given, "do not fit")
+        yield ErrorSample((table, rows, TensorSpec((2, 3)), rows, number), given, "be a scalar")
+
+
+def moves_each(op: Op) -> bool:
+    """Tell whether an op is an update that moves each element for itself.
+
+    >>> moves_each(SgdUpdate()), moves_each(SumRows())
+    (True, False)
+    """
+    return isinstance(op, _Update) and op.dependence == ELEMENT
 
 
 def stands_for(t: Tensor) -> RowsSpec | None:

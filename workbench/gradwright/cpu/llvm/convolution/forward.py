@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
+from ..rooms import shared
 from .geometry import Lying, Padded, Slide, image
 from .product import Giving, Job, Part, Rows
 
@@ -44,20 +45,34 @@ def bind_convolution(
     if not fit(x, weight, y, *([] if bias is None else [bias])):
         return None
     slide = Slide.of(windows, x.shape[2:])
-    images, results, taps = image(x), image(y), [*slide.taps()]
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
-    part = Part(Rows(split, 1, bias), taps)
-
-    def place(channels: int, n: int) -> Padded:
-        sizes = slide.n_in, slide.before, slide.after, slide.stride
-        return Padded(channels, *sizes, x.dtype, images=n, taps=taps)
-
-    is_lying = Lying.fits(slide, images[0])
-    job = Job(images, results, (0, len(xs)), groups, [part], place, is_lying, after)
     try:
-        return [*part.rows.taking(), whole(job, cost_of(y, slide, groups, weight.shape))]
+        rows = Rows(split, 1, bias)
+        job = sliding(slide, groups, x, y, (0, len(xs)), rows, after)
+        return [*rows.taking(), whole(job, cost_of(y, slide, groups, weight.shape))]
     except DeclinedError:
         return None
+
+
+def sliding(
+    slide: Slide,
+    groups: int,
+    x: Array,
+    y: Array,
+    operands: tuple[int, int],
+    rows: Rows,
+    after: Giving | None = None,
+) -> Job:
+    """Return the job of kernels that slide over images."""
+    images, taps = image(x), [*slide.taps()]
+
+    def place(channels: int, n: int, piece: int) -> Padded:
+        sizes = slide.n_in, slide.before, slide.after, slide.stride
+        key = piece, channels, n, slide, x.dtype
+        return shared(key, lambda: Padded(channels, *sizes, x.dtype, images=n, taps=taps))
+
+    is_lying = Lying.fits(slide, images[0])
+    return Job(images, image(y), operands, groups, [Part(rows, taps)], place, is_lying, after)
 
 
 def bind_input_grad(
@@ -90,37 +105,62 @@ def bind_transposed(
         return None
     slide = Slide.of(windows, dx.shape[2:])
     n_out, n_in = len(weight) // groups, weight.shape[1]
-    along = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
-    before = [max(p.before for p in axis) for axis in along]
-    behind = [max(p.after for p in axis) for axis in along]
     split = weight.reshape(groups, n_out, n_in, *slide.kernel).swapaxes(1, 2)
-    parts = []
-    for some in itertools.product(*along):
-        if not all(p.size for p in some):
-            continue
-        taps = itertools.product(
-            *([b + n for n in p.sources] for b, p in zip(before, some, strict=True))
-        )
-        kernels = split[(..., *(p.taps for p in some))]
-        parts.append(Part(Rows(kernels, 1, bias), [*taps], tuple(p.result for p in some)))
 
-    def place(channels: int, n: int) -> Padded:
-        return Padded(channels, slide.n_out, before, behind, (1, 1, 1), g.dtype, images=n)
+    def rows(taps: tuple[slice, ...], number: int) -> Rows:
+        return Rows(split[(..., *taps)], 1, bias, number)
 
-    job = Job(image(g), image(dx), (0, operand), groups, parts, place, is_lying=False, after=after)
     try:
-        calls = [call for part in parts for call in part.rows.taking()]
+        job = sliding_back(slide, groups, g, dx, (0, operand), rows, after)
+        calls = [call for part in job.parts for call in part.rows.taking()]
         cost, label = cost_of(g, slide, groups, weight.shape)
         return [*calls, whole(job, (cost, f"images of {label}"))]
     except DeclinedError:
         return None
 
 
+def sliding_back(
+    slide: Slide,
+    groups: int,
+    g: Array,
+    dx: Array,
+    operands: tuple[int, int],
+    rows: Callable[[tuple[slice, ...], int], Rows],
+    after: Giving | None = None,
+) -> Job:
+    """Return the job of what goes back to images; ``rows`` gives the kernels of some taps."""
+    along = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
+    before = [max(p.before for p in axis) for axis in along]
+    behind = [max(p.after for p in axis) for axis in along]
+    parts: list[Part] = []
+    for some in itertools.product(*along):
+        if all(p.size for p in some):
+            taps = itertools.product(
+                *([b + n for n in p.sources] for b, p in zip(before, some, strict=True))
+            )
+            kernels = rows(tuple(p.taps for p in some), len(parts))
+            parts.append(Part(kernels, [*taps], tuple(p.result for p in some)))
+
+    def place(channels: int, n: int, piece: int) -> Padded:
+        sizes = slide.n_out, before, behind, (1, 1, 1)
+        key = piece, channels, n, slide, "back", g.dtype
+        return shared(key, lambda: Padded(channels, *sizes, g.dtype, images=n))
+
+    return Job(image(g), image(dx), operands, groups, parts, place, is_lying=False, after=after)
+
+
 def whole(job: Job, cost: tuple[float, str]) -> Call:
     """Return the call of a job, which may be cut."""
     ns, label = cost
-    call = job.call(range(len(job.x)), job.units)
-    return replace(call, cut=job.pieces, cost=ns, label=label)
+    call = _moved(job.call(range(len(job.x)), job.units))
+    return replace(
+        call, cut=lambda parts: [_moved(c) for c in job.pieces(parts)], cost=ns, label=label
+    )
+
+
+def _moved(call: Call) -> Call:
+    """Return a call without the operands of negative numbers, which are memory of ours."""
+    return replace(call, slots=[(slot, operand) for slot, operand in call.slots if operand >= 0])
 
 
 def cost_of(y: Array, slide: Slide, groups: int, weight: tuple[int, ...]) -> tuple[float, str]:

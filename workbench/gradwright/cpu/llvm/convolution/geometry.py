@@ -20,7 +20,8 @@ from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_copy
-from .machine import machine
+from .machine import machine, numbers
+from .tiles import PANELS, compiled
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, int, int]
@@ -94,6 +95,7 @@ class Lying:
         item = x.itemsize
         self.item, self.row = item, x.shape[3] * item
         self.plane, self.channel = x.shape[2] * self.row, x.strides[0]
+        self.vector = machine(x.dtype.char).width * item
 
     @staticmethod
     def fits(slide: Slide, x: Array) -> bool:
@@ -113,6 +115,41 @@ class Lying:
     def taking(self, x: Array) -> list[Call]:
         """Return the calls that copy images here: none."""
         return []
+
+
+class Panels:
+    """A place for rows of an image as vectors of positions, each with all channels in order.
+
+    That way they come from the cache one line after the other, for windows of one element.
+    """
+
+    images = 1
+
+    def __init__(self, x: Array) -> None:
+        _, channels, depth, height, along = x.shape
+        vector, self.item = machine(x.dtype.char).width, x.itemsize
+        self.row, self.plane = along * self.item, height * along * self.item
+        self.channel, self.vector = vector * self.item, (channels + 1) * vector * self.item
+        shape = -(-depth * height * along // vector), channels + 1, vector
+        self.array = room(shape, x.dtype)
+
+    def offset(self, at: Sequence[int]) -> int:
+        """Return how many bytes behind its channel's start the only tap is."""
+        return 0
+
+    def taking(self, x: Array) -> list[Call]:
+        """Return the call that puts rows ``[1, C, D, H, W]`` in order."""
+        block = numbers(
+            PANELS,
+            x=x.ctypes.data,
+            y=self.array.ctypes.data,
+            channels=x.shape[1],
+            length=self.plane // self.item,
+            x_channel=x.strides[1],
+            y_channel=self.channel,
+            y_vector=self.vector,
+        )
+        return [Call(compiled("panels", x.dtype.char), block, [(0, 0)], self)]
 
 
 class Padded:
@@ -151,6 +188,7 @@ class Padded:
         self.plane = parts[1] * self.row
         self._phase = images * parts[0] * self.plane
         self.channel = len(self._phases) * self._phase
+        self.vector = machine(dtype.char).width * self.item
         behind = self._before[2] * self.item + machine(dtype.char).slack
         self.memory = room(((channels * self.channel + behind) // self.item,), dtype, fill)
         shape = (channels, len(self._phases), images, *parts)
@@ -191,7 +229,10 @@ class Padded:
         return copied(x, self.array[at], 0, back=True)
 
 
-def offsets(place: Lying | Padded, channels: int, taps: Iterable[Sequence[int]]) -> Array:
+Place = Lying | Panels | Padded
+
+
+def offsets(place: Place, channels: int, taps: Iterable[Sequence[int]]) -> Array:
     """Return where each tap of each channel is in a place, in bytes."""
     first = np.array([place.offset(tap) for tap in taps], np.int64)
     return (np.arange(channels)[:, None] * place.channel + first).reshape(-1)

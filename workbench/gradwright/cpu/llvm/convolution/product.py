@@ -10,6 +10,7 @@ images, channels and groups are cut.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,13 +20,21 @@ import numpy as np
 
 from ...call import Call
 from ..repeat import Turn, repeated
-from .geometry import Axes, Lying, Padded, copied, offsets, room
+from ..rooms import shared
+from .geometry import Axes, Lying, Padded, Panels, Place, copied, offsets, room
 from .machine import machine, numbers
 from .tiles import TAPS, compiled
 
 Array = np.ndarray[Any, Any]
 SCRATCH = 1 << 18
 """Bytes of a scratch: half of a small second-level cache."""
+LARGEST = 1 << 20
+"""Bytes of rows that are put in order at a time, at most."""
+DEEP, WORTH = 128, 32
+"""Channels read, and made, from which on an image is put in order: what a tile reads of fewer stays
+in the first cache as it lies."""
+TAPS_AT_ONCE = 512
+"""Products that are added up one by one, before their sum goes to the result."""
 FULL = 12
 """Vectors of positions from which on images are taken one by one."""
 
@@ -33,29 +42,35 @@ FULL = 12
 class Giving(Protocol):
     """Copies a result from a scratch to where it belongs, image by image."""
 
-    def __call__(self, seen: Array, first: int, channels: slice) -> list[Turn]:
-        """Return the calls for ``seen[n, channels, D, H, W]``, images from ``first`` on."""
+    def __call__(self, seen: Array, first: int, channels: slice, rows: slice) -> list[Turn]:
+        """Return the calls for ``seen[n, channels, D, rows, W]``, images from ``first`` on."""
         ...
 
 
 @dataclass
 class Rows:
-    """Kernels ``[G, channels, taps]``, those of a channel in a row, and perhaps a bias.
+    """Kernels ``[G, channels, *taps]``, those of a channel in a row, and perhaps a bias.
 
-    They are read where they lie, in an operand, or copied first.
+    They are read where they lie, in an operand, or copied first, as the ``number``-th of a job. If
+    the operand is None, they are ours.
     """
 
     given: Array
-    operand: int
-    bias: Array | None
+    operand: int | None
+    bias: Array | None = None
+    number: int = 0
     array: Array = field(init=False)
 
     def __post_init__(self) -> None:
         groups, channels, *taps = self.given.shape
-        self.is_read = self.given.flags.c_contiguous
         rows, dtype = (groups, channels, math.prod(taps)), self.given.dtype
-        self.array = self.given.reshape(rows) if self.is_read else np.empty(rows, dtype)
-        self.nothing = np.zeros(1, self.given.dtype)
+        self.is_read = self.operand is None or self.given.flags.c_contiguous
+        if self.is_read:
+            self.array = self.given.reshape(rows)
+        else:
+            key = "rows", self.number, rows, dtype
+            self.array = shared(key, lambda: np.empty(rows, dtype))
+        self.nothing = np.zeros(1, dtype)
 
     def taking(self) -> list[Call]:
         """Return the calls that copy the kernels, where that is needed."""
@@ -77,7 +92,7 @@ class Part:
 class Job:
     """What slides over images ``x[N, C, D, H, W]`` and gives ``y[N, O, D, H, W]``.
 
-    ``place(channels, images)`` makes a place for some; ``after`` is what follows, if anything.
+    ``place(channels, images, piece)`` makes a place for some; ``after`` is what follows.
     """
 
     x: Array
@@ -85,7 +100,7 @@ class Job:
     operands: tuple[int, int]
     groups: int
     parts: Sequence[Part]
-    place: Callable[[int, int], Padded]
+    place: Callable[[int, int, int], Padded]
     is_lying: bool
     after: Giving | None = None
 
@@ -97,13 +112,13 @@ class Job:
         self.at_once = max(1, FULL * self.width // positions) if flat else 1
         """How many images a product takes."""
 
-    def call(self, images: range, units: range) -> Call:
+    def call(self, images: range, units: range, piece: int = 0) -> Call:
         """Return the loop over some images, for some channels, or some groups if there are many."""
         n = max(1, min(self.at_once, len(images)))
         times, rest = divmod(len(images), n)
-        loops = [self._loop(images.start, n, times, units)]
+        loops = [self._loop(images.start, n, times, units, piece)]
         if rest:
-            loops.append(self._loop(images.start + times * n, rest, 1, units))
+            loops.append(self._loop(images.start + times * n, rest, 1, units, piece))
         if not rest:
             return loops[0]
         return repeated(1, [Turn(c, {o: 0 for _, o in c.slots}) for c in loops])
@@ -112,17 +127,19 @@ class Job:
         """Return calls for some images each, or for some of the channels or groups."""
         n = len(self.x)
         if n >= parts:
-            return [self.call(r, self.units) for r in _split(range(n), parts, 1)]
-        grain = 1 if self.groups > 1 else max(machine(self.dtype.char).shapes)
-        return [self.call(range(n), r) for r in _split(self.units, parts, grain)]
+            cuts = [(r, self.units) for r in _split(range(n), parts, 1)]
+        else:
+            grain = 1 if self.groups > 1 else max(machine(self.dtype.char).shapes)
+            cuts = [(range(n), r) for r in _split(self.units, parts, grain)]
+        return [self.call(*cut, piece) for piece, cut in enumerate(cuts)]
 
     @property
     def units(self) -> range:
         """All channels, or all groups."""
         return range(self.groups if self.groups > 1 else self.n_out)
 
-    def _loop(self, first: int, n: int, times: int, units: range) -> Call:
-        return repeated(times, list(_Turns(self, first, n).all(units)))
+    def _loop(self, first: int, n: int, times: int, units: range, piece: int) -> Call:
+        return repeated(times, list(_Turns(self, first, n, piece).all(units)))
 
 
 def _split(units: range, parts: int, grain: int) -> Iterator[range]:
@@ -135,10 +152,8 @@ def _split(units: range, parts: int, grain: int) -> Iterator[range]:
 class _Turns:
     """The calls of n images, from ``first`` on."""
 
-    def __init__(self, job: Job, first: int, n: int) -> None:
-        self.job, self.first, self.n = job, first, n
-        self.places: dict[int, Padded] = {}
-        self.memory: dict[tuple[int, ...], Array] = {}
+    def __init__(self, job: Job, first: int, n: int, piece: int) -> None:
+        self.job, self.first, self.n, self.piece = job, first, n, piece
         self.is_lying = job.is_lying and n == 1
 
     def all(self, units: range) -> Iterator[Turn]:
@@ -157,21 +172,47 @@ class _Turns:
         xs = job.x[self.first : self.first + self.n]
         xs = xs[:, groups.start * n_in : groups.stop * n_in]
         operand, step = job.operands[0], job.x.strides[0] * self.n
-        place: Padded | Lying
-        if self.is_lying:
-            place = Lying(xs[0])
-        else:
-            place = self.places.get(len(groups)) or job.place(xs.shape[1], self.n)
-            self.places[len(groups)] = place
+        if not self.is_lying:
+            place = job.place(xs.shape[1], self.n, self.piece)
             yield from moving(place.taking(xs), operand, step)
+            yield from self._products(place, groups, channels, slice(None))
+            return
+        height = self._rows_at_once(groups, channels)
+        if height == 0:
+            yield from self._products(Lying(xs[0]), groups, channels, slice(None))
+            return
+        for start in range(0, xs.shape[3], height):
+            some = xs[..., start : start + height, :]
+            key = "panels", self.piece, some.shape[1:], job.dtype
+            panels = shared(key, functools.partial(Panels, some))
+            yield from moving(panels.taking(some), operand, step)
+            yield from self._products(panels, groups, channels, slice(start, start + height))
+
+    def _rows_at_once(self, groups: range, channels: range) -> int:
+        """Return how many rows of an image become panels at a time; 0: it is read as it lies."""
+        job = self.job
+        depth, height, along = size = job.x.shape[2:]
+        if len(groups) > 1 or job.y.shape[2:] != size or depth > 1:
+            return 0
+        if job.n_in < DEEP or len(channels) < WORTH or height * along < FULL * self.job.width:
+            return 0
+        row = job.n_in * along * job.dtype.itemsize
+        most = max(1, SCRATCH // row, -(-FULL * self.job.width // along))
+        some = -(-height // -(-height // most))
+        return some if some * row <= LARGEST else 0
+
+    def _products(
+        self, place: Place, groups: range, channels: range, rows: slice
+    ) -> Iterator[Turn]:
+        job = self.job
         for part in job.parts:
             into = job.y[(slice(self.first, self.first + self.n), slice(None), *part.into)]
-            product = _Product(self, place, part, into)
+            product = _Product(self, place, part, into[..., rows, :], rows)
             if product.is_direct:
                 yield product.turn(groups, channels, None)
                 continue
-            rows = machine(job.dtype.char).rows(len(channels), product.length)
-            some = max(1, SCRATCH // product.bytes // rows) * rows
+            at_a_time = machine(job.dtype.char).rows(len(channels), product.length)
+            some = max(1, SCRATCH // product.bytes // at_a_time) * at_a_time
             some = len(channels) if len(groups) > 1 else some
             for start in range(0, len(channels), some):
                 chunk = channels[start : start + some]
@@ -181,16 +222,18 @@ class _Turns:
 
     def _scratch(self, shape: tuple[int, ...]) -> Array:
         """Return memory for results; what is read has been written, so that its start is any."""
-        if shape not in self.memory:
-            self.memory[shape] = room(shape, self.job.dtype)
-        return self.memory[shape]
+        dtype, items = self.job.dtype, math.prod(shape)
+        size = max(SCRATCH // dtype.itemsize, items)
+        memory = shared(("scratch", self.piece, size, dtype), lambda: room((size,), dtype))
+        return memory[:items].reshape(shape)
 
 
 class _Product:
     """A product of kernels with what windows see in a place, for results ``[n, O, D, H, W]``."""
 
-    def __init__(self, turns: _Turns, place: Padded | Lying, part: Part, into: Array) -> None:
+    def __init__(self, turns: _Turns, place: Place, part: Part, into: Array, rows: slice) -> None:
         self.job, self.turns, self.place, self.part, self.into = turns.job, turns, place, part, into
+        self.rows = rows
         item, width = into.itemsize, turns.job.width
         depth, height, along = into.shape[2:]
         self.offsets = offsets(place, turns.job.n_in, part.taps)
@@ -213,16 +256,16 @@ class _Product:
         job, place, rows, into = self.job, self.place, self.part.rows, self.into
         kernels = rows.array[groups.start, channels.start :]
         slots = []
-        if rows.is_read:
+        if rows.is_read and rows.operand is not None:
             slots.append((TAPS.index("weights"), rows.operand))
-        if rows.bias is None:
+        if rows.bias is None or rows.operand is None:
             bias, bias_step = rows.nothing, 0
         else:
             bias = rows.bias[groups.start * job.n_out + channels.start :]
             bias_step = bias.strides[0]
             slots.append((TAPS.index("bias"), rows.operand + 1))
         steps = dict.fromkeys((operand for _, operand in slots), 0)
-        if self.turns.is_lying:
+        if isinstance(place, Lying):
             slots.append((TAPS.index("x"), job.operands[0]))
             steps[job.operands[0]] = job.x.strides[0] * self.turns.n
         if y is None:
@@ -250,6 +293,8 @@ class _Product:
             y_plane=y_plane,
             w_row=rows.array.strides[1],
             bias_step=bias_step,
+            at_once=TAPS_AT_ONCE,
+            x_vector=place.vector,
         )
         at_a_time = machine(job.dtype.char).rows(len(channels), self.length)
         code = compiled("taps", job.dtype.char, at_a_time)
@@ -265,7 +310,7 @@ class _Product:
         first = groups.start * job.n_out + channels.start
         where = slice(first, first + shape[1])
         if job.after is not None:
-            yield from job.after(seen, self.turns.first, where)
+            yield from job.after(seen, self.turns.first, where, self.rows)
             return
         moved = copied(self.into[:, where], seen, 0, back=True)
         yield from moving(moved, job.operands[1], job.y.strides[0] * n)

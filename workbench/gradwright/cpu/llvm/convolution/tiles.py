@@ -20,8 +20,12 @@ from .machine import Machine, Text, machine
 TAPS = (
     "x", "weights", "bias", "y", "offsets", "taps", "groups", "planes", "channels", "length",
     "x_group", "x_plane", "y_row", "y_plane", "w_row", "bias_step",
+    "at_once", "x_vector",
 )  # fmt: skip
-"""Block of ``taps``: addresses, counts, ``channels`` of a group, and steps in bytes."""
+"""Block of ``taps``: addresses, counts, ``channels`` of a group, steps in bytes, and how many taps
+are added up before their sum goes to the result."""
+PANELS = ("x", "y", "channels", "length", "x_channel", "y_channel", "y_vector")
+"""Block of ``panels``: steps in bytes from channel to channel, and of vectors of positions in y."""
 OUTER = (
     "x", "g", "dw", "offsets", "starts", "groups", "tiles", "columns", "rows", "length",
     "x_group", "g_step", "dw_step",
@@ -32,8 +36,6 @@ INNER = (
     "x_group", "g_row", "g_channel", "dw_step",
 )  # fmt: skip
 """Block of ``inner``: as of ``outer``, with each channel's rows of g one after the other."""
-TAPS_AT_ONCE = 512
-"""Products that are added up one by one, before their sum goes to the result."""
 COUNTS = (9, 8)
 """How many taps of the image a tile of a weight's gradient may have."""
 
@@ -58,7 +60,9 @@ def source(kind: str, machine: Machine, *sizes: int) -> str:
     True
     """
     text = Text(machine)
-    write: dict[str, Callable[..., None]] = {"taps": _taps, "outer": _outer, "inner": _inner}
+    write: dict[str, Callable[..., None]] = {
+        **{"taps": _taps, "panels": _panels, "outer": _outer, "inner": _inner},
+    }
     write[kind](text, *sizes)
     return text.module()
 
@@ -74,6 +78,8 @@ def _taps(text: Text, rows: int) -> None:
     code, item, width = text.code, text.item, text.width
     at = text.entries(TAPS, 5)
     vectors = (at["length"] + (width - 1)).op("sdiv", width)
+    rounds = (at["taps"] + (at["at_once"] - 1)).op("sdiv", at["at_once"])
+    rounds = rounds.call("smax", 1)  # one where there are no taps: there is the bias
     with code.loop(text.zero, at["groups"]) as group:
         x_group = text.shift(at["x"], group.index * at["x_group"])
         first = group.index * at["channels"]
@@ -83,13 +89,13 @@ def _taps(text: Text, rows: int) -> None:
             begin = text.zero
             for n in text.machine.shapes[rows]:
                 with code.loop(begin, vectors - (n - 1), step=n) as block:
-                    place = block.index * (width * item)
-                    x, y = text.shift(x_plane, place), text.shift(y_plane, place)
+                    x = text.shift(x_plane, block.index * at["x_vector"])
+                    y = text.shift(y_plane, block.index * (width * item))
                     mask = None
                     if text.machine.masks:
                         mask = text.lanes_below(at["length"] - (block.index + (n - 1)) * width)
-                    with (  # once where there are no taps: there is the bias
-                        code.loop(text.zero, at["taps"].call("smax", 1), TAPS_AT_ONCE) as some,
+                    with (
+                        code.loop(text.zero, rounds) as some,
                         code.loop(text.zero, at["channels"], step=rows) as tile,
                     ):
                         last = at["channels"] - 1
@@ -97,7 +103,7 @@ def _taps(text: Text, rows: int) -> None:
                             first + code.call("i64", "llvm.smin.i64", tile.index + r, last)
                             for r in range(rows)
                         ]
-                        _taps_tile(text, numbers, n, at, some.index, x, y, mask)
+                        _taps_tile(text, numbers, n, at, some.index * at["at_once"], x, y, mask)
                 begin = block.index
 
 
@@ -116,14 +122,14 @@ def _taps_tile(
     weights = [text.shift(at["weights"], row * at["w_row"]) for row in rows]
     ahead = text.shift(weights[-1], at["w_row"])
     nothing = [text.none] * (len(rows) * n)
-    stop = (begin + TAPS_AT_ONCE).call("smin", at["taps"])
+    stop = (begin + at["at_once"]).call("smin", at["taps"])
     whole = range(n - (mask is not None))
     with code.loop(begin, stop, carried=nothing) as loop:
         seen = text.shift(x, text.offset(at["offsets"], loop.index))
         text.prefetch(text.shift(ahead, loop.index * (len(rows) * item)))
-        xs = [text.load(text.shift(seen, v * step)) for v in whole]
+        xs = [text.load(text.shift(seen, at["x_vector"] * v)) for v in whole]
         if mask is not None:
-            xs.append(text.masked_load(text.shift(seen, (n - 1) * step), mask))
+            xs.append(text.masked_load(text.shift(seen, at["x_vector"] * (n - 1)), mask))
         for r, row in enumerate(weights):
             weight = text.fill(text.load(text.shift(row, loop.index * item), text.real))
             for v in range(n):
@@ -142,6 +148,24 @@ def _taps_tile(
             text.store(total, where)
         else:
             text.masked_store(total, where, some, item)
+
+
+def _panels(text: Text) -> None:
+    """Write the copy of rows to panels, a channel after the other."""
+    code, item, width = text.code, text.item, text.width
+    at = text.entries(PANELS, 2)
+    with code.loop(text.zero, at["channels"]) as channel:
+        x = text.shift(at["x"], channel.index * at["x_channel"])
+        y = text.shift(at["y"], channel.index * at["y_channel"])
+        whole = at["length"] - (width - 1)
+        with code.loop(text.zero, whole, width, [y]) as loop:
+            (here,) = loop.carried
+            text.store(text.load(text.shift(x, loop.index * item)), here)
+            loop.turned.append(text.shift(here, at["y_vector"]))
+        with code.loop(loop.index, at["length"], width):
+            mask = text.lanes_below(at["length"] - loop.index)
+            rest = text.masked_load(text.shift(x, loop.index * item), mask)
+            text.masked_store(rest, loop.carried[0], mask, item)
 
 
 def _outer(text: Text, taps: int, n: int) -> None:

@@ -20,6 +20,7 @@ from ....fuse.layout import Pattern
 from ....fuse.schedule import roots
 from ....fuse.totals import BLOCK, Total
 from ....spec import is_half
+from ..target import is_wide
 from ..text import Loop, Num
 from .elements import (
     Fold,
@@ -358,9 +359,10 @@ class _Emitter(Memory):
     # Module ----------------------------------------------------------------------------------
 
     def _module(self) -> str:
+        wide = ' "prefer-vector-width"="512"' if is_wide() else ""
         return "\n".join(
             [
-                "define void @k(ptr noalias nocapture readonly %block) nounwind {",
+                f"define void @k(ptr noalias nocapture readonly %block) nounwind{wide} {{",
                 "entry:",
                 *self.code.lines,
                 "  ret void",
