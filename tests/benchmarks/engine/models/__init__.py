@@ -12,6 +12,7 @@ from tests.benchmarks.engine.models.lstm import LSTM
 from tests.benchmarks.engine.models.max_messages import MaxMessages
 from tests.benchmarks.engine.models.mlp import MLP
 from tests.benchmarks.engine.models.model import Model
+from tests.benchmarks.engine.models.ragged import Ragged
 from tests.benchmarks.engine.models.router import Router
 from tests.benchmarks.engine.models.transformer import Transformer
 
@@ -27,6 +28,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "gat": GAT,
     "max": MaxMessages,
     "router": Router,
+    "ragged": Ragged,
 }
 """The rows of the table, by letter, those of irregular access by name."""
 
@@ -40,6 +42,7 @@ __all__ = [
     "LlamaLoRA",
     "MaxMessages",
     "Model",
+    "Ragged",
     "Router",
     "Transformer",
 ]

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from .formats import DOUBLE
-from .mathlib import log_parts, polynomial
+from .kernels.mathlib import log_parts, polynomial
 from .text import Code, Num
 
 LANES = 8
