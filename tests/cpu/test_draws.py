@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.cpu import draws
-from gradwright.cpu.llvm import philox as written
+from gradwright.cpu.draws import drawn as draws
+from gradwright.cpu.draws import philox as written
 from gradwright.cpu.llvm.compiler import available
 from gradwright.ops.draws import philox
 

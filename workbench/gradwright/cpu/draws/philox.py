@@ -21,9 +21,9 @@ import math
 from collections.abc import Callable
 from enum import IntEnum
 
-from .formats import DOUBLE
-from .mathlib import log_parts, polynomial
-from .text import Code, Num
+from ..llvm.formats import DOUBLE
+from ..llvm.mathlib import log_parts, polynomial
+from ..llvm.text import Code, Num
 
 LANES = 8
 GROUP = 4 * LANES
@@ -276,7 +276,7 @@ def text(kind: str) -> str:
 @functools.cache
 def function(kind: str) -> Callable[[int], None]:
     """Return the kernel as a function of the address of its block; the GIL is free meanwhile."""
-    from .compiler import compile_text  # llvmlite, which no import of ours may load
+    from ..llvm.compiler import compile_text  # llvmlite, which no import of ours may load
 
     made: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(compile_text(text(kind)))
     return made

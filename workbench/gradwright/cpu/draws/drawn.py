@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.draws import philox
-from .llvm.blas import blas
-from .llvm.philox import GROUP, function
-from .places import address
+from ...ops.draws import philox
+from ..llvm.blas import blas
+from ..places import address
+from .philox import GROUP, function
 
 Array = np.ndarray[Any, Any]
 APART = 1 << 18
@@ -29,12 +29,13 @@ def drawn(
     ``numbers`` are scale, offset and factor, of truncated normals also the probability below, that
     within, and the bounds; or the threshold below which a word is True.
     """
-    from .llvm.compiler import available  # llvmlite, which no import of ours may load
+    from ..llvm.compiler import available  # llvmlite, which no import of ours may load
 
     if not available():
         return None
     seed, step = int(rng[0]), int(rng[1])
-    groups, out = n // GROUP, np.empty(n, DTYPES.get(kind, np.float32))
+    groups = n // GROUP
+    out: Array = np.empty(n, DTYPES.get(kind, np.float32))
     rest = np.empty(GROUP, out.dtype)
     flags = np.zeros(groups + 1, np.uint8)
     given = numbers if isinstance(numbers, tuple) else ()
