@@ -146,6 +146,7 @@ class Program:
         if kind in FLOATS:
             steps += [self._smooth] * 4 + [self._pair] * 3 + [self._reduce] * 2
             steps += [self._test, self._where, self._softmax, self._take, self._join]
+            steps += [self._windows]
             steps += [self._jump] if known.is_exact else []
         elif kind in COMPLEX:
             steps = [self._part] * 3 + [self._complex_pair]
@@ -161,6 +162,22 @@ class Program:
     def _smooth(self, at: int, known: Known) -> None:
         name = self._choose(SMOOTH)
         self._add(SMOOTH[name](known.tensor), f"{name}({at})", known.eps, False)
+
+    def _windows(self, at: int, known: Known) -> None:
+        """Have windows slide over rows, which are channels; small weights keep errors small."""
+        t, name = known.tensor, self._choose(["conv", "depthwise", "mean"])
+        if t.rank != 2 or self.is_special:  # sums of huge numbers depend on their order
+            return
+        rows, k = int(t.shape[0]), self._choose([1, 3, 5])
+        x = gw.expand_dims(t, 0)
+        if name == "mean":
+            y = gw.cnn.avg_pool1d(x, k, stride=1, padding=k // 2)
+        else:
+            n_in, groups = (rows, 1) if name == "conv" else (1, rows)
+            w = self._rng.normal(size=(rows, n_in, k)) / (k * n_in)
+            weight = self.graph.constant(w, dtype=t.dtype)
+            y = gw.cnn.conv1d(x, weight, padding=k // 2, groups=groups)
+        self._add(gw.squeeze(y, 0), f"{name}({at}, {k})", known.eps, False)
 
     def _jump(self, at: int, known: Known) -> None:
         name = self._choose(EXACT)

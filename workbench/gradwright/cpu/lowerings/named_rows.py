@@ -49,7 +49,7 @@ def _update(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         return None
 
     def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
-        from ..llvm.rows import bind_update
+        from ..llvm.irregular.rows import bind_update
 
         return bind_update(kernel, reads, n, xs, ys)
 
