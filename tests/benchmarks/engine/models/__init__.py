@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.benchmarks.engine.models.cnn import CNN
+from tests.benchmarks.engine.models.convolutional import MobileNet, ResNet18
 from tests.benchmarks.engine.models.gat import GAT
 from tests.benchmarks.engine.models.gcn import GCN
 from tests.benchmarks.engine.models.llama import LlamaLoRA
@@ -29,8 +30,10 @@ MODELS: dict[str, Callable[[], Model]] = {
     "max": MaxMessages,
     "router": Router,
     "ragged": Ragged,
+    "resnet": ResNet18,
+    "mobilenet": MobileNet,
 }
-"""The rows of the table, by letter, those of irregular access by name."""
+"""The rows of the table, by letter, those of irregular access and of deep convolutions by name."""
 
 __all__ = [
     "CNN",
@@ -41,8 +44,10 @@ __all__ = [
     "MODELS",
     "LlamaLoRA",
     "MaxMessages",
+    "MobileNet",
     "Model",
     "Ragged",
+    "ResNet18",
     "Router",
     "Transformer",
 ]

@@ -14,19 +14,22 @@ from ...op import (
     ELEMENT,
     LINEAR,
     OPAQUE,
+    ZERO,
     Cotangent,
     ErrorSample,
-    NotDifferentiable,
     Op,
     Sample,
     attr,
 )
 from ...spec import TensorSpec, kind
-from ...spec.rows import RowsSpec
-from ..core.index import add_rows, places
+from ...spec.rows import INT64, RowsSpec
+from ..core.choice import Where
+from ..core.index import Gather, GatherGrad, add_rows, places
+from ..core.like import IotaLike, ZerosLike
+from ..core.movement import cast_to
+from ..core.reduce import Sum
+from ..core.reshape import Reshape
 from .base import AdamUpdate, MomentumUpdate, SgdUpdate, _Update
-
-_UNBUILT = NotDifferentiable("rows are written by an update; differentiate a dense one")
 
 
 class SumRows(Op):
@@ -74,7 +77,14 @@ class SumRows(Op):
         return rows, sums.reshape(rows.size, *values.shape[1:])
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [_UNBUILT] * 3
+        (ids, _, table), rows = xs, ys[0]
+
+        def of_values() -> Any:  # each place has the gradient of its row's sum
+            none = Sum(axis=tuple(range(1, table.rank)))(ZerosLike()(table))
+            number = PutRows()(cast_to(INT64, none), rows, IotaLike()(rows))
+            return Gather(axis=0)(gs[1], Gather(axis=0)(number, ids))
+
+        return ZERO, ZERO if gs[1] is ZERO else of_values, ZERO
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -119,7 +129,13 @@ class TakeRows(Op):
         return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [_UNBUILT] * 2
+        table, rows = xs
+
+        def of_table() -> Any:
+            is_named = Reshape(shape=(-1, *(1 for _ in table.shape[1:])))(rows >= 0)
+            return GatherGrad(axis=0)(Where()(is_named, gs[0], 0.0), rows, table)
+
+        return of_table, ZERO
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -136,7 +152,7 @@ class TakeRows(Op):
 class PutRows(Op):
     """A table with some of its rows written; negative numbers name none.
 
-    y = table,  y[rows[u]] = values[u] where rows[u] ≥ 0
+    y = table,  y[rows[u]] = values[u] where rows[u] ≥ 0; each row is named once
 
     A step that nobody watches writes them where the table lies, and copies nothing.
 
@@ -164,7 +180,12 @@ class PutRows(Op):
         return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [_UNBUILT] * 3
+        (g,), (_, rows, values) = gs, xs
+        return (
+            lambda: PutRows()(g, rows, ZerosLike()(values)),
+            ZERO,
+            lambda: TakeRows()(g, rows),
+        )
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -224,9 +245,6 @@ class UpdateRows(Op):
         new = made if n else (made,)
         found = tuple(PutRows()(t, rows, y) for t, y in zip(old, new, strict=True))
         return found if n else found[0]
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [_UNBUILT] * len(xs)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
