@@ -20,10 +20,10 @@ from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_kernel
 from ..repeat import Turn
-from ..rooms import shared
 from .forward import cost_of, fit, sliding, sliding_back, whole
 from .geometry import Slide, image
 from .product import Rows, moving
+from .rooms import shared
 
 Array = np.ndarray[Any, Any]
 

@@ -17,9 +17,9 @@ import numpy as np
 from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
-from ..rooms import shared
 from .geometry import Lying, Padded, Slide, image
 from .product import Giving, Job, Part, Rows
+from .rooms import shared
 
 Array = np.ndarray[Any, Any]
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from ...call import Call
 from ..repeat import Turn, repeated
-from ..rooms import shared
 from .geometry import Axes, Lying, Padded, Panels, Place, copied, offsets, room
 from .machine import machine, numbers
+from .rooms import shared
 from .tiles import TAPS, compiled
 
 Array = np.ndarray[Any, Any]
