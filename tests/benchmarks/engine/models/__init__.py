@@ -13,6 +13,7 @@ from tests.benchmarks.engine.models.lstm import LSTM
 from tests.benchmarks.engine.models.max_messages import MaxMessages
 from tests.benchmarks.engine.models.mlp import MLP
 from tests.benchmarks.engine.models.model import Model
+from tests.benchmarks.engine.models.ragged import Ragged
 from tests.benchmarks.engine.models.router import Router
 from tests.benchmarks.engine.models.transformer import Transformer
 
@@ -28,6 +29,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "gat": GAT,
     "max": MaxMessages,
     "router": Router,
+    "ragged": Ragged,
     "resnet": ResNet18,
     "mobilenet": MobileNet,
 }
@@ -44,6 +46,7 @@ __all__ = [
     "MaxMessages",
     "MobileNet",
     "Model",
+    "Ragged",
     "ResNet18",
     "Router",
     "Transformer",
