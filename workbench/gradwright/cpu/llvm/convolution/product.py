@@ -40,8 +40,8 @@ FULL = 12
 
 
 Giving = Callable[[Array, int, slice, slice], list[Turn]]
-"""Gives the calls that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs, of
-images from a number on, some channels, and some rows."""
+"""Gives the calls that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs:
+of images from a number on, some channels, and some rows."""
 
 
 @dataclass
