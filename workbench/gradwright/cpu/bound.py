@@ -23,7 +23,6 @@ from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
-from ..program.turns import TURNS
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
 from .call import in_place, launcher
@@ -81,7 +80,6 @@ class Bound:
 
     def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
-        TURNS.pause()
         op, found = known.get(instr.outs, (None, None))
         if op is instr.op:
             return found
