@@ -14,6 +14,7 @@
 #   make onnx-wild  ONNX files of 24 packages beside ONNX Runtime
 #   make gpu-test   the kernels' numbers on this machine's GPU   make gpu-bench  their times
 #   make oracle-adapters   what adapters 1.3 and LyCORIS give, in an environment of their own
+#   make oracle-ppo        what TRL 1.12 gives, the last one with PPO
 #   make stress-adapters   eight threads load, evict and switch adapters of one model
 #   make learn-adapters    adapters of a language model on a shifted domain, three seeds
 #   make learn-alignment   methods of alignment on sums that a teacher tells wrong, three seeds
@@ -24,7 +25,7 @@ FRONTEND := notebooks/00_tour.ipynb $(shell find widgets/frontend -maxdepth 1 -t
 STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters learn-adapters learn-alignment stress-adapters machines matrix binder docs lite tour oracle-llama dist clean
+.PHONY: lab test check smoke bench fuzz fuzz-formats fuzz-server onnx-wild gpu-test gpu-bench oracle-adapters oracle-ppo learn-adapters learn-alignment stress-adapters machines matrix binder docs lite tour oracle-llama dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -67,6 +68,10 @@ onnx-wild: .venv/.test
 # Fetches 20 MB of packages by pip into build/, once; torch is that of .venv.
 oracle-adapters: .venv/.oracle
 	$(BIN)/python -m tests.adapters.stored
+
+# Fetches 1 MB by pip into build/, once; all that it needs is that of the other tests.
+oracle-ppo: .venv/.test
+	$(BIN)/python -m tests.align.stored
 
 # Ten minutes of one core; what is done is kept in build/, and not done again.
 learn-adapters: .venv/.fast

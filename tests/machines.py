@@ -33,8 +33,6 @@ NEUTRAL = [
     *("session", "trainer_graph", "train_control", "loss_scaling", "ops"),
 ]
 """Which run on a device that is not the CPU: they ask for numbers, not for how those come."""
-ON_OPS = ["-k", "not test_ops or session or symbolic"]
-"""Of the checks of ops those that run sessions."""
 
 
 def command(machine: str, whole: bool, more: list[str]) -> list[str]:
@@ -42,8 +40,7 @@ def command(machine: str, whole: bool, more: list[str]) -> list[str]:
     names = NEUTRAL if machine == "copies" else FILES
     files = sorted({str(path) for name in names for path in HERE.rglob(f"test_{name}.py")})
     start = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope"]
-    chosen = [] if whole else [*files, *(ON_OPS if machine == "copies" else [])]
-    return [*start, *chosen, *more]
+    return [*start, *([] if whole else files), *more]
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -113,6 +114,25 @@ def test_assistant_masks_in_conversations(style: str) -> None:
         row["completion"] = [last]
     wanted = prepared(SFTTrainer, rows, template, assistant_only_loss=True)
     same(examples(rows, "completion", tokenizer(), **settings).rows, wanted)
+
+
+def test_conversations_of_from_and_value() -> None:
+    """Roles of ShareGPT are user and assistant here; TRL keeps them, so its own are named so."""
+    rng, style = np.random.default_rng(6), next(iter(STYLES))
+    template = STYLES[style].replace("bos_token", "'<bos>'").replace("eos_token", "'<eos>'")
+    talks = [conversation(rng, 2, "assistant") for _ in range(ROWS)]
+    old = {"role": "from", "content": "value"}
+    rows = [{"conversations": [{old[k]: v for k, v in m.items()} for m in talk]} for talk in talks]
+    given = copy.deepcopy(rows)
+    for row in given:
+        for message in row["conversations"]:
+            said = message["from"]
+            message["from"] = {"user": "human", "assistant": "gpt"}.get(said, said)
+    wanted = prepared(SFTTrainer, rows, template)
+    same(examples(given, None, tokenizer(), template=template).rows, wanted)
+    both = [r["conversations"] for r in given]
+    pairs = [{"prompt": talk[:-1], "completion": talk[-1:]} for talk in both]
+    assert not examples(pairs, None, tokenizer(), template=template).report.notes
 
 
 def test_texts_get_an_eos_once() -> None:

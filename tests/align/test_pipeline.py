@@ -62,6 +62,11 @@ def test_a_plan_tells_what_will_be_done_and_does_nothing(tmp_path: Path) -> None
 
 def test_stages_go_on_from_each_other_and_are_judged(tmp_path: Path) -> None:
     made = pipeline(TUNE, PREFER, samples=2)
+    with pytest.raises(TrainingError, match="no stage is called 'draw'") as error:
+        made.run(tmp_path, until="draw")
+    assert error.value.need == "tune, prefer"
+    half = made.run(tmp_path, until="tune", progress=False)
+    assert not half.is_done and [t.stage for t in half.trainings] == ["tune"]
     report = made.run(tmp_path, progress=False)
     assert report.is_done and [t.stage for t in report.trainings] == ["tune", "prefer"]
     tune, prefer = report.trainings
@@ -189,7 +194,7 @@ def test_a_student_follows_what_an_earlier_stage_has_taught(tmp_path: Path) -> N
 def test_controls_are_run_beside_their_stage(tmp_path: Path) -> None:
     """Each has as many rewards as the stage, which may have weights for them."""
     weighed = replace(DRAW.method, reward_weights=(1.0, 0.0))
-    stage = replace(DRAW, method=weighed, steps=4, controls=("random", "flipped", "frozen"))
+    stage = replace(DRAW, method=weighed, steps=2, controls=("random", "flipped", "frozen"))
     rewards = [right, ExactMatch("answer")]
     report = pipeline(TUNE, stage, reward=rewards).run(tmp_path, progress=False)
     assert [t.title for t in report.trainings[1:]] == [

@@ -194,7 +194,7 @@ BAD: dict[str, tuple[Any, tuple[str, ...]]] = {
     "one": (lambda completions: 1.0, ("gave float '1.0'",)),
     "asks": (lambda completions, label: [1.0] * 4, ("'label'", "answer, completion_ids")),
     "raises": (raising, ("1 of 4 rows", "row 1: ZeroDivisionError")),
-    "hangs": (hanging, ("1 of 4 rows", "row 1: took more than 0.3 s")),
+    "hangs": (hanging, ("1 of 4 rows", "row 1: took more than 0.6 s")),
 }
 
 
@@ -202,18 +202,18 @@ BAD: dict[str, tuple[Any, tuple[str, ...]]] = {
 def test_what_rewards_do_wrong_is_said(name: str) -> None:
     reward, says = BAD[name]
     with pytest.raises(FeedError) as caught:
-        judge({name: reward}, drawn(["8", "82", "821", "8212"]), limit_seconds=1.2)
+        judge({name: reward}, drawn(["8", "82", "821", "8212"]), limit_seconds=2.4)
     assert all(part in str(caught.value) for part in (repr(name), *says)), str(caught.value)
 
 
 def test_rows_that_fail_are_skipped_where_that_is_asked() -> None:
     rollout = drawn(["8", "82", "821", "8212"])
-    scores = judge([raising, hanging], rollout, limit_seconds=1.2, on_error="skip")
+    scores = judge([raising, hanging], rollout, limit_seconds=2.4, on_error="skip")
     np.testing.assert_array_equal(scores.each, [[-1, 1], [NAN, NAN], [1, 1], [0.5, 1]])
     assert [(f.reward, f.row) for f in scores.failures] == [("raising", 1), ("hanging", 1)]
     for thread in threading.enumerate():
         if thread.name == "reward":
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
 
 

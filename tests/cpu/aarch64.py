@@ -25,7 +25,7 @@ import numpy as np
 from gradwright.cpu.llvm import chain, gemm, repeat
 from gradwright.cpu.llvm.compiler import Toolchain
 from gradwright.cpu.llvm.convolution import tiles, turning
-from gradwright.cpu.llvm.emit import emit
+from gradwright.cpu.llvm.kernels.emit import emit
 from gradwright.cpu.llvm.target import Target
 from gradwright.cpu.threads import forks
 from gradwright.fuse.functions import FUNCTIONS

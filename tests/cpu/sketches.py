@@ -10,7 +10,7 @@ import numpy as np
 
 from gradwright.cpu.llvm import compiler
 from gradwright.cpu.llvm.chain import chain
-from gradwright.cpu.llvm.emit import emit
+from gradwright.cpu.llvm.kernels.emit import emit
 from gradwright.fuse.functions import FUNCTIONS
 from gradwright.fuse.interpret import evaluate
 from gradwright.fuse.ir import Kernel, Level, Operand, Store, Value

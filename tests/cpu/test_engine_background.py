@@ -11,6 +11,7 @@ from gradwright.cpu.bound import Bound
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.plain import Plain
 from gradwright.fuse.fused import Fused
+from gradwright.shared import Bounded
 from tests.cpu.kernel_plans import Step, mlp
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
@@ -44,9 +45,10 @@ def test_the_background_thread_binds_and_ends():
 
 
 def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
-    from gradwright.cpu.llvm import compiler
+    from gradwright.cpu.llvm import bind, compiler
 
     monkeypatch.setattr(compiler.KERNELS, "compile", lambda key: None)
+    monkeypatch.setattr(bind, "CALLS", Bounded(1))  # none that is known
     step, other = Step(), Step("off")
     for s in (step, other):
         s.run()
@@ -58,7 +60,7 @@ def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
 
 @pytest.mark.parametrize("op", ["sqrt", "exp", "where", "pow"])
 def test_a_kernel_that_cannot_be_compiled_leaves_its_own_ops_to_numpy(monkeypatch, op):
-    from gradwright.cpu.llvm import compiler
+    from gradwright.cpu.llvm import bind, compiler
 
     refused, compiled = [], compiler.KERNELS.compile
 
@@ -69,6 +71,7 @@ def test_a_kernel_that_cannot_be_compiled_leaves_its_own_ops_to_numpy(monkeypatc
         return compiled(key)
 
     monkeypatch.setattr(compiler.KERNELS, "compile", compile_others)
+    monkeypatch.setattr(bind, "CALLS", Bounded(1))  # none that is known
     step, other = Step(), Step("off")
     for s in (step, other):
         for _ in range(4):
@@ -107,3 +110,28 @@ def test_replay_and_guard_run_beside_kernels():
                     step.fetches, feeds, step.updates, training=True, commit_if=step.finite, step=n
                 )
             assert not np.array_equal(before, g.values["w0"])
+
+
+def test_later_means_before_the_16th_run_of_what_is_small(monkeypatch):
+    step = Step("later")
+    for _ in range(executor.LATER - 1):
+        step.run()
+        assert isinstance(step.plan.head.executor.laid, Plain)
+    assert step.plan.head.executor.state == "compiled before run 16"
+    step.run()
+    assert isinstance(step.plan.head.executor.laid, Bound)
+    monkeypatch.setattr(executor, "FEW", 1)
+    step = Step("later")
+    for _ in range(executor.LATER + 1):
+        step.run()
+    assert isinstance(step.plan.head.executor.laid, Plain)
+    assert step.plan.head.executor.state == "more than 1 steps"
+
+
+def test_a_step_that_changes_much_waits_for_its_kernels(monkeypatch):
+    """Else its first three runs would make new arrays of all that they change."""
+    monkeypatch.setattr(executor, "HEAVY", 1000)
+    monkeypatch.setattr(executor, "HEAVY_STEP", 0)
+    step = Step("background")
+    step.run()
+    assert isinstance(step.plan.head.executor.laid, Bound)

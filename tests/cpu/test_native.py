@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradwright.cpu.llvm import compiler
-from gradwright.cpu.llvm.emit import emit
+from gradwright.cpu.llvm.kernels.emit import emit
 from gradwright.errors import LoweringError
 from gradwright.fuse.interpret import evaluate
 from gradwright.fuse.ir import Kernel, Level

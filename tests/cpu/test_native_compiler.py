@@ -17,6 +17,8 @@ import pytest
 
 from gradwright.cpu.llvm import cache, compiler, image
 from gradwright.cpu.threads.background import Background
+from gradwright.files import trusted
+from gradwright.files.trusted import OBJECTS
 from gradwright.fuse.ir import Kernel
 from gradwright.fuse.layout import Loops, lay_out
 from tests.cpu.sketches import Sketch
@@ -128,7 +130,7 @@ def test_without_llvmlite_nothing_is_available() -> None:
         "assert not compiler.available()\n"
         "import gradwright as gw\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 ON_DISK = """
@@ -154,7 +156,7 @@ def test_kernels_on_disk_run_without_llvm(folder: Path) -> None:
         pytest.skip("images are for x86-64")
     command = [sys.executable, "-c", ON_DISK]
     said = [
-        subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+        subprocess.run(command, check=True, timeout=300, capture_output=True, text=True).stdout
         for _ in range(2)
     ]
     assert [text.strip() for text in said] == ["True", "False"]
@@ -182,7 +184,7 @@ for key in keys:
 if sys.argv[1] == "fork":
     child = os.fork()
     if child == 0:
-        BACKGROUND.wait(50)
+        BACKGROUND.wait(200)
         missing = [key for key in keys if not compiler.KERNELS.addresses.get(key)]
         os._exit(len(missing) > 1)  # one may have been taken by the parent's thread
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -195,7 +197,7 @@ def test_leaving_and_forking_amid_the_work(what: str) -> None:
     environment = {**os.environ, "GRADWRIGHT_CACHE": "off", "PYTHONWARNINGS": "ignore"}
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", AT_WORK, what]
-    subprocess.run(command, check=True, timeout=60, cwd=root, env=environment)
+    subprocess.run(command, check=True, timeout=300, cwd=root, env=environment)
 
 
 # Cache ------------------------------------------------------------------------------------------
@@ -234,25 +236,25 @@ def test_object_code_is_kept_and_found(folder: Path, monkeypatch: pytest.MonkeyP
 )
 def test_a_damaged_file_is_never_run(folder: Path, damage: Callable[[bytes], bytes]) -> None:
     name = cache.key("text", "")
-    cache.store(name, b"code" * 100)
-    assert cache.load(name) == b"code" * 100
+    OBJECTS.store(name, b"code" * 100)
+    assert OBJECTS.load(name) == b"code" * 100
     path = folder / f"{name}.o"
     path.write_bytes(damage(path.read_bytes()))
-    assert cache.load(name) is None
-    cache.store(name, b"new")
-    assert cache.load(name) == b"new"
+    assert OBJECTS.load(name) is None
+    OBJECTS.store(name, b"new")
+    assert OBJECTS.load(name) == b"new"
 
 
 def test_a_file_under_another_name_or_secret_is_never_run(folder: Path) -> None:
     one, other = cache.key("one", ""), cache.key("other", "")
-    cache.store(one, b"code")
+    OBJECTS.store(one, b"code")
     (folder / f"{other}.o").write_bytes((folder / f"{one}.o").read_bytes())
-    assert cache.load(other) is None
+    assert OBJECTS.load(other) is None
     (folder / "secret").write_bytes(bytes(32))
-    assert cache.load(one) is None
+    assert OBJECTS.load(one) is None
     (folder / "secret").write_bytes(b"short")
-    cache.store(one, b"code")
-    assert cache.load(one) == b"code" and len((folder / "secret").read_bytes()) == 32
+    OBJECTS.store(one, b"code")
+    assert OBJECTS.load(one) == b"code" and len((folder / "secret").read_bytes()) == 32
 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX")
@@ -260,19 +262,19 @@ def test_a_folder_that_others_can_write_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = cache.key("text", "")
-    cache.store(name, b"code")
+    OBJECTS.store(name, b"code")
     folder.chmod(0o777)
-    assert cache.load(name) is None
+    assert OBJECTS.load(name) is None
     folder.chmod(0o700)
-    assert cache.load(name) == b"code"
+    assert OBJECTS.load(name) == b"code"
     (folder / "secret").chmod(0o666)
-    assert cache.load(name) is None
+    assert OBJECTS.load(name) is None
     (folder / "secret").chmod(0o600)
     uid = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: uid + 1)
-    assert cache.load(name) is None
+    assert OBJECTS.load(name) is None
     before = sorted(folder.iterdir())
-    cache.store(cache.key("more", ""), b"code")
+    OBJECTS.store(cache.key("more", ""), b"code")
     assert sorted(folder.iterdir()) == before
 
 
@@ -280,7 +282,7 @@ def test_a_folder_that_others_can_write_is_refused(
 def test_a_link_is_no_cache_folder(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     folder.symlink_to(tmp_path / "elsewhere")
-    cache.store(cache.key("text", ""), b"code")
+    OBJECTS.store(cache.key("text", ""), b"code")
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
@@ -291,20 +293,20 @@ def test_a_disk_that_refuses_fails_nothing(folder: Path, monkeypatch: pytest.Mon
     name = cache.key("text", "")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "mkdir", full)
-        cache.store(name, b"code")
-    cache.store(name, b"code")
+        OBJECTS.store(name, b"code")
+    OBJECTS.store(name, b"code")
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdopen", full)
         patch.setattr(Path, "replace", full)
-        cache.store(cache.key("more", ""), b"code")
+        OBJECTS.store(cache.key("more", ""), b"code")
         patch.setattr(Path, "read_bytes", full)
-        assert cache.load(name) is None
-    assert cache.load(name) == b"code" and not list(folder.glob("*.draft"))
+        assert OBJECTS.load(name) is None
+    assert OBJECTS.load(name) == b"code" and not list(folder.glob("*.draft"))
     folder_file = folder.parent / "file"
     folder_file.write_text("in the way")
     monkeypatch.setenv("GRADWRIGHT_CACHE", str(folder_file))
-    cache.store(name, b"code")
-    assert cache.load(name) is None
+    OBJECTS.store(name, b"code")
+    assert OBJECTS.load(name) is None
     assert stored(compiler.compile_text(TEXT.format(number=43))) == 43
 
 
@@ -312,28 +314,28 @@ def test_the_cache_can_be_off_and_has_a_place_on_every_system(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("GRADWRIGHT_CACHE", "off")
-    assert cache.folder() is None
-    cache.store(cache.key("text", ""), b"code")
-    assert cache.load(cache.key("text", "")) is None
+    assert trusted.folder() is None
+    OBJECTS.store(cache.key("text", ""), b"code")
+    assert OBJECTS.load(cache.key("text", "")) is None
     assert stored(compiler.compile_text(TEXT.format(number=44))) == 44
     monkeypatch.delenv("GRADWRIGHT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
-    assert cache.folder() == tmp_path / "gradwright/native"
+    assert trusted.folder() == tmp_path / "gradwright/native"
     monkeypatch.setattr(sys, "platform", "win32")
-    assert cache.folder() == tmp_path / "gradwright/native"
+    assert trusted.folder() == tmp_path / "gradwright/native"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache.folder() == Path("~/Library/Caches/gradwright/native").expanduser()
+    assert trusted.folder() == Path("~/Library/Caches/gradwright/native").expanduser()
 
 
 def test_the_files_used_longest_ago_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [cache.key(str(n), "") for n in range(5)]
     for n, name in enumerate(names):
-        cache.store(name, bytes(1000))
+        OBJECTS.store(name, bytes(1000))
         os.utime(folder / f"{name}.o", (n, n))
-    assert cache.load(names[0]) is not None  # which makes it the latest
-    monkeypatch.setattr(cache, "LIMIT", 4000)
-    cache.trim(folder)
-    assert [cache.load(name) is not None for name in names] == [True, False, False, True, True]
-    assert cache.load(names[0]) is not None
+    assert OBJECTS.load(names[0]) is not None  # which makes it the latest
+    monkeypatch.setattr(trusted, "LIMIT", 4000)
+    trusted.trim(folder)
+    assert [OBJECTS.load(name) is not None for name in names] == [True, False, False, True, True]
+    assert OBJECTS.load(names[0]) is not None

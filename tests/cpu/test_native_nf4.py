@@ -11,7 +11,7 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.llvm.blas import blas
 from gradwright.cpu.llvm.compiler import available, compile_text
-from gradwright.cpu.llvm.convolution.tiles import numbers
+from gradwright.cpu.llvm.convolution.machine import numbers
 from gradwright.cpu.llvm.packed import normal
 from gradwright.cpu.llvm.packed.machine import MACHINES, Machine
 from gradwright.cpu.llvm.target import has

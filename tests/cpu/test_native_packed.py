@@ -234,7 +234,7 @@ def test_processes_for_lesser_machines(tmp_path: Path, level: str) -> None:
     environment = {**os.environ, "GRADWRIGHT_CACHE": str(tmp_path), "GRADWRIGHT_CPU": level}
     found = subprocess.run(
         [sys.executable, "-c", SHOW],
-        env=environment, check=True, capture_output=True, text=True, timeout=120,
+        env=environment, check=True, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     names = {"x86-64-v2": "any", "x86-64-v3": "avx2", "x86-64-v4": "avx512"}
     assert found.stdout.strip() == names[level]

@@ -13,6 +13,7 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.llvm import cache, compiler, image, target
 from gradwright.errors import GraphError
+from gradwright.files.trusted import OBJECTS
 
 FLAGS = " ".join(sorted(target.V3))
 needs_x86 = pytest.mark.skipif(platform.machine() not in target.X86, reason="levels of x86-64")
@@ -70,7 +71,7 @@ def shown(folder: Path, **variables: str) -> str:
     environment = {**os.environ, "GRADWRIGHT_CACHE": str(folder), **variables}
     command = [sys.executable, "-c", SHOW]
     return subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True, timeout=120
+        command, env=environment, check=True, capture_output=True, text=True, timeout=300
     ).stdout.strip()
 
 
@@ -109,7 +110,7 @@ def test_object_code_on_disk_that_needs_what_is_nowhere_is_refused(
         pytest.skip("no llvmlite here")
     monkeypatch.setenv("GRADWRIGHT_CACHE", str(tmp_path))
     code = compiler._toolchain().object_code(NOWHERE)
-    cache.store(cache.key(NOWHERE, compiler.identity()), code)
+    OBJECTS.store(cache.key(NOWHERE, compiler.identity()), code)
     with pytest.raises(RuntimeError, match="is_nowhere"):
         compiler.compile_text(NOWHERE)
     monkeypatch.setattr(image, "place", lambda *_: None)

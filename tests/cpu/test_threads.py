@@ -241,7 +241,7 @@ from gradwright.cpu.threads.threads import POOL
 print(POOL.n_workers, float(y[0, 0]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout.split()) == (0, ["1", "128.0"]), done.stderr
 

@@ -284,7 +284,7 @@ def test_prefetching_works_ahead_and_never_further_than_asked():
 
     items = gw.data.dataset(slow).prefetch(3).epoch()
     assert next(items)["x"] == [0]
-    for _ in range(200):  # the consumer rests; the thread goes on
+    for _ in range(6000):  # the consumer rests; the thread goes on
         if len(made) == 4:
             break
         resume.wait(0.01)
@@ -339,7 +339,7 @@ def test_a_source_that_never_answers_does_not_hold_up_the_end():
     assert time.monotonic() - began < 20
     free.set()
     for thread in threads():
-        thread.join(5)
+        thread.join(60)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
@@ -357,7 +357,7 @@ def test_ctrl_c_is_heard_while_data_is_awaited():
     free.set()
     assert trainer.steps_done <= 1 and trainer.status == "idle"
     for thread in threads():
-        thread.join(5)
+        thread.join(60)
 
 
 def test_a_fit_that_fails_or_stops_leaves_no_thread():

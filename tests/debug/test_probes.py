@@ -130,7 +130,7 @@ def chain() -> Probe:
     g = gw.Graph()
     y = x = g.placeholder("x", (2,), "float64")
     w = g.variable("w", (2,), init=[1e-6, 2e-6], dtype="float64")
-    for _ in range(6_667):
+    for _ in range(1_667):
         y = y + w * y - w
     return Probe(g, (y * y).sum(), [x, w], {"x": np.array([0.5, -1.0])})
 
@@ -236,10 +236,10 @@ def test_stepper_gives_the_sessions_numbers(build, max_bytes):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
-def test_a_chain_of_20_000_nodes_goes_everywhere(tmp_path):
+def test_a_chain_of_5_000_nodes_goes_everywhere(tmp_path):
     probe = chain()
     g, (x, w) = probe.graph, probe.wrt
-    assert len(g.nodes) > 20_000
+    assert len(g.nodes) > 5_000
     dx, dw = gw.gradients(probe.loss, [x, w])
     with gw.Session(g) as session:
         loss, gx, gw_ = session.run([probe.loss, dx, dw], probe.feeds)

@@ -7,8 +7,9 @@ A seed takes one of a dozen small models of all kinds and damages it: flipped bi
 a cut, a splice of another model, or fields of its messages that hold what others hold, what no
 model holds, too much, or nothing. The file is read from a folder of its own, where its external
 data lies. It is to be refused by an error of ours or be a graph that can be looked at, written,
-and run if it is small; within a second and 200 MB, while no file is opened beside those of the
-folder and of Python, nothing is written, no process begins, and no code is compiled.
+and run if it is small; within a second of the processor's time and 200 MB, while no file is opened
+beside those of the folder and of Python, nothing is written, no process begins, and no code is
+compiled.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 
 import gradwright as gw
 from gradwright.errors import GradwrightError
+from gradwright.formats import registry
 from tests.formats.damaged_models import models
 from tests.support.campaign import Campaign
 
@@ -263,7 +265,8 @@ def warm() -> None:
 
 @functools.cache
 def listen() -> None:
-    """Begin to note what must not be done; it never ends."""
+    """Import all formats, and begin to note what must not be done; it never ends."""
+    list(registry.known())
     sys.addaudithook(_audit)
 
 
@@ -272,7 +275,7 @@ def watched(use: Callable[[], Any], folder: str) -> str:
     global _watching, _folder
     _seen.clear()
     _folder = folder
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
     _watching = True
     then = None
     try:
@@ -283,7 +286,7 @@ def watched(use: Callable[[], Any], folder: str) -> str:
         return f"raises {type(error).__name__}: {str(error)[:200]}"
     finally:
         _watching = False
-    took = time.process_time() - start
+    took = time.thread_time() - start
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     if _seen:
         return f"does {_seen[0]}"

@@ -338,7 +338,7 @@ print(outcomes)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes of POSIX")
 def test_a_process_killed_in_the_midst_leaves_the_old_model(path):
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)

@@ -306,7 +306,7 @@ def test_a_large_vocabulary_is_walked_at_once() -> None:
             return "".join(words[i] for i in ids)
 
     allowed = Vocabulary(Words(), len(words)).allowed("[a-z ]*")
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert allowed.mask(START, True).all()
     assert allowed.mask(allowed.state([5, 6]), False).all()
-    assert time.perf_counter() - begun < 2
+    assert time.thread_time() - begun < 2

@@ -14,7 +14,7 @@ from gradwright.graph import Source
 from gradwright.op import OPS
 from gradwright.ops.core.pullback import Pullback
 from gradwright.ops.loading import load as load_ops
-from gradwright.testing import CLASS_CHECKS, SAMPLE_CHECKS, OpCheckError, check_op, samples
+from gradwright.testing import OpCheckError, check_op
 
 load_ops()
 CLASSES = [
@@ -26,21 +26,9 @@ CLASSES = [
 ]
 
 
-@pytest.mark.parametrize("check", CLASS_CHECKS)
 @pytest.mark.parametrize("cls", CLASSES)
-def test_declaration(cls: type[gw.Op], check: str) -> None:
-    CLASS_CHECKS[check](cls)
-
-
-@pytest.mark.parametrize("check", SAMPLE_CHECKS)
-@pytest.mark.parametrize("cls", CLASSES)
-def test_samples(cls: type[gw.Op], check: str) -> None:
-    for number, sample in enumerate(samples(cls)):
-        try:
-            SAMPLE_CHECKS[check](cls, sample)
-        except Exception as error:
-            error.add_note(f"sample {number} of {cls.name}: {sample}")
-            raise
+def test_op(cls: type[gw.Op]) -> None:
+    check_op(cls)
 
 
 # -- the checks themselves: each of these ops breaks one rule --------------------------------------

@@ -59,6 +59,10 @@ ELSEWHERE = {
         ),
         _STEPS,
     ),
+    **dict.fromkeys(
+        ("sum_rows", "take_rows", "put_rows", "update_rows"),
+        "tables of torch with sparse gradients in test_named_rows.py",
+    ),
     "adam8bit_update": "a plain restatement of the paper in test_optimizers.py",
     "newton_schulz": "held against optax in test_optimizers.py",
     "with_gradient": "its gradient is what it is told: test_depth.py",

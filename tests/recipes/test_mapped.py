@@ -379,7 +379,7 @@ def test_pages_of_the_base_are_shared_between_processes(tmp_path: Path) -> None:
             assert sizes["Shared_Clean"] > 0.9 * path.stat().st_size / 1024, sizes
     finally:
         for child in children:
-            child.communicate("", timeout=60)
+            child.communicate("", timeout=300)
 
 
 def _pages(pid: int, path: Path) -> dict[str, int]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.cpu.llvm import cache, compiler
+from gradwright.cpu.llvm import compiler
+from gradwright.files import trusted
 from gradwright.session import diary
 
 
@@ -122,8 +123,8 @@ def test_kernels_that_were_compiled_or_found_on_disk(told, tmp_path, monkeypatch
     compiler.compile_text(text)
     (line,) = told("cpu")
     assert "found on disk" in line
-    monkeypatch.setattr(cache, "LIMIT", 10)
-    cache.trim(next(path.parent for path in tmp_path.rglob("*.o")))
+    monkeypatch.setattr(trusted, "LIMIT", 10)
+    trusted.trim(next(path.parent for path in tmp_path.rglob("*.o")))
     assert told("cpu")[0].endswith("over 10: those used longest ago go")
 
 

@@ -258,7 +258,7 @@ def test_the_plan_of_a_step_is_known_before_it_runs(line):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernels": "later"}, r"'background', 'wait', 'off'"),
+        ({"kernels": "never"}, r"'background', 'wait', 'later', 'off'"),
         ({"threads": 0}, "int >= 1"),
         ({"threads": 1.5}, "int >= 1"),
         ({"checkpoint": "all"}, "'sqrt'"),

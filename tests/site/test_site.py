@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the site, built with the tutorials run and the other notebooks not."""
+    """Return the folder of the site, built with four tutorials run and no other notebook."""
     out = tmp_path_factory.mktemp("build")
     places = [str(ROOT / folder) for folder in ("workbench", "widgets", "kernels")]
     paths = os.pathsep.join([*places, os.environ.get("PYTHONPATH", "")])

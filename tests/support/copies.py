@@ -12,7 +12,7 @@ import numpy as np
 
 from gradwright.program import Instr, Program
 from gradwright.program.device import register_device
-from gradwright.program.executor import Ask, Env, Observe
+from gradwright.program.executor import Ask, Env, Keep, Observe
 from gradwright.program.forward import explained, results
 from gradwright.program.ledger import Ledger, Manager
 from gradwright.program.liveness import Lifetimes
@@ -113,6 +113,9 @@ class Executor:
         self.run(env)
         yield [(n, functools.partial(self._run, i, n)) for n, i in enumerate(self.program.instrs)]
 
+    def lend(self, arrays: Any) -> None:
+        pass
+
     def drop(self) -> None:
         self._boxes = {}
 
@@ -139,7 +142,10 @@ class Copies:
     def nested(self) -> Copies:
         return Copies()
 
-    def executor(self, program: Program, ask: Ask) -> Executor:
+    def identity(self) -> str:
+        return "copies"
+
+    def executor(self, program: Program, ask: Ask, keep: Keep | None = None) -> Executor:
         return Executor(program, ask)
 
     def record(self) -> dict[str, Any]:

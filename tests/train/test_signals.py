@@ -201,7 +201,7 @@ def test_a_process_ends_with_status_143_and_says_nothing(tmp_path):
         for _ in range(3):
             process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (143, b"")
     last = gw.Checkpoints(tmp_path).list()[-1]
     assert last.step >= int(out.split()[-1]) if out else last.step >= 3

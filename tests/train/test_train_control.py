@@ -234,7 +234,7 @@ class Gate(gw.Callback):
     def on_step_end(self, trainer, record):
         if record.step == self.step:
             self.reached.set()
-            assert self.go.wait(20)
+            assert self.go.wait(60)
 
 
 def in_background(trainer):
@@ -250,7 +250,7 @@ def test_paused_and_resumed_is_uninterrupted(uninterrupted):
     trainer.pause(wait=True)  # nothing runs, so nothing to wait for
     began = time.perf_counter()
     thread = in_background(trainer)
-    assert gate.reached.wait(20)
+    assert gate.reached.wait(60)
     trainer.pause()
     assert trainer.status == "running"
     gate.go.set()
@@ -259,7 +259,7 @@ def test_paused_and_resumed_is_uninterrupted(uninterrupted):
     assert not thread.join(0.2)
     assert trainer.steps_done == 5
     trainer.resume()
-    thread.join(20)
+    thread.join(60)
     assert trainer.status == "idle"
     assert outcome(trainer) == uninterrupted
     assert trainer.history.seconds <= time.perf_counter() - began - 0.2  # the pause is not in it
@@ -269,7 +269,7 @@ def test_a_paused_training_can_be_edited_and_stopped(uninterrupted):
     gate = Gate(4)
     trainer = net(callbacks=[gate])
     thread = in_background(trainer)
-    assert gate.reached.wait(20)
+    assert gate.reached.wait(60)
     trainer.pause()
     gate.go.set()
     trainer.pause(wait=True)
@@ -279,7 +279,7 @@ def test_a_paused_training_can_be_edited_and_stopped(uninterrupted):
     trainer.graph.unfreeze("v")
     trainer.values["w"] = held
     trainer.stop()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert trainer.steps_done == 4
     finish(trainer)
@@ -291,10 +291,10 @@ def test_stopped_from_another_thread(uninterrupted):
     trainer = net(callbacks=[gate])
     trainer.stop()  # nothing runs, so this is forgotten
     thread = in_background(trainer)
-    assert gate.reached.wait(20)
+    assert gate.reached.wait(60)
     trainer.stop()
     gate.go.set()
-    thread.join(20)
+    thread.join(60)
     assert trainer.steps_done == 2
     finish(trainer)
     assert outcome(trainer) == uninterrupted
@@ -304,14 +304,14 @@ def test_a_trainer_runs_once_at_a_time():
     gate = Gate(1)
     trainer = net(callbacks=[gate])
     thread = in_background(trainer)
-    assert gate.reached.wait(20)
+    assert gate.reached.wait(60)
     for call in (lambda: finish(trainer), lambda: trainer.step(data())):
         with pytest.raises(TrainingError, match="the trainer is running already"):
             call()
     with pytest.raises(TrainingError, match="the trainer is running"):
         trainer.load_state_dict(trainer.state_dict())
     gate.go.set()
-    thread.join(20)
+    thread.join(60)
 
 
 def test_the_training_thread_cannot_wait_for_itself(uninterrupted):
@@ -339,7 +339,7 @@ def test_single_steps_of_a_paused_training_are_uninterrupted(uninterrupted):
     trainer = net(callbacks=[gate, Told()])
     trainer.resume(steps=1)  # nothing is paused, so nothing happens
     thread = in_background(trainer)
-    assert gate.reached.wait(20)
+    assert gate.reached.wait(60)
     trainer.pause()
     gate.go.set()
     trainer.pause(wait=True)
@@ -351,7 +351,7 @@ def test_single_steps_of_a_paused_training_are_uninterrupted(uninterrupted):
     with pytest.raises(TrainingError, match="steps=0"):
         trainer.resume(steps=0)
     trainer.resume()
-    thread.join(20)
+    thread.join(60)
     assert outcome(trainer) == uninterrupted
     paused = [1, 2, 3, 4, 7]
     assert [e for e in told if e[0] == "pause"] == [("pause", "paused", n) for n in paused]

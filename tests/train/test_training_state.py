@@ -233,7 +233,7 @@ def test_a_fit_that_is_stopped_while_an_average_stands_in_saves_no_average(tmp_p
     trainer.add_callback(Pausing())
     thread = threading.Thread(target=lambda: trainer.fit(BATCHES, progress=False))
     thread.start()
-    assert paused.wait(20)
+    assert paused.wait(60)
     with trainer.averaged("ema"):
         trainer.stop()
         thread.join()

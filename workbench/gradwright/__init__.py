@@ -25,6 +25,7 @@ LATER = {
     "tracing": "compile cond loop map_fn scan trace while_loop",
     "rewrite.recognition": "recognize",
     "debug": "Stepper explain_gradient gradient_check",
+    "files.trusted": "disk_cache",
     "formats.archive": "load load_state save",
     "formats.comparing": "compare_files",
     "formats.inspecting": "inspect",

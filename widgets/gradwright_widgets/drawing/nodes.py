@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gradwright import Graph, Node
+from gradwright import Graph, Node, Tensor
 from gradwright.graph import Rng
+from gradwright.ops.updates.rows import stands_for
 
 
 def drawn_nodes(graph: Graph, *, gradients: bool = False) -> list[Node]:
@@ -25,6 +26,19 @@ def differentiated(node: Node) -> Node | None:
     ('exp', None)
     """
     return node.origin if node.name.startswith("grad/") else None
+
+
+def spec_text(t: Tensor) -> str:
+    """Return the spec of a tensor as it is shown; of a gradient in rows what it stands for.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> table, ids = g.variable("table", (50, 8)), g.placeholder("ids", (4,), "int64")
+    >>> rows, sums = gw.training.sum_rows(ids, gw.nn.embedding(ids, table), table)
+    >>> spec_text(table), spec_text(sums)
+    ('f32[50, 8]', 'f32[50, 8] in 4 rows')
+    """
+    return str(stands_for(t) or t.spec)
 
 
 def scopes(graph: Graph) -> set[str]:

@@ -13,7 +13,7 @@ from gradwright.debug.inside import has_inside
 from .adapters import adapter_scopes
 from .buffers import int32
 from .grouping import groups_of
-from .nodes import differentiated, drawn_nodes
+from .nodes import differentiated, drawn_nodes, spec_text
 
 KINDS = ("array", "placeholder", "variable", "constant")
 _SOURCES = {"placeholder": "input", "variable": "parameter", "constant": "constant"}
@@ -70,7 +70,7 @@ def columns(nodes: Sequence[Node], names: list[str]) -> tuple[dict[str, Any], li
     for node in nodes:
         call.append(calls.index(repr(node.op)))
         first_call.setdefault(call[-1], node)
-        spec_of += [specs.index(str(tensor.spec)) for tensor in node.outputs]
+        spec_of += [specs.index(spec_text(tensor)) for tensor in node.outputs]
         first_tensor.append(len(spec_of))
     examples = [first_call[k] for k in range(len(calls.values))]
     table = {

@@ -11,7 +11,7 @@ from typing import Any
 from gradwright import Graph
 
 from ..drawing.grouping import groups_of
-from ..drawing.nodes import drawn_nodes
+from ..drawing.nodes import drawn_nodes, spec_text
 from ..host.facts import shape_text
 from .svg import INK, LINE, QUIET, svg_page, svg_text
 
@@ -69,7 +69,7 @@ def node_table(graph: Graph) -> str:
     nodes = drawn_nodes(graph)
     if len(nodes) <= MOST_BOXES:
         rows = [
-            [n.name, n.op.name, ", ".join(str(t.spec) for t in n.outputs),
+            [n.name, n.op.name, ", ".join(map(spec_text, n.outputs)),
              ", ".join(t.name for t in n.inputs if t is not None)]
             for n in nodes
         ]  # fmt: skip

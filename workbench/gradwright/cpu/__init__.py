@@ -1,6 +1,17 @@
 """The CPU as a device: numpy first, then chains of machine code on fixed addresses."""
 
 from .device import Cpu, Guard
-from .lowerings import adam, adam_8bit, core, layers, packed, rows
+from .lowerings import adam, adam_8bit, core, layers, named_rows, packed, places, rows
 
-__all__ = ["Cpu", "Guard", "adam", "adam_8bit", "core", "layers", "packed", "rows"]
+__all__ = [
+    "Cpu",
+    "Guard",
+    "adam",
+    "adam_8bit",
+    "core",
+    "layers",
+    "named_rows",
+    "packed",
+    "places",
+    "rows",
+]

@@ -20,7 +20,7 @@ from ..program.memory import ALIGN
 from ..program.program import Instr, Program
 from ..program.turns import TURNS
 from ..spec import TensorSpec
-from .call import Call, Native, numpy_launch, overwritable
+from .call import Call, Native, NativeReturning, numpy_launch, overwritable
 from .calls import Calls, Step
 from .dense import is_fixed, is_plain
 from .llvm.chain import COUNT, IF_TRUE, chain
@@ -207,6 +207,12 @@ class Binder:
         heard = [calls.listening(self.program) for calls in self._parts]
         return [c for found, _ in heard for c in found], [s for _, steps in heard for s in steps]
 
+    def calm(self) -> None:
+        """Clear all alarms, whatever ended a run: the next one begins anew."""
+        for calls in self._parts:
+            for alarm, *_ in calls.alarms:
+                alarm[:] = 0
+
     def close(self) -> None:
         """Let go what only binding needs."""
         table = memoryview(self.table)  # type: ignore[arg-type]
@@ -263,7 +269,8 @@ class Binder:
                 for call in native:
                     self._bind_native(step, call, numbers, calls)
                     if call.alarm is not None:
-                        calls.alarms.append((call.alarm, step, self._arguments(instr.ins)))
+                        xs = [] if call.tells else self._arguments(instr.ins)
+                        calls.alarms.append((call.alarm, step, xs))
                 self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
         if isinstance(instr.op, Fused) or id(instr) in self.targets:  # numpy does better op by op
@@ -272,6 +279,8 @@ class Binder:
         launch = numpy_launch(found)
         xs = self._arguments(instr.ins)
         if launch is None or isinstance(launch, Returning):
+            if isinstance(launch, NativeReturning):
+                launch = Returning(launch.compiled)
             calls.add(step, functools.partial(self._forward, instr, launch, xs))
         elif self._writes(step):
             calls.add(step, functools.partial(launch, xs, self._arguments(instr.outs)))
@@ -328,9 +337,11 @@ class Binder:
 
     def _may_alarm(self, calls: Sequence[Call], instr: Instr) -> bool:
         """Tell whether what a call checks is still there when all calls have run."""
+        if all(call.alarm is None for call in calls):
+            return True
         there = {*self.program.sources, *self.program.constants}
         inputs = [self.owner[i] for i in instr.ins if i is not None]
-        return all(call.alarm is None or there.issuperset(inputs) for call in calls)
+        return all(c.alarm is None or c.tells or there.issuperset(inputs) for c in calls)
 
     def _arguments(self, numbers: Sequence[int | None]) -> list[Any]:
         """Return arguments of a call of Python, which are filled in as values come."""

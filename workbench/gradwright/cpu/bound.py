@@ -10,7 +10,6 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,9 +24,11 @@ from ..program.lowering import Found
 from ..program.program import Instr, Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .call import in_place, launcher
+from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
+from .launchers import Launchers
+from .llvm.rooms import sharing
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
 
@@ -50,14 +51,14 @@ class Bound:
         device: Memory,
         variables: Sequence[Tensor],
         updates: Mapping[Tensor, Tensor],
-        known: Mapping[tuple[int, ...], tuple[Any, Found]],
+        known: Launchers,
         commit_if: Tensor | None,
     ) -> None:
         make_dense(program)
         self.program, self.device = program, device
         self._position = {t: n for n, t in enumerate(variables)}
-        natives = functools.partial(in_place, known)
-        self.overwrites = overwrites(program, Lifetimes(program).roots, updates, natives)
+        roots = Lifetimes(program).roots
+        self.overwrites = overwrites(program, roots, updates, known.in_place)
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
@@ -70,7 +71,7 @@ class Bound:
         self._has_tail = self._binder.n_body < len(program.instrs)
         self.arena: Array | None = None
         """The memory that it is bound to, where that lasts."""
-        self._is_bound = False
+        self.is_bound = False
         self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._binder.lie)
 
     @property
@@ -78,10 +79,10 @@ class Bound:
         """Names of variables, as they are now, whose updates are written by ``overwrite``."""
         return {o.variable.name for o in self.overwrites}
 
-    def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
+    def _launch(self, instr: Instr, known: Launchers) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
-        op, found = known.get(instr.outs, (None, None))
-        if op is instr.op:
+        is_there, found = known.of(instr)
+        if is_there:
             return found
         program = self.program
         if isinstance(instr.op, Dense):
@@ -111,13 +112,14 @@ class Bound:
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
         moves = self._loan is not None
         arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
-        binder.bind(self.layout.offsets, arena, moves=moves)
+        with sharing():
+            binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
         early = [t for t, step in when.items() if step < binder.n_body]
         late = [t for t, step in when.items() if binder.n_body <= step < binder.n_last]
-        self._body_exits = Exits(early, binder, self.device, given)
+        self.exits = Exits(early, binder, self.device, given)
         self._tail_exits = Exits(late, binder, self.device, given)
         self._read_sources()
         self._targets: list[tuple[int, Moving, Moving, Tensor]] = []
@@ -138,7 +140,7 @@ class Bound:
         whole = self._as_a_whole(early)
         binder.close()
         self.arena = None if moves else arena
-        self._is_bound = True  # whatever ends it before, the next run prepares all again
+        self.is_bound = True  # whatever ends it before, the next run prepares all again
         self._whole = whole
 
     def _as_a_whole(self, early: Sequence[Tensor]) -> Callable[[], Any] | None:
@@ -182,14 +184,14 @@ class Bound:
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
-        if not self._is_bound:
+        if not self.is_bound:
             return
         if self._loan is not None:
             self._loan.end()
-        self._is_bound = False
+        self.is_bound = False
         self._whole, self.arena, self._counts = None, None, ()
         self._binder.forget()
-        del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
+        del self.exits, self._tail_exits, self._held, self._feeds, self._used
         self._transient, self._targets = [], []
 
     # -- running ---------------------------------------------------------------------------------
@@ -214,16 +216,17 @@ class Bound:
 
     def run(self, env: dict[Tensor, Array], seen: Seen | None = None) -> None:
         """Compute what is fetched into ``env``; the variables are ``seen``, or in ``env``, too."""
-        if not self._is_bound:
+        if not self.is_bound:
             self.prepare()
         try:
             self._take_variables(env, seen)
             for t, where in self._feeds:
                 where.put(env[t])
-            self._body_exits.begin()
+            self.exits.begin()
             self._call(self._binder.body)
-            self._body_exits.collect(env)
+            self.exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
         if not self._has_tail:
@@ -243,10 +246,13 @@ class Bound:
                 loan.begin()
             done = self._step(whole, env, values) if self._position else self._pass(whole, env)
             if done:
-                self._body_exits.collect(env)
+                self.exits.collect(env)
             elif done is not None:
                 self._call(self._alarms)
-                self._body_exits.collect(env)
+                self.exits.collect(env)
+        except BaseException:
+            self._binder.calm()
+            raise
         finally:
             for where in self._transient:
                 where.release()
@@ -271,7 +277,7 @@ class Bound:
     def _pass(self, whole: Callable[[], Any], env: Mapping[Tensor, Array]) -> bool:
         for t, where in self._feeds:
             where.put(env[t])
-        self._body_exits.begin()
+        self.exits.begin()
         whole()
         return False
 
@@ -284,6 +290,7 @@ class Bound:
             self._call(self._binder.tail)
             self._tail_exits.collect(env)
         except BaseException:
+            self._binder.calm()
             self.drop()
             raise
 
@@ -343,13 +350,13 @@ class Bound:
 
         ``env`` has all that it reads, variables too; updates are written to arrays of their own.
         """
-        if not self._is_bound:
+        if not self.is_bound:
             self.prepare()
         try:
             self._take_variables(env, None)
             for t, where in self._feeds:
                 where.put(env[t])
-            self._body_exits.begin()
+            self.exits.begin()
             self._tail_exits.begin()
             held = {self._position[t]: env[t] for _, t, _ in self._held}
             fresh = [(target, held[index].copy()) for index, target, _, _ in self._targets]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from ..op import Op
 from ..op.applying import run_forward_into, writes_outputs
 from ..program.lowering import Found, Launch, Returning, find_launch, is_lowered
-from ..program.program import Instr
 from ..program.turns import TURNS
 from ..spec import TensorSpec
 
@@ -45,6 +44,7 @@ class Call:
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
     an address within that operand, which moves with it. ``held`` is memory that the block names.
     Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
+    If the alarm ``tells`` all, which place an index named, inputs may be gone by then.
     ``cut`` says how it may be run in pieces, or makes so many, ``cost`` how many ns it takes,
     about, and ``label`` tells it from calls that take another time.
     """
@@ -57,6 +57,22 @@ class Call:
     cut: Cut | Callable[[int], Sequence[Call]] | None = None
     cost: float = 0.0
     label: Any = None
+    tells: bool = False
+
+
+def layout_of(array: np.ndarray[Any, Any]) -> Any:
+    """Return all that calls depend on of an array but where it lies."""
+    return array.shape, array.strides, array.dtype, array.flags.aligned
+
+
+def moved(call: Call, arrays: Sequence[np.ndarray[Any, Any]]) -> Call:
+    """Return a call for other arrays of the same layouts, each of which it names by its start."""
+    block = call.block.copy()
+    for slot, operand in call.slots:
+        block[slot] = arrays[operand].ctypes.data
+    return Call(
+        call.address, block, call.slots, call.held, call.alarm, call.cut, call.cost, call.label
+    )
 
 
 def numbered(calls: Sequence[Call] | None, operands: Sequence[int]) -> Sequence[Call] | None:
@@ -88,6 +104,13 @@ class Native:
     slow: bool = False
 
 
+@dataclass(frozen=True)
+class NativeReturning(Returning):
+    """A launcher that returns its outputs; ``compiled``, when a plan has its kernels, does, too."""
+
+    compiled: Callable[[Sequence[Any]], Sequence[Any]]
+
+
 def launcher(
     op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Found:
@@ -99,14 +122,6 @@ def launcher(
     if writes_outputs(op) and not any(s.by_reference or not s.is_concrete for s in outs):
         return functools.partial(run_forward_into, op)
     return None if op.ufunc is None else _ufunc(op, ins, outs)
-
-
-def in_place(
-    known: Mapping[tuple[int, ...], tuple[Any, Found]], instr: Instr
-) -> Sequence[tuple[int, int]]:
-    """Return which outputs of an op that has machine code may lie over which inputs."""
-    op, found = known.get(instr.outs, (None, None))
-    return found.in_place if op is instr.op and isinstance(found, Native) else ()
 
 
 def numpy_launch(found: Found) -> Launch | Returning | None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..fuse.fused import Fused
 from ..op import run_forward
+from ..program.forward import ServedError
 from ..program.program import Program
 from .llvm.blas import Limit
 from .llvm.chain import IF_ZERO, chain
@@ -113,5 +115,13 @@ def _threaded(call: Step, n: int) -> None:
 
 def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> None:
     """Let an op look at its inputs where machine code has found something wrong."""
-    if alarm[0]:
-        run_forward(program.instrs[step].op, xs, training=program.training)
+    if not alarm[0]:
+        return
+    instr = program.instrs[step]
+    if not isinstance(instr.op, Fused):
+        run_forward(instr.op, xs, training=program.training)
+        return
+    _, place, size, operand = alarm.tolist()
+    index = place if place >= 0 else place - size
+    error = IndexError(f"index {index} is out of range for size {size}")
+    raise ServedError(error, instr.origins[instr.op.sites[operand]])

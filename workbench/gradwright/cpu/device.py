@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..program.executor import Ask
+from ..program.executor import Ask, Keep
 from ..program.ledger import Manager
 from ..program.program import Program
 from .executor import CpuExecutor
-from .llvm.blas import Limit
+from .llvm.blas import Limit, blas
 from .llvm.target import check_switches
 from .memory import Fenced, Memory
 from .threads.background import BACKGROUND
@@ -46,9 +47,13 @@ class Cpu(Memory):
         self.share(inner)
         return inner
 
-    def executor(self, program: Program, ask: Ask) -> CpuExecutor:
+    def identity(self) -> str:
+        """Return compiler, processor and BLAS: lowerings may ask which there are."""
+        return _identity()
+
+    def executor(self, program: Program, ask: Ask, keep: Keep | None = None) -> CpuExecutor:
         """Return what runs a program: numpy at first, kernels when they are compiled."""
-        return CpuExecutor(program, self, ask)
+        return CpuExecutor(program, self, ask, keep)
 
     def record(self) -> dict[str, Any]:
         """Return versions, the machine, and how many threads each kind of call uses."""
@@ -72,3 +77,11 @@ class Cpu(Memory):
 
 class Guard(Fenced, Cpu):
     """The same between guard bytes, step by step and without kernels."""
+
+
+@functools.cache
+def _identity() -> str:
+    from .llvm.compiler import available, identity  # llvmlite, which no import of ours may load
+
+    library = blas()
+    return f"{identity() if available() else 'numpy'}\n{library and library.version}"

@@ -5,24 +5,24 @@ from __future__ import annotations
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from ..errors import LoweringError, ShapeError
-from ..fuse import fuse
 from ..fuse.fused import Fused
 from ..graph import Tensor, Values
-from ..program.executor import Ask, Env, Observe
-from ..program.lowering import replaced_ops
+from ..graph.collecting import without_collecting
+from ..program.executor import Ask, Env, Keep, Observe
 from ..program.program import Instr, Program
 from ..program.row import WIDE, Row, short
 from ..program.turns import TURNS
 from .binder import RefusedError
 from .bound import Bound
 from .call import Native
+from .fusing import Fusing
 from .llvm.target import switch
 from .memory import Memory
 from .plain import Plain
@@ -33,6 +33,11 @@ Array = np.ndarray[Any, Any]
 RUNS = 3
 """Runs after which kernels are compiled in the background: who runs a plan once or twice, as for a
 look at another shape, would not see them any more."""
+LATER, FEW = 16, 256
+"""The run before which ``"later"`` compiles kernels, and for how many steps: most take 0.3 s."""
+HEAVY, HEAVY_STEP = 1 << 25, 1 << 18
+"""Bytes of variables that a program changes, and for each of its steps, from which kernels are
+waited for: three runs of numpy's Adam take 10 ms for each MB of them, kernels 2 to 5 ms a step."""
 _MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
 _log = logging.getLogger("gradwright")
 
@@ -40,18 +45,21 @@ _log = logging.getLogger("gradwright")
 class CpuExecutor:
     """A segment on the CPU; see :class:`gradwright.program.executor.Executor`."""
 
-    def __init__(self, program: Program, device: Memory, ask: Ask) -> None:
+    def __init__(
+        self, program: Program, device: Memory, ask: Ask, keep: Keep | None = None
+    ) -> None:
         self.plain = Plain(program, device)
+        self._fusing = Fusing(program, device.name, keep)
         self.bound: Bound | None = None
         """The segment with its kernels, when there is one; it runs from then on."""
         self.coming: Bound | None = None
         """The same while its kernels are being compiled."""
         self.kernels = "off" if device.guarded or not program.instrs else ask.options.kernels
-        if self.kernels == "background" and _is_slow(self.plain):
-            self.kernels = "wait"
         self.why = "" if self.kernels != "off" else _why_off(ask, device)
         """Why it stays in numpy; empty while kernels are expected, or in."""
         self._ask, self._device = ask, device
+        if self.kernels == "background" and not self._fusing.may_be_on_disk:
+            self._wait_if_slow()
         self._runs, self.is_asked = 0, False
         self._fetched = [(n, t) for n, t in enumerate(ask.variables) if t in ask.wanted]
         self._last: Plain | Bound | None = None
@@ -122,6 +130,11 @@ class CpuExecutor:
             values.commit(new)
         return bool(ask.updates)
 
+    def lend(self, arrays: Mapping[Tensor, Array]) -> None:
+        """Have runs write results there, as far as kernels do; none: in arrays of their own."""
+        if self.bound is not None and self.bound.is_bound:
+            self.bound.exits.lent = arrays
+
     def drop(self) -> None:
         """Hold no array that is not its own."""
         self.laid.drop()
@@ -134,8 +147,16 @@ class CpuExecutor:
         """Return what runs next; it is never changed within a run."""
         if self.bound is None and self.kernels != "off":
             self._runs += 1
+            if self._runs == 1 and self.kernels == "background" and self._fusing.may_be_on_disk:
+                if self._fusing.is_on_disk():
+                    self.kernels = "wait"
+                else:
+                    self._wait_if_slow()
             if self.kernels == "wait":
                 self.bind()
+            elif self.kernels == "later":
+                if self._runs == LATER and len(self.plain.program.instrs) <= FEW:
+                    self.bind()
             elif self._runs == RUNS:
                 self.ask()
         if self.bound is not None:
@@ -175,9 +196,21 @@ class CpuExecutor:
 
     # -- kernels ---------------------------------------------------------------------------------
 
+    def _wait_if_slow(self) -> None:
+        """Wait for kernels where numpy takes longer for its runs than they do to be compiled.
+
+        Where steps change much, it also takes memory: new arrays of all that changes, 12 bytes a
+        parameter of Adam, where kernels write over the old ones.
+        """
+        changed, plain = sum(v.spec.nbytes for v in self._ask.updates), self.plain
+        if changed > HEAVY + HEAVY_STEP * len(plain.program.instrs) or any(
+            isinstance(found, Native) and found.slow for found in plain.found
+        ):
+            self.kernels = "wait"
+
     def ask(self) -> None:
         """Have kernels compiled in the background, unless that was asked for before."""
-        if self.kernels == "wait":
+        if self.kernels in ("wait", "later"):
             self.bind()
         elif self.kernels == "background" and not self.is_asked:
             from .llvm import compiler  # noqa: F401 - before the thread, or a fork misses its locks
@@ -190,8 +223,9 @@ class CpuExecutor:
         from .llvm.compiler import available  # llvmlite, which no import of ours may load
 
         try:
-            if available():
-                self.bound = self._bound()
+            if available():  # from disk it is over before a collection would pay
+                with without_collecting() if self._fusing.may_be_on_disk else nullcontext():
+                    self.bound = self._bound()
             else:
                 is_off = switch("GRADWRIGHT_KERNELS") == "off"
                 self.why = "GRADWRIGHT_KERNELS=off" if is_off else _MISSING
@@ -205,24 +239,20 @@ class CpuExecutor:
     def _bound(self) -> Bound:
         """Return the segment with its kernels; raises LoweringError if none can be compiled."""
         plain, ask = self.plain, self._ask
-        known = {
-            instr.outs: (instr.op, found)
-            for instr, found in zip(plain.program.instrs, plain.found, strict=True)
-        }
         own: dict[Tensor, Tensor] = {}
         if ask.is_whole:  # variables come with their counts
             own = {v: t for v, t in ask.updates.items() if v not in ask.kept and t not in ask.kept}
         refused: list[Instr] = []
-        replaced = replaced_ops(self._device.name)
         while True:
-            fused = fuse(plain.program, refused, replaced)
+            fused = self._fusing.fused(refused)
             if refused and not any(isinstance(instr.op, Fused) for instr in fused.instrs):
                 raise RefusedError(refused)
             coming = self.coming = Bound(
-                fused, self._device, ask.variables, own, known, ask.commit_if
+                fused, self._device, ask.variables, own, plain.launchers, ask.commit_if
             )
             try:
                 coming.prepare()
+                self._fusing.keep({a for _, calls in coming.code.values() for a in calls})
                 return coming
             except RefusedError as error:
                 again = {instr.outs for instr in error.kernels} & {i.outs for i in refused}
@@ -245,6 +275,9 @@ class CpuExecutor:
             return short(self.why, 2 * WIDE)
         if self.kernels == "wait":
             return "compiled before the first run"
+        if self.kernels == "later":
+            few = len(self.plain.program.instrs) <= FEW
+            return f"compiled before run {LATER}" if few else f"more than {FEW} steps"
         return "waits to be compiled" if self.is_asked else f"kernels come after {RUNS} runs"
 
     def rows(self, first: int, chain: int) -> list[Row]:
@@ -267,7 +300,7 @@ class CpuExecutor:
         self.plain.release()
         if self.bound is not None:
             self.bound.release()
-        for launch in self.plain.found:  # loops and branches hold plans of their own
+        for launch in self.plain.launchers.made():  # loops and branches hold plans of their own
             release = getattr(launch, "release", None)
             if release is not None:
                 release()
@@ -277,11 +310,6 @@ def _why_off(ask: Ask, device: Memory) -> str:
     if ask.options.kernels == "off":
         return 'kernels="off"'
     return f"the device is {device.name!r}" if device.guarded else ""
-
-
-def _is_slow(plain: Plain) -> bool:
-    """Tell whether numpy takes longer for a run than kernels do to be compiled."""
-    return any(isinstance(found, Native) and found.slow for found in plain.found)
 
 
 def _is_expected(error: Exception) -> bool:

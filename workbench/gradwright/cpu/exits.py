@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class Exits:
         self, tensors: Sequence[Tensor], binder: Binder, device: Memory, given: set[int]
     ) -> None:
         program = binder.program
-        self._fresh: list[tuple[Moving, Callable[[], Array]]] = []
+        self._fresh: list[tuple[Tensor, Moving, Callable[[], Array]]] = []
         self._handed: list[tuple[Tensor, Any]] = []
         self._copied: list[tuple[Tensor, Array]] = []
         self._shared: list[tuple[Tensor, list[Any], Callable[[], Array] | None]] = []
@@ -41,7 +41,7 @@ class Exits:
             if is_own and number not in given and not binder.is_view(number):
                 self._handed.append((t, place))
                 if isinstance(place, Moving) and number in binder.written:
-                    self._fresh.append((place, take))
+                    self._fresh.append((t, place, take))
             elif isinstance(place, Fixed) and not is_large:
                 self._copied.append((t, binder.arrays[number]))
             else:
@@ -51,17 +51,24 @@ class Exits:
             given.add(number)
 
         self.is_empty = not tensors
+        self.lent: Mapping[Tensor, Array] = {}
+        """Arrays that the next run writes instead of some of its own, dense and aligned."""
 
     def begin(self) -> None:
         """Provide arrays for large results."""
-        for place, take in self._fresh:
-            array = take()
+        for t, place, take in self._fresh:
+            array = self.lent[t] if t in self.lent else take()
             place.place(array, address(array))
 
     def collect(self, env: dict[Tensor, Array]) -> None:
         """Add the results to ``env``."""
+        lent = self.lent
         for t, array in self._copied:
-            env[t] = array.copy()
+            if t in lent:
+                lent[t][...] = array
+                env[t] = lent[t]
+            else:
+                env[t] = array.copy()
         for t, place in self._handed:
             env[t] = place.array
         for t, (array,), take in self._shared:

@@ -12,12 +12,13 @@ import numpy as np
 from ..graph import Tensor
 from ..program.forward import apart, explained, results
 from ..program.liveness import Lifetimes, place
-from ..program.lowering import Launch, Returning
+from ..program.lowering import Found, Launch, Returning
 from ..program.memory import Layout
 from ..program.program import Instr, Program
 from ..spec import spec_of
 from .blocks import Loan, name_of
-from .call import launcher, numpy_launch, overwritable
+from .call import numpy_launch, overwritable
+from .launchers import Launchers
 from .memory import Memory
 
 Array = np.ndarray[Any, Any]
@@ -37,34 +38,58 @@ class Plain:
 
     def __init__(self, program: Program, device: Memory) -> None:
         self.program, self.device = program, device
-        self.lives = Lifetimes(program)
-        self.found = [
-            launcher(
-                instr.op,
-                device.name,
-                [None if i is None else program.specs[i] for i in instr.ins],
-                [program.specs[o] for o in instr.outs],
-            )
-            for instr in program.instrs
-        ]
-        """How each instruction runs; some hold plans of their own."""
-        self._launches = [numpy_launch(found) for found in self.found]
-        self.layout, self.over = self._place(self._launches)
-        self._frees = self._free_lists()
-        self._transient = [
-            i
-            for i in range(len(program.specs))
-            if i not in program.constants and i not in self.layout.offsets
-        ]
+        self.launchers = Launchers(program, device.name)
         self.registers: Registers = []
         self._steps: list[Callable[[Registers], None]] = []
         n = len(program.instrs)
         self.n_body = n if program.n_body is None else program.n_body
         self._writes: tuple[list[Write], list[Write]] = [], []
         """What the body and the tail write."""
-        self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._lie)
         self._filled: list[tuple[list[Any], Sequence[int]]] = []
         """Arguments of calls that lie in the arena."""
+
+    # What only its own runs need: a plan whose kernels are on disk never makes it.
+
+    @functools.cached_property
+    def lives(self) -> Lifetimes:
+        """When its values are alive."""
+        return Lifetimes(self.program)
+
+    @property
+    def found(self) -> list[Found]:
+        """How each instruction runs; some hold plans of their own."""
+        return self.launchers.all()
+
+    @functools.cached_property
+    def _launches(self) -> list[Launch | Returning | None]:
+        return [numpy_launch(found) for found in self.found]
+
+    @functools.cached_property
+    def _placed(self) -> tuple[Layout, dict[int, int]]:
+        return self._place(self._launches)
+
+    @property
+    def layout(self) -> Layout:
+        """Where values lie in the arena."""
+        return self._placed[0]
+
+    @property
+    def over(self) -> dict[int, int]:
+        """Values that are written over another one."""
+        return self._placed[1]
+
+    @functools.cached_property
+    def _frees(self) -> list[list[int]]:
+        return self._free_lists()
+
+    @functools.cached_property
+    def _transient(self) -> list[int]:
+        there = self.program.constants.keys() | self.layout.offsets.keys()
+        return [i for i in range(len(self.program.specs)) if i not in there]
+
+    @functools.cached_property
+    def _loan(self) -> Loan | None:
+        return Loan.of(self.device.blocks, self.layout.nbytes, self.program, self._lie)
 
     # -- preparation -----------------------------------------------------------------------------
 
@@ -121,7 +146,7 @@ class Plain:
 
     def release(self) -> None:
         """Let the arena and all spare arrays go; the next run prepares them again."""
-        if self._loan is not None:
+        if self.registers and self._loan is not None:
             self._loan.end()
         self.registers, self._steps, self._writes, self._filled = [], [], ([], []), []
 

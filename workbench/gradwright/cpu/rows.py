@@ -16,6 +16,7 @@ from ..program.row import Row, What
 from .bound import Bound
 from .call import Native
 from .dense import Dense
+from .followed import Followed
 from .plain import Plain
 
 
@@ -25,13 +26,13 @@ def rows(plain: Plain, bound: Bound | None, first: int, chain: int, *, is_ready:
     They are numbered from ``first``, chains from ``chain``; ``is_ready``: kernels run by now.
     """
     held = plain if bound is None else bound
-    program = held.program
+    program, launchers = held.program, held.found
     code: Mapping[int, tuple[int, tuple[int, ...]]] = {} if bound is None else bound.code
     n_body = len(program.instrs) if program.n_body is None else program.n_body
     chains: dict[Any, int] = {}
     found = []
     for n, instr in enumerate(program.instrs):
-        what, why = _kind(instr, held.found[n], program, n in code)
+        what, why = _kind(instr, launchers[n], program, n in code)
         if bound is not None and bound.is_view(n):
             what, why = "view", ""
         elif what in ("numpy", "plans") and bound is None:
@@ -60,11 +61,12 @@ def rows(plain: Plain, bound: Bound | None, first: int, chain: int, *, is_ready:
 def _text(op: Op, functions: tuple[int, ...], kind: str) -> str:
     """Return what a step computes as IR, or the LLVM text of the functions that it became."""
     if kind == "ir":
-        return str(op.kernel) if isinstance(op, Fused) else ""
+        made = op.fused if isinstance(op, Followed) else op
+        return str(made.kernel) if isinstance(made, Fused) else ""
     if kind != "llvm" or not functions:
         return ""
     from .llvm.compiler import KERNELS  # llvmlite, which no import of ours may load
-    from .llvm.emit import emit
+    from .llvm.kernels.emit import emit
 
     of = {address: key for key, address in KERNELS.addresses.copy().items()}
     return "\n".join(emit(*of[a]) for a in functions if a in of)
@@ -105,7 +107,7 @@ def _reason(instr: Instr, found: Found, program: Program) -> str:
 
 
 def _ops(op: Op) -> tuple[str, ...]:
-    if isinstance(op, Fused):
+    if isinstance(op, Fused | Followed):
         return op.names
     return (op.viewing.name if isinstance(op, Dense) else op.name,)
 

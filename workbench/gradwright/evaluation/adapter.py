@@ -11,7 +11,7 @@ from ..errors import TrainingError
 from ..graph import Graph, Tensor
 from ..graph.walk import placeholders
 from .base import Evaluation
-from .predict import computed, session_of
+from .model import computed, session_of
 
 
 class Evaluated(dict[str, Evaluation | Sequence[Evaluation]]):

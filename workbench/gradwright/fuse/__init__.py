@@ -1,6 +1,6 @@
 """Fusion: groups of a program become kernels, described in a small IR that every backend reads."""
 
-from . import rules_elements, rules_rows, rules_updates  # noqa: F401
+from . import rules_elements, rules_places, rules_rows, rules_updates  # noqa: F401
 from .fused import Fused
 from .fusion import fuse
 from .interpret import evaluate

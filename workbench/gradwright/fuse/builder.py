@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy as np
 from ..program.declined import DeclinedError
 from ..spec import is_half
 from .functions import FUNCTIONS, KEEPING
-from .ir import Kernel, Level, Operand, Store, Value
+from .ir import Beyond, Kernel, Level, Named, Operand, Store, Value
 
 BOOL, INT64, FLOAT32, FLOAT64 = map(np.dtype, ("bool", "int64", "float32", "float64"))
 
 Axes = tuple[int, ...]
-"""The axes of the index space along which a tensor moves, ascending."""
+"""The axes of the index space along which a tensor moves; −1 and below are the first place, the
+second… that indices name in it."""
 
 
 def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -116,18 +117,33 @@ class Builder:
 
     # -- terms ---------------------------------------------------------------------------------
 
-    def load(self, source: Any, axes: Axes, dtype: np.dtype[Any]) -> Term:
-        """Return the elements of a source that moves along ``axes``; halves become float32."""
-        key = "load", source, axes
+    def load(
+        self, source: Any, axes: Axes, dtype: np.dtype[Any], indices: Sequence[Term] = ()
+    ) -> Term:
+        """Return the elements of a source that moves along ``axes``; halves become float32.
+
+        ``indices`` name the places of its negative axes.
+        """
+        key = "load", source, axes, tuple(i.number for i in indices)
         if key not in self._known:
-            level = Level.SCALAR
-            if axes:
-                level = Level.ELEMENT if axes[-1] >= self.rank - self.n_columns else Level.ROW
+            level, last = Level.SCALAR, max(axes, default=-1)
+            if last >= 0:
+                level = Level.ELEMENT if last >= self.rank - self.n_columns else Level.ROW
             self.loads.append((source, axes))
             self._dtypes.append(dtype)
-            made = self._add("load", (), dtype, level, len(self.loads) - 1)
+            number = len(self.loads) - 1
+            places = self._places(indices, number, Beyond.FIRST)
+            level = max([level, *(place.level for place in places)])
+            args = tuple(place.number for place in places)
+            made = self._add("load", args, dtype, level, number)
             self._known[key] = self.cast(made, working(dtype))
         return self._known[key]
+
+    def _places(self, indices: Sequence[Term], operand: int, beyond: Beyond) -> list[Term]:
+        return [
+            self._add("place", (i.number,), INT64, i.level, Named(operand, axis, beyond))
+            for axis, i in enumerate(indices)
+        ]
 
     def const(self, number: Any, dtype: np.dtype[Any]) -> Term:
         """Return a constant; −0.0 is the negative of 0.0, so that equal kernels are the same."""
@@ -200,13 +216,22 @@ class Builder:
     # -- the kernel ----------------------------------------------------------------------------
 
     def kernel(
-        self, stores: Sequence[tuple[Term, Axes, str, np.dtype[Any]]]
+        self, stores: Sequence[tuple[Term | Scatter, Axes, str, np.dtype[Any]]]
     ) -> tuple[Kernel, list[Any]]:
-        """Return the kernel that stores (term, axes, mode, dtype), and the sources it loads."""
-        stored = [
-            (self.cast(t, d) if mode == "set" else t, axes, mode, d) for t, axes, mode, d in stores
-        ]
-        needed = {t.number for t, *_ in stored}
+        """Return the kernel that stores (term, axes, mode, dtype), and the sources it loads.
+
+        What is scattered says itself in which way; its mode is then "sum_rows" if it is by row.
+        """
+        stored: list[tuple[Term, Axes, np.dtype[Any], Store]] = []
+        for i, (t, axes, mode, d) in enumerate(stores):
+            if isinstance(t, Scatter):
+                at = [p.number for p in self._places(t.indices, ~i, t.beyond)]
+                store = Store(i, t.term.number, t.how, tuple(at), mode == "sum_rows")
+                stored.append((t.term, axes, d, store))
+                continue
+            t = self.cast(t, d) if mode == "set" else t
+            stored.append((t, axes, d, Store(i, t.number, mode)))
+        needed = {n for *_, store in stored for n in (store.value, *store.places)}
         for number in range(len(self.values) - 1, -1, -1):
             if number in needed:
                 needed.update(self.values[number].args)
@@ -223,8 +248,14 @@ class Builder:
             args = tuple(renumbered[a] for a in value.args)
             renumbered[number] = len(values)
             values.append(Value(value.op, args, value.dtype, value.level, extra))
-        operands = [Operand(self._dtypes[i], self._moves(self.loads[i][1])) for i in inputs]
-        operands += [Operand(d, self._moves(axes)) for _, axes, _, d in stored]
+        place = {load: at for at, load in enumerate(inputs)}
+        for at, value in enumerate(values):
+            if value.op == "place":
+                of = value.extra.operand
+                named = replace(value.extra, operand=place[of] if of >= 0 else len(inputs) + ~of)
+                values[at] = replace(value, extra=named)
+        operands = [self._operand(self._dtypes[i], self.loads[i][1]) for i in inputs]
+        operands += [self._operand(d, axes) for _, axes, d, _ in stored]
         kernel = Kernel(
             self.rank,
             self.n_columns,
@@ -232,14 +263,20 @@ class Builder:
             len(inputs),
             tuple(values),
             tuple(
-                Store(len(inputs) + i, renumbered[t.number], mode)
-                for i, (t, _, mode, _) in enumerate(stored)
+                replace(
+                    store,
+                    operand=len(inputs) + store.operand,
+                    value=renumbered[store.value],
+                    places=tuple(renumbered[p] for p in store.places),
+                )
+                for *_, store in stored
             ),
         )
         return kernel, [self.loads[i][0] for i in inputs]
 
-    def _moves(self, axes: Axes) -> tuple[bool, ...]:
-        return tuple(i in axes for i in range(self.rank))
+    def _operand(self, dtype: np.dtype[Any], axes: Axes) -> Operand:
+        named = tuple(axes.index(-1 - k) for k in range(sum(a < 0 for a in axes)))
+        return Operand(dtype, tuple(i in axes for i in range(self.rank)), named)
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -254,6 +291,30 @@ class Scalar:
 
     number: float
     dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A source of which indices name places, one for each negative axis."""
+
+    builder: Builder
+    source: Any
+    axes: Axes
+    dtype: np.dtype[Any]
+
+    def at(self, *indices: Term) -> Term:
+        """Return what lies at the places."""
+        return self.builder.load(self.source, self.axes, self.dtype, indices)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A term that goes to the places which indices name: ``how`` it is joined to what is there."""
+
+    term: Term
+    indices: tuple[Term, ...]
+    how: str
+    beyond: Beyond = Beyond.NOWHERE
 
 
 def where(condition: Term, a: Any, b: Any) -> Term:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..graph import Node
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
 from ..program.turns import TURNS
 from ..spec.rounding import rounded
-from .builder import Axes, Builder, Scalar, Term, working
+from .builder import Axes, Builder, Scalar, Scatter, Table, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
@@ -35,12 +36,16 @@ second; steps of the engine's benchmark take up to 560."""
 
 
 def fuse(
-    program: Program, apart: Sequence[Instr] = (), replaced: Collection[str] = frozenset()
+    program: Program,
+    apart: Sequence[Instr] = (),
+    replaced: Collection[str] = frozenset(),
+    follow: Callable[[Program], None] | None = None,
 ) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
 
     ``apart`` are kernels that came of this program before: what they compute stays as it is.
-    ``replaced`` are ops that run as somebody else has said: they stay as they are, too.
+    ``replaced`` are ops that run as somebody else has said: they stay as they are, too. ``follow``
+    may join kernels to what makes their inputs.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -76,6 +81,8 @@ def fuse(
     work.instrs = first + last
     work.n_body = None if work.n_body is None else len(first)
     work.cuts = []
+    if follow is not None:
+        follow(work)
     overlay(work)
     return work
 
@@ -150,10 +157,11 @@ class _Fusion:
         names = tuple(step.instr.op.name for step in steps)
         specs = [program.specs[v].with_shape(program.specs[v].shape) for v in outs]
         last = steps[-1].instr
-        origins = dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins)))
+        origins = tuple(dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins))))
+        sites = _sites(kernel, steps, [*ins, *outs], origins)
         made = Instr(
-            Fused(kernel, group.space, specs, names), ins, tuple(outs), last.origin, last.path,
-            origins=tuple(origins), recompute=last.recompute,
+            Fused(kernel, group.space, specs, names, sites), ins, tuple(outs),
+            last.origin, last.path, origins=origins, recompute=last.recompute,
         )  # fmt: skip
         self.units.append((min(flow.producer[v] for v in outs), made))
         self.taken.update(indices)
@@ -234,11 +242,11 @@ def _built(
     """Return the kernel of a group and what it reads, or the step whose rule declines."""
     rank = len(group.space)
     builder = Builder(rank, group.n_columns or _free_columns(group))
-    terms: dict[int, Term] = {}
+    terms: dict[int, Term | Scatter] = {}
     modes: dict[int, str] = {}
     for at, step in enumerate(steps):
         args = [
-            None if read is None else terms.get(read[0]) or _load(builder, program, *read)
+            None if read is None else _argument(builder, program, terms, *read)
             for read in step.reads
         ]
         try:
@@ -250,12 +258,35 @@ def _built(
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):
             # Who reads it here reads what is stored, or what would be: plans agree to the bit.
-            terms[value] = builder.rounded(term, program.specs[value].dtype)
+            dtype = program.specs[value].dtype
+            terms[value] = term if isinstance(term, Scatter) else builder.rounded(term, dtype)
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]
     kernel, sources = builder.kernel(stores)
     return kernel, [s if isinstance(s, Scalar) else order[s] for s in sources]
+
+
+def _sites(
+    kernel: Kernel,
+    steps: Sequence[Step],
+    values: Sequence[int],
+    origins: Sequence[Node],
+) -> dict[int, int]:
+    """Return for each operand of which indices name places which of the origins does so."""
+    found: dict[int, int] = {}
+    for at, (operand, value) in enumerate(zip(kernel.operands, values, strict=True)):
+        if not operand.named:
+            continue
+        using = {
+            step.instr.ins: step.instr.origin
+            for step in steps
+            for v, axes in (*filter(None, step.reads), *step.writes)
+            if v == value and min(axes, default=0) < 0
+        }
+        before = sum(values[i] == value for i in found)  # operands come in the order of steps
+        found[at] = origins.index([*using.values()][min(before, len(using) - 1)])
+    return found
 
 
 def _free_columns(group: Group) -> int:
@@ -276,6 +307,15 @@ def _uniform(program: Program, value: int) -> Any:
     if array is None or array.size == 0 or (array.size > 1 and any(array.strides)):
         return None
     return array.flat[0].item()
+
+
+def _argument(
+    builder: Builder, program: Program, terms: dict[int, Term | Scatter], value: int, axes: Axes
+) -> Term | Scatter | Table:
+    """Return what a step reads: what another one has made, an input, or places of one."""
+    if min(axes, default=0) < 0:
+        return Table(builder, value, axes, program.specs[value].dtype)
+    return terms.get(value) or _load(builder, program, value, axes)
 
 
 def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,18 +11,26 @@ import numpy as np
 from ..ops.numerics.summing import add_up
 from ..spec.rounding import rounded
 from .functions import FUNCTIONS
-from .ir import Kernel, Value
+from .ir import Beyond, Kernel, Store, Value
 
 Array = np.ndarray[Any, Any]
 
 _REDUCERS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def evaluate(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> list[Array]:
+def evaluate(
+    kernel: Kernel,
+    arrays: Sequence[Array],
+    shape: Sequence[int],
+    outs: Sequence[Sequence[int]] = (),
+) -> list[Array]:
     """Return the outputs of a kernel over an index space of ``shape``.
 
     Inputs and outputs have one axis for each of the space's, of size 1 where they stand still; an
-    input may be given in any shape that differs from that by axes of size 1.
+    input may be given in any shape that differs from that by axes of size 1. Outputs of which
+    indices name places have the shapes ``outs``.
+
+    Raises IndexError where an index names no place.
 
     >>> from gradwright.fuse.builder import Builder
     >>> builder, f32 = Builder(1, 1), np.dtype("float32")
@@ -31,22 +40,27 @@ def evaluate(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> l
     [2.0, 4.0]
     """
     space = tuple(shape)
-    inputs = [np.asarray(a).reshape(kernel.shape_of(i, space)) for i, a in enumerate(arrays)]
     found: list[Array] = []
     with np.errstate(all="ignore"):
         for value in kernel.values:
-            found.append(_value(kernel, value, found, inputs, space))
-        return [_stored(kernel, i, found, space) for i in range(len(kernel.outputs))]
+            found.append(_value(kernel, value, found, [*arrays, *map(np.empty, outs)], space))
+        return [_stored(kernel, i, found, space, outs) for i in range(len(kernel.outputs))]
 
 
 def _value(
-    kernel: Kernel, value: Value, found: list[Array], inputs: list[Array], space: tuple[int, ...]
+    kernel: Kernel, value: Value, found: list[Array], arrays: list[Array], space: tuple[int, ...]
 ) -> Array:
     n_rows = kernel.rank - kernel.n_columns
     args = [found[a] for a in value.args]
     match value.op:
+        case "load" if args:
+            return _without_ones(arrays[value.extra])[_at(kernel, value.extra, args, space)]
         case "load":
-            return inputs[int(value.extra)]
+            return np.asarray(arrays[value.extra]).reshape(kernel.shape_of(value.extra, space))
+        case "place":
+            named = value.extra
+            axis = kernel.operands[named.operand].named[named.axis]
+            return _place(args[0], _without_ones(arrays[named.operand]).shape[axis], named.beyond)
         case "const":
             return np.full((1,) * kernel.rank, rounded(value.extra, value.dtype))
         case "column":
@@ -78,9 +92,66 @@ def _start(reduction: str, dtype: np.dtype[Any]) -> Any:
     return limits.min if reduction == "max" else limits.max
 
 
-def _stored(kernel: Kernel, output: int, found: list[Array], space: tuple[int, ...]) -> Array:
+def _without_ones(array: Array) -> Array:
+    return array.reshape([n for n in array.shape if n != 1])
+
+
+def _place(index: Array, n: int, beyond: Beyond) -> Array:
+    """Return where an index is along an axis, -1 where it is left out."""
+    if beyond is Beyond.LEFT_OUT:
+        at = np.maximum(index, -1)
+    else:
+        at = np.where(index < 0, index + n, index)
+    wrong = (at >= n) | ((at < 0) & (beyond is not Beyond.LEFT_OUT))
+    if wrong.any():
+        raise IndexError(f"index {index[wrong].flat[0]} is out of range for size {n}")
+    return np.asarray(at, np.int64)
+
+
+def _at(kernel: Kernel, number: int, places: list[Array], space: tuple[int, ...]) -> Any:
+    """Return what indexes an operand without axes of size 1 over the index space."""
+    operand, rank = kernel.operands[number], kernel.rank
+    indices = [
+        np.arange(space[i]).reshape([-1 if j == i else 1 for j in range(rank)])
+        for i, moves in enumerate(operand.moves)
+        if moves
+    ]
+    for axis, place in sorted(zip(operand.named, places, strict=True), key=lambda pair: pair[0]):
+        indices.insert(axis, place)
+    return tuple(indices)
+
+
+_JOINERS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def _scattered(
+    kernel: Kernel, store: Store, found: list[Array], space: tuple[int, ...], y: Array
+) -> None:
+    """Join a value to what is at its places."""
+    over = space[: kernel.rank - kernel.n_columns] if store.by_row else space
+    over += (1,) * (kernel.rank - len(over))
+    places = [np.broadcast_to(found[p], over) for p in store.places]
+    there = functools.reduce(np.logical_and, (p >= 0 for p in places))
+    indices = np.broadcast_arrays(*_at(kernel, store.operand, places, over))
+    value = np.broadcast_to(found[store.value], over)
+    _JOINERS[store.mode].at(_without_ones(y), tuple(i[there] for i in indices), value[there])
+
+
+def _stored(
+    kernel: Kernel,
+    output: int,
+    found: list[Array],
+    space: tuple[int, ...],
+    outs: Sequence[Sequence[int]],
+) -> Array:
     number = kernel.n_inputs + output
-    operand, target = kernel.operands[number], kernel.shape_of(number, space)
+    operand = kernel.operands[number]
+    if operand.named:
+        (store,) = (s for s in kernel.stores if s.operand == number)
+        y = np.full(outs[output], _start(store.mode, operand.dtype), operand.dtype)
+        _scattered(kernel, store, found, space, y)
+        return y
+    target = kernel.shape_of(number, space)
     y = np.zeros(target, operand.dtype)
     for store in kernel.stores:
         if store.operand != number:

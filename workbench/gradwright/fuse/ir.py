@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,10 +36,35 @@ class Level(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An array that a kernel reads or writes; ``moves[i]`` tells if axis i has its full size."""
+    """An array that a kernel reads or writes; ``moves[i]`` tells if axis i has its full size.
+
+    ``named`` are those of its own axes, counted without axes of size 1, along which indices name
+    places; it moves along the others.
+    """
 
     dtype: np.dtype[Any]
     moves: tuple[bool, ...]
+    named: tuple[int, ...] = ()
+
+
+class Beyond(enum.Enum):
+    """What becomes of a place that is not there."""
+
+    FIRST = "first"
+    """An error; until it is raised, the first place is read."""
+    NOWHERE = "nowhere"
+    """An error; nothing is written."""
+    LEFT_OUT = "left out"
+    """A negative one is left out; it does not count from the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a place is named in: an operand, and which of its ``named`` axes."""
+
+    operand: int
+    axis: int
+    beyond: Beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +73,10 @@ class Value:
 
     ``op`` is ``"load"`` (``extra``: operand), ``"const"`` (``extra``: number), ``"column"`` (the
     index along the columns, int64), ``"cast"``, ``"reduce"`` (``extra``: one of REDUCTIONS; level
-    ROW), or an element function of ``fuse.functions``. A reduction may have a second argument, a
-    bool of each row: where it does not hold nobody reads the result, which may be anything.
+    ROW), ``"place"`` of an index (``extra``: a `Named`; int64), or an element function of
+    ``fuse.functions``. A load from where indices say has their places as arguments. A reduction may
+    have a second argument, a bool of each row: where it does not hold nobody reads the result,
+    which may be anything.
     """
 
     op: str
@@ -67,11 +94,17 @@ class Store:
     axes along which the operand stands still, even if the value stands still there, too;
     ``mode="sum_rows"`` adds a value of level ROW or SCALAR up once a row, over the row axes alone.
     A summed operand starts at zero in every launch.
+
+    With ``places`` it goes to where these values say, in the order of the index space:
+    ``mode="sum"``, ``"max"`` or ``"min"`` joins it to what is there, once a row if it is
+    ``by_row``. Such an operand starts as the reduction of nothing.
     """
 
     operand: int
     value: int
     mode: str = "set"
+    places: tuple[int, ...] = ()
+    by_row: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,6 +148,17 @@ class Kernel:
             n if moves else 1 for n, moves in zip(space, self.operands[operand].moves, strict=True)
         )
 
+    def lie(
+        self, operand: int, array: np.ndarray[Any, Any], space: tuple[int, ...]
+    ) -> tuple[np.ndarray[Any, Any], list[int]]:
+        """Return an array as it lies in an index space, and size and stride of each named axis."""
+        named, numbers = self.operands[operand].named, list[int]()
+        if named:
+            array = array.reshape([n for n in array.shape if n != 1])
+            numbers = [n for axis in named for n in (array.shape[axis], array.strides[axis])]
+            array = array[(*(0 if i in named else slice(None) for i in range(array.ndim)), ...)]
+        return array.reshape(self.shape_of(operand, space)), numbers
+
     def __str__(self) -> str:
         """Return the kernel as text, one line a value."""
         names = {Level.SCALAR: "scalar", Level.ROW: "row", Level.ELEMENT: "element"}
@@ -125,6 +169,14 @@ class Kernel:
             text = f"%{number} = {value.op}{extra}({args})"
             lines.append(f"  {text:<40} {value.dtype.name:<10} {names[value.level]}")
         for store in self.stores:
-            arrow = {"set": "=", "sum": "+=", "sum_rows": "+= once a row"}[store.mode]
-            lines.append(f"  operand {store.operand} {arrow} %{store.value}")
+            arrow = {"set": "=", "sum": "+=", "sum_rows": "+= once a row"}
+            at = ", ".join(f"%{p}" for p in store.places)
+            to, how = f"{store.operand}[{at}]", arrow.get(store.mode, store.mode)
+            lines.append(f"  operand {to if at else store.operand} {how} %{store.value}")
         return "\n".join(lines)
+
+
+@functools.lru_cache(maxsize=4096)
+def overlaid(kernel: Kernel, in_place: tuple[tuple[int, int], ...]) -> Kernel:
+    """Return a kernel that overwrites some of its inputs: one object for all layers alike."""
+    return replace(kernel, in_place=in_place)

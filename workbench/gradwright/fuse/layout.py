@@ -19,8 +19,10 @@ from .ir import Kernel, Operand
 
 Array = np.ndarray[Any, Any]
 MAX_OUTER = 4
-NARROW = range(4, 25)
-"""Columns of which one or two masked vectors are made: a row of 10 takes half the time."""
+FEW, NARROW = 4, 24
+"""Columns of which masked vectors are made, from and up to: a row of 10 takes half the time."""
+WHOLE = 64
+"""Columns that are whole vectors anyway, several at a time, whatever the vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,19 @@ class Slots:
     """Where things stand in the int64 block of a kernel.
 
     addresses of the operands, scratch address, columns, outer sizes, then for each operand its
-    strides in bytes: outer loops first, the column last.
+    strides in bytes: outer loops first, the column last. If indices name places, the address of
+    an `Alarm` follows, and for each named axis of an operand its size and its stride.
     """
 
     n_operands: int
     n_outer: int
+    n_named: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, kernel: Kernel, pattern: Pattern) -> Slots:
+        """Return the slots of a kernel."""
+        named = tuple(len(operand.named) for operand in kernel.operands)
+        return cls(len(kernel.operands), pattern.n_outer, named)
 
     @property
     def scratch(self) -> int:
@@ -92,21 +102,34 @@ class Slots:
         """Return the slot of a stride; loop ``n_outer`` is the column loop."""
         return self.n_operands + 2 + self.n_outer + operand * (self.n_outer + 1) + loop
 
+    @property
+    def alarm(self) -> int:
+        """Return the slot of the address where wrong indices are told."""
+        return self.stride(self.n_operands, 0)
 
-def block(loops: Loops, addresses: Sequence[int], scratch: int = 0) -> Array:
+    def named(self, operand: int, axis: int) -> int:
+        """Return the slot of the size of a named axis, which its stride follows."""
+        return self.alarm + 1 + 2 * (sum(self.n_named[:operand]) + axis)
+
+
+def block(
+    loops: Loops, addresses: Sequence[int], scratch: int = 0, named: Sequence[int] = ()
+) -> Array:
     """Return the block that a kernel is called with; `Slots` says what stands where."""
     strides = [s for strides in loops.strides for s in strides]
-    return np.array([*addresses, scratch, loops.columns, *loops.outer, *strides], np.int64)
+    return np.array([*addresses, scratch, loops.columns, *loops.outer, *strides, *named], np.int64)
 
 
 def has_border(kernel: Kernel) -> bool:
     """Tell whether rows and columns must stay apart: something happens once a row, or by column."""
     return any(v.op in ("reduce", "column") for v in kernel.values) or any(
-        store.mode == "sum_rows" for store in kernel.stores
+        store.mode == "sum_rows" or store.by_row for store in kernel.stores
     )
 
 
-def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Loops | CopyFirst:
+def lay_out(
+    kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int], narrow: int = NARROW
+) -> Loops | CopyFirst:
     """Return the loops of a kernel over an index space of ``shape``, inputs then outputs.
 
     Every array has an axis for each of the space's, of size 1 where it stands still; an input may
@@ -136,7 +159,8 @@ def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Lo
     bordered = has_border(kernel)
     border = kernel.rank - kernel.n_columns if bordered else 0
     wide = [axis for axis in range(kernel.rank) if sizes[axis] != 1]
-    wide.sort(key=lambda axis: -sum(abs(s[axis]) for s in steps))
+    if not any(store.places for store in kernel.stores):  # what goes to one place has an order
+        wide.sort(key=lambda axis: -sum(abs(s[axis]) for s in steps))
     rows = _merge([axis for axis in wide if axis < border], sizes, steps)
     columns = _merge([axis for axis in wide if axis >= border], sizes, steps)
     if bordered:  # columns are counted in their own order, and are one loop
@@ -156,7 +180,7 @@ def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Lo
         for o, s in zip(kernel.operands, strides, strict=True)
     )
     counts = [math.prod(sizes[axis] for axis in axes) for axes in nest]
-    pattern = Pattern(accesses, counts[-1] in NARROW)
+    pattern = Pattern(accesses, FEW <= counts[-1] <= narrow and counts[-1] % WHOLE > 0)
     return Loops(pattern, tuple(counts[:-1]), counts[-1], strides)
 
 

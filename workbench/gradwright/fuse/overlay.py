@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Set
 
 from ..program.program import Instr, Program
 from ..program.turns import TURNS
 from .fused import Fused
+from .ir import overlaid
 
 
 def overlay(program: Program) -> None:
@@ -43,7 +43,8 @@ def _with_overlay(
     op, specs = instr.op, program.specs
     assert isinstance(op, Fused)
     kernel = op.kernel
-    if any(value.op == "reduce" for value in kernel.values):
+    scatters = any(store.places for store in kernel.stores)
+    if scatters or any(value.op == "reduce" for value in kernel.values):
         return instr  # rows are read more than once
     read = [roots.get(i, i) for i in instr.ins if i is not None]
     free = {
@@ -53,6 +54,7 @@ def _with_overlay(
         and value in dying
         and read.count(value) == 1
         and all(kernel.operands[at].moves)
+        and not kernel.operands[at].named
     }
     pairs = []
     for at, out in enumerate(instr.outs, kernel.n_inputs):
@@ -64,7 +66,7 @@ def _with_overlay(
                 break
     if not pairs:
         return instr
-    fused = Fused(dataclasses.replace(kernel, in_place=tuple(pairs)), op.shape, op.outs, op.names)
+    fused = Fused(overlaid(kernel, tuple(pairs)), op.shape, op.outs, op.names, op.sites)
     return Instr(
         fused, instr.ins, instr.outs, instr.origin, instr.path,
         origins=instr.origins, recompute=instr.recompute,

@@ -9,7 +9,6 @@ step, one chain of machine code, so nothing ends a step between two of them.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .fused import Fused
+from .ir import overlaid
 
 Pair = tuple[int, int]
 """Positions of an output and of an input."""
@@ -103,11 +103,11 @@ def overwrites(
     maker = {o: instr for instr in tail for o in instr.outs}
     held = {t: number for number, t in program.sources.items()}
     values = [program.numbers.get(value) for value in updates.values()]
-    times = collections.Counter(values)
+    counts = collections.Counter(values)
     found = []
     for (variable, _), number in zip(updates.items(), values, strict=True):
         instr = None if number is None else maker.get(number)
-        if number is None or instr is None or times[number] > 1 or variable not in held:
+        if number is None or instr is None or counts[number] > 1 or variable not in held:
             continue
         old, y = held[variable], instr.outs.index(number)
         reads = [i for i, x in enumerate(instr.ins) if x is not None and roots[x] == old]
@@ -137,13 +137,15 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
         op: Any = instr.op
         pairs = {op.kernel.n_inputs + o.outs: o.ins for o in group if o.ins is not None}
         others = ((y, x) for y, x in op.kernel.in_place if y not in pairs)
-        kernel = dataclasses.replace(op.kernel, in_place=(*pairs.items(), *others))
-        fused = Fused(kernel, op.shape, op.outs, op.names)
+        kernel = overlaid(op.kernel, (*pairs.items(), *others))
+        fused = Fused(kernel, op.shape, op.outs, op.names, op.sites)
         made[key] = Instr(
             fused, instr.ins, instr.outs, instr.origin, instr.path, origins=instr.origins
         )
     program.instrs = [made.get(id(instr), instr) for instr in program.instrs]
-    return [dataclasses.replace(o, instr=made.get(id(o.instr), o.instr)) for o in found]
+    return [
+        Overwrite(o.variable, o.old, made.get(id(o.instr), o.instr), o.ins, o.outs) for o in found
+    ]
 
 
 def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program) -> bool:
@@ -155,6 +157,8 @@ def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program
     alike = x is None or kernel.operands[x] == kernel.operands[at]
     if not alike or (read is not None and program.specs[read] != old):
         return False
+    if any(operand.named for operand in kernel.operands):
+        return False  # a wrong index is told when the kernel has run
     return all(s.mode == "set" for s in kernel.stores if s.operand == at)
 
 

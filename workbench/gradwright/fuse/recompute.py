@@ -12,6 +12,8 @@ MAX_CHAIN = 3
 """How many steps are repeated for one value."""
 CHEAP = frozenset({"cast", "clip", "relu", "where"})
 """What is repeated beside the ops that are one function that is."""
+TAKES = frozenset({"gather"})
+"""What is repeated where it reads a table smaller than what it makes."""
 CACHED = 1 << 20
 """Bytes that stay in the cache of a core until they are read again."""
 
@@ -73,9 +75,14 @@ def _is_cheap(step: Step, group: Group, flow: Flow) -> bool:
     are too large for that.
     """
     op = step.instr.op
+    specs, made = flow.program.specs, step.writes[0][0]
+    if op.name in TAKES:
+        table = step.reads[0]
+        is_small = table is not None and specs[table[0]].nbytes < specs[made].nbytes
+        return is_small and step.space == group.space
     if step.space != group.space or not op.element:
         return step.space == group.space and op.name in CHEAP
-    is_large = flow.program.specs[step.writes[0][0]].nbytes > CACHED
+    is_large = specs[made].nbytes > CACHED
     return FUNCTIONS[op.element].cost <= (EXP if is_large else SLOW)
 
 

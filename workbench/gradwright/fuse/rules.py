@@ -32,9 +32,10 @@ that round each of their steps (``rounded``)."""
 class Place:
     """Where the tensors of an op lie: for each of their axes the axis of ``space`` it runs along.
 
-    An input of which only the shape is read has no place. The last ``n_columns`` axes are those
-    over which the op reduces, 0 if it does not. ``sums`` are outputs that are added up over the
-    axes they lack; they are known only when the whole kernel has run.
+    An input of which only the shape is read has no place. Where indices name the places of an axis,
+    it is −1, or below if there are several. The last ``n_columns`` axes are those over which the op
+    reduces, 0 if it does not. ``sums`` are outputs that are added up over the axes they lack, or
+    scattered; they are known only when the whole kernel has run.
     """
 
     space: tuple[int, ...]

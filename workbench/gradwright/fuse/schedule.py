@@ -27,7 +27,8 @@ class Schedule:
     or before which a row's value is there. Pass p computes what ``reduces[p]`` (values),
     ``sums[p]`` (adding up a row) and ``stores[p]`` need; ``kept[v]`` is the output from which
     passes after ``first[v]`` load a value, or None for scratch. ``seldom[p]`` are reductions that
-    only rows in need have: they get a loop of their own, which keeps nothing.
+    only rows in need have: they get a loop of their own, which keeps nothing. What is scattered
+    comes last, a pass for all that goes to the same places.
     """
 
     levels: tuple[Level, ...]
@@ -59,14 +60,22 @@ def schedule(kernel: Kernel, pattern: Pattern) -> Schedule:
     ready = _ready(kernel)
     walks = [access.column != "zero" for access in pattern.accesses]
     reduces = [number for number, value in enumerate(values) if value.op == "reduce"]
-    stores = [store for store in kernel.stores if walks[store.operand]]
-    sums = [s for s in kernel.stores if s.mode == "sum" and not walks[s.operand]]
+    plain = [store for store in kernel.stores if not store.places]
+    stores = [store for store in plain if walks[store.operand]]
+    sums = [s for s in plain if s.mode == "sum" and not walks[s.operand]]
+    scattered: dict[tuple[int, ...], tuple[Store, ...]] = {}
+    for s in kernel.stores:
+        if s.places and not s.by_row:
+            scattered[s.places] = (*scattered.get(s.places, ()), s)
     last = max(
         [ready[r] - 1 for r in reduces] + [ready[s.value] for s in [*stores, *sums]],
         default=-1,
     )
     overwritten = {output for output, _ in kernel.in_place}
-    passes = range(last + 1)
+    end = last + len(scattered) + bool(scattered)
+    """The pass until which an overwritten input may be read."""
+    passes = range(end + 1)
+    places = {last + 1 + i: found for i, found in enumerate(scattered.values())}
 
     def of_pass(p: int, is_seldom: bool) -> tuple[int, ...]:
         found = (r for r in reduces if (len(values[r].args) > 1) == is_seldom)
@@ -79,9 +88,8 @@ def schedule(kernel: Kernel, pattern: Pattern) -> Schedule:
         tuple(of_pass(p, True) for p in passes),
         tuple(tuple(s for s in sums if ready[s.value] == p) for p in passes),
         tuple(
-            tuple(  # an overwritten input may be read until the last pass
-                s for s in stores if (last if s.operand in overwritten else ready[s.value]) == p
-            )
+            places.get(p, ())
+            + tuple(s for s in stores if (end if s.operand in overwritten else ready[s.value]) == p)
             for p in passes
         ),
         first={},
@@ -101,7 +109,7 @@ def _levels(kernel: Kernel, pattern: Pattern) -> tuple[Level, ...]:
         level = max((levels[a] for a in value.args), default=Level.SCALAR)
         if value.op == "load":
             access = pattern.accesses[value.extra]
-            level = Level.ROW if any(access.outer) else Level.SCALAR
+            level = max(level, Level.ROW) if any(access.outer) else level
             level = level if access.column == "zero" else Level.ELEMENT
         levels.append(level)
     return tuple(levels)
@@ -120,7 +128,8 @@ def roots(kernel: Kernel, plan: Schedule, p: int, *, is_seldom: bool = False) ->
     if is_seldom:
         return [kernel.values[r].args[0] for r in plan.seldom[p]]
     reduced = [kernel.values[r].args[0] for r in plan.reduces[p]]
-    return reduced + [store.value for store in (*plan.sums[p], *plan.stores[p])]
+    stores = (*plan.sums[p], *plan.stores[p])
+    return reduced + [n for store in stores for n in (store.value, *store.places)]
 
 
 def _keep(kernel: Kernel, plan: Schedule, p: int) -> None:

@@ -22,6 +22,7 @@ from ..ops.core.reshape import Reshape
 from ..ops.draws.random import Bernoulli
 from ..ops.losses.labels import class_numbers
 from ..program.program import Instr, Program
+from ..program.stored import Parts
 from ..program.sums import added
 from ..program.turns import TURNS
 from ..spec import TensorSpec
@@ -52,6 +53,13 @@ class CheckClasses(Op, abstract=True):
         if labels.size and not (labels.min() >= 0 and labels.max() < n):
             class_numbers(labels, n, self.ignore_index)
         return labels
+
+
+Parts.add(
+    CheckClasses,
+    lambda op, to: (op.ignore_index,),
+    lambda data, at: CheckClasses(ignore_index=data[0]),
+)
 
 
 class _Splitter:
@@ -263,6 +271,17 @@ def _rotate_pairs(to: _Splitter, instr: Instr) -> bool:
     return True
 
 
+def _lone_sums(to: _Splitter, instr: Instr) -> bool:
+    """Add single float32 numbers up in float64 where they go, as numpy does: they may be many."""
+    x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
+    if x.dtype != FLOAT32 or x.size != to.spec(instr.ins[1]).size or not x.size:
+        return False
+    wide = to.emit(Cast(dtype=FLOAT64), instr.ins[:1], x.with_dtype(FLOAT64))
+    total = to.emit(instr.op, (wide, *instr.ins[1:]), y.with_dtype(FLOAT64))
+    to.emit(Cast(dtype=FLOAT32), (total,), instr.outs[0])
+    return True
+
+
 PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "mean": _mean,
     "sum": _half_sum,
@@ -275,5 +294,7 @@ PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "all_finite": _all_finite,
     "dropout": _dropout,
     "rotate_pairs": _rotate_pairs,
+    "unsorted_segment_sum": _lone_sums,
+    "gather_grad": _lone_sums,
 }
 """How ops are split, by name; False leaves an op whole."""

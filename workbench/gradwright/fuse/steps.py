@@ -143,7 +143,10 @@ def find_step(flow: Flow, index: int) -> Step | None:
             reads.append((i, axes))
         else:
             source, onto = flow.read(i, whole)
-            reads.append((source, _squeezed(fit.position, onto, specs[source])))
+            found = _squeezed(fit.position, onto, specs[source])
+            if _named(found) != _named(axes):  # the view repeats what indices name places of
+                return None
+            reads.append((source, found))
     writes = tuple(zip(instr.outs, fit.outs, strict=True))
     late = frozenset(instr.outs[i] for i in fit.late)
     return Step(index, instr, fit.place, fit.space, fit.n_columns, tuple(reads), writes, late)
@@ -165,11 +168,18 @@ def _find_fit(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> _Fit | None:
     outs_axes = tuple(
         _squeezed(position, axes, s) for s, axes in zip(outs, place.outs, strict=True)
     )
-    late = tuple(i for i in place.sums if len(outs_axes[i]) < len(kept))
+    named = tuple(_named(axes) for axes in outs_axes)
+    late = tuple(i for i in place.sums if named[i] or len(outs_axes[i]) < len(kept))
     space = tuple(int(place.space[i]) for i in kept)
     return _Fit(place, space, columns or None, position, ins_axes, outs_axes, late)
 
 
 def _squeezed(position: dict[int, int], axes: Axes, spec: TensorSpec) -> Axes:
     """Return the axes of the space without ones along which a tensor moves."""
-    return tuple([position[a] for a, d in zip(axes, spec.shape, strict=True) if d != 1])
+    moving = (a for a, d in zip(axes, spec.shape, strict=True) if d != 1)
+    return tuple([position[a] if a >= 0 else a for a in moving])
+
+
+def _named(axes: Axes) -> list[int]:
+    """Return the axes along which indices name places."""
+    return [a for a in axes if a < 0]

@@ -65,6 +65,7 @@ def totals(kernel: Kernel, pattern: Pattern) -> list[Total]:
     found = [
         Total(store, pattern.accesses[store.operand])
         for store in kernel.stores
-        if store.mode != "set" and kernel.values[store.value].dtype == np.float32
+        if store.mode != "set" and not store.places
+        if kernel.values[store.value].dtype == np.float32
     ]
     return [t for t in found if t.still and (t.is_row or t.moving)]

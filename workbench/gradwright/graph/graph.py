@@ -402,6 +402,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
             nodes = self._nodes.items()
             self._nodes = {name if n is node else k: n for k, n in nodes if n is not stale}
         node.name, node.named = name, True
+        self.marked += 1
         if old in self.values:
             self.values.rename(old, name)
         if stale is not None:  # its cell runs again

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from threading import get_ident
 
 
 class Running:
@@ -14,11 +14,11 @@ class Running:
         self._counts = counts
 
     def __enter__(self) -> None:
-        thread = threading.get_ident()
+        thread = get_ident()
         self._counts[thread] = self._counts.get(thread, 0) + 1
 
     def __exit__(self, *exc: object) -> None:
-        thread = threading.get_ident()
+        thread = get_ident()
         if self._counts[thread] == 1:
             del self._counts[thread]
         else:

@@ -6,6 +6,7 @@ import contextlib
 import fnmatch
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..errors import GraphError
 from ..op import Op
@@ -24,6 +25,10 @@ class NodeTable:
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
+        self.idle: dict[str, Any] = {}
+        """Sessions of its own that nobody uses now, by what they are for; rooms above take them."""
+        self.marked = 0
+        """How often a node has got another name, or was frozen or freed: no edits, but some ask."""
         self._stale: dict[str, Node] = {}
         """Nodes of a cell that runs again and has not built them anew."""
         self._scopes: list[str] = []
@@ -201,6 +206,7 @@ class NodeTable:
         node = tensor.node
         node.frozen = not value and (node.trainable or node.frozen)
         node.trainable = value
+        self.marked += 1
 
     @staticmethod
     def _check_trainable(tensor: Tensor, value: bool) -> None:

@@ -80,9 +80,18 @@ def fans(shape: Shape) -> tuple[float, float]:
 
 
 def draw(
-    source: Callable[..., Array], shape: Shape, dtype: np.dtype[Any], seed: int | None
+    source: Callable[..., Array],
+    shape: Shape,
+    dtype: np.dtype[Any],
+    seed: int | None,
+    scale: float = 1.0,
+    offset: float = -0.0,
+    factor: float = 1.0,
 ) -> Array:
-    """Draw an array of step 0, stream 0; halves are drawn as float32 and rounded at the end."""
+    """Draw an array of step 0, stream 0, as (x·scale + offset)·factor.
+
+    Halves are drawn as float32 and rounded at the end.
+    """
     check_floating(dtype)
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "little")
@@ -90,7 +99,8 @@ def draw(
         raise GraphError(f"seed={seed!r} is out of range", need="an int, 0 <= seed < 2**64")
     wide = np.dtype("float64" if dtype == np.float64 else "float32")
     key = np.array([seed, 0], np.uint64)
-    return source(key, 0, math.prod(shape), wide).reshape(shape)
+    scaling = float(scale), float(offset), float(factor)
+    return source(key, 0, math.prod(shape), wide, scaling=scaling).reshape(shape)
 
 
 def check_floating(dtype: np.dtype[Any]) -> None:

@@ -29,7 +29,7 @@ def uniform(
     >>> bool((abs(uniform((100,), low=-0.1, high=0.1, seed=0)) <= 0.1).all())
     True
     """
-    return low + (high - low) * draw(philox.uniform, shape, dtype, seed)
+    return draw(philox.uniform, shape, dtype, seed, high - low, low)
 
 
 @initializer
@@ -46,7 +46,7 @@ def normal(
     >>> normal((2,), std=0.02, seed=0).shape
     (2,)
     """
-    return mean + std * draw(philox.normal, shape, dtype, seed)
+    return draw(philox.normal, shape, dtype, seed, std, mean)
 
 
 @initializer
@@ -68,7 +68,7 @@ def truncated_normal(
     if not lower < upper:
         raise GraphError(f"nothing is between {lower} and {upper}", need="lower < upper")
     clipped = functools.partial(philox.truncated_normal, lower=lower, upper=upper)
-    return mean + std * draw(clipped, shape, dtype, seed)
+    return draw(clipped, shape, dtype, seed, std, mean)
 
 
 def distribution(quantile: Callable[[Array], Any], seed: int | None = None) -> Initializer:

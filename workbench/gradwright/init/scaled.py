@@ -42,13 +42,13 @@ def variance_scaling(
     std = math.sqrt(scale / max(sizes[mode], 1.0))
     match distribution:
         case "normal":
-            return std * draw(philox.normal, shape, dtype, seed)
+            return draw(philox.normal, shape, dtype, seed, std)
         case "truncated_normal":
             clipped = functools.partial(philox.truncated_normal, lower=-2.0, upper=2.0)
-            return std / _STD_CUT_AT_2 * draw(clipped, shape, dtype, seed)
+            return draw(clipped, shape, dtype, seed, std / _STD_CUT_AT_2)
         case "uniform":
             limit = math.sqrt(3.0) * std
-            return limit * (2 * draw(philox.uniform, shape, dtype, seed) - 1)
+            return draw(philox.uniform, shape, dtype, seed, 2.0, -1.0, limit)
     raise GraphError(
         f"distribution={distribution!r} is not known",
         need="'normal', 'truncated_normal' or 'uniform'",

@@ -18,6 +18,8 @@ from .sampling import OF_ROWS, Greedy, Sampling, Strategy, in_order, softmax
 Array = np.ndarray[Any, Any]
 _AT_ONCE = 1 << 16
 """How many logits are looked at together, at the least those of a row: 0.5 MB as float64."""
+_BLOCK = 64
+"""Probabilities that are added up together before they are looked at one by one."""
 _AHEAD = 64
 """How many draws of a row are made together: one alone takes 5 µs, 1 µs of many."""
 
@@ -125,19 +127,61 @@ def _drawn(y: Array, uniform: Array) -> Array:
 
     So one of probability 0 is never drawn. Where few tokens are left, others are not looked at.
     """
+    tokens, best = None, y.max(-1, keepdims=True)
     left = y > -np.inf
-    sizes, tokens, best = left.sum(-1), None, y.max(-1, keepdims=True)
-    if 2 * sizes.max() < y.shape[-1]:
+    sizes = None if left.all() else left.sum(-1)
+    if sizes is not None and 2 * sizes.max() < y.shape[-1]:
         row, token = np.nonzero(left)
         place = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         tokens = np.zeros((len(y), sizes.max()), np.int64)
         few = np.full(tokens.shape, -np.inf, y.dtype)
         tokens[row, place], few[row, place] = token, y[row, token]
-        y, left = few, few > -np.inf
-    total = np.cumsum(np.exp(y.astype(np.float64) - best), -1)
-    at = (total <= (uniform * total[:, -1])[:, None]).sum(-1)
-    at = np.minimum(at, y.shape[-1] - 1 - left[:, ::-1].argmax(-1))
+        y = few
+    at = _reached(np.exp(y - best), uniform)
     return np.asarray(at if tokens is None else tokens[np.arange(len(at)), at])
+
+
+def _reached(p: Array, uniform: Array) -> Array:
+    """Return where sums along rows of p >= 0 first exceed a share of their totals.
+
+    Rows are added up block by block, and number by number within the block alone that holds it.
+    """
+    rows, whole = np.arange(len(p)), p.shape[-1] // _BLOCK * _BLOCK
+    blocks = p[:, :whole].reshape(len(p), -1, _BLOCK).sum(-1)
+    rest = p[:, whole:].sum(-1, keepdims=True)
+    total = np.cumsum(np.concatenate([blocks, rest], -1), -1, dtype=np.float64)
+    share = np.minimum(uniform * total[:, -1], np.nextafter(total[:, -1], 0))
+    block = (total <= share[:, None]).sum(-1)
+    share -= np.where(block > 0, total[rows, block - 1], 0)
+    place = block[:, None] * _BLOCK + np.arange(_BLOCK)
+    held = np.where(place < p.shape[-1], p[rows[:, None], np.minimum(place, p.shape[-1] - 1)], 0)
+    within = (np.cumsum(held, -1, dtype=np.float64) <= share[:, None]).sum(-1)
+    last = _BLOCK - 1 - (held[:, ::-1] > 0).argmax(-1)  # where sums differ by rounding
+    return block * _BLOCK + np.minimum(within, last)
+
+
+def said(logits: Array, tokens: Sequence[int], temperature: float) -> tuple[Array, Array]:
+    """Return the log-probability of a token of each row, and the entropy, f32[n] each.
+
+    They are those of softmax(logits/temperature), whatever strategies leave of it.
+
+    >>> log_probs, entropy = said(np.zeros((1, 2), "f4"), [1], 1.0)
+    >>> log_probs.round(4).tolist(), entropy.round(4).tolist()
+    ([-0.6931000232696533], [0.6931000232696533])
+    """
+    n, found = len(logits), np.empty((2, len(logits)), np.float32)
+    step = max(1, _AT_ONCE // logits.shape[-1])
+    for at in range(0, n, step):
+        x = logits[at : at + step]
+        if temperature != 1:
+            x = x / x.dtype.type(temperature)
+        x = np.maximum(x - x.max(-1, keepdims=True), np.finfo(x.dtype).min)  # 0·−∞ is nothing
+        p = np.exp(x)
+        total = p.sum(-1)
+        norm = np.log(total)
+        found[0, at : at + step] = x[np.arange(len(x)), tokens[at : at + step]] - norm
+        found[1, at : at + step] = norm - np.vecdot(p, x) / total
+    return found[0], found[1]
 
 
 def _left(

@@ -22,7 +22,8 @@ class Completion:
     ``reason`` says why it ended: ``"eos"``, ``"stop"`` (a text or token), ``"grammar"`` (nothing
     may follow), ``"length"``, ``"time"``, ``"until"``, ``"stopped"`` by ``Generation.stop``; None
     while it goes on. ``text`` leaves out the stop and what follows, ``tokens`` are all. Without a
-    tokenizer ``text`` is empty.
+    tokenizer ``text`` is empty. ``log_probs`` and ``entropy`` are of the softmax that a token was
+    drawn from, before strategies left anything out; empty where nobody asked for them.
 
     >>> from gradwright.models import Decoder, DecoderConfig
     >>> generation = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)).generation()
@@ -37,6 +38,8 @@ class Completion:
     text: str = ""
     reason: str | None = None
     seed: int = 0
+    log_probs: list[float] = field(default_factory=list)
+    entropy: list[float] = field(default_factory=list)
 
 
 Prompts = str | Completion | Sequence[str | Sequence[int] | Completion]

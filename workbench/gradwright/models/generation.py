@@ -56,6 +56,8 @@ class _How:
     """How many rows each prompt is of."""
     first_room: int | None = None
     """Room at first, where rows are so many that keys and values weigh more than weights do."""
+    is_told: bool = False
+    said_at: float | None = None
 
 
 class Generation:
@@ -225,11 +227,13 @@ class Generation:
         group: int = 1,
         *,
         is_told: bool = False,
+        said_at: float | None = None,
     ) -> tuple[list[Completion], Iterator[list[Piece]]]:
         """Check everything, and return the rows, and the steps that fill them, token by token.
 
         Arguments and errors are those of ``generate``. A step gives its pieces if ``is_told``;
-        else texts are made where rows end.
+        else texts are made where rows end. With ``said_at``, a temperature, rows keep
+        log-probabilities and entropies of their tokens, too.
 
         >>> from gradwright.models import Decoder, DecoderConfig
         >>> model = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2))
@@ -273,8 +277,13 @@ class Generation:
             self.fed(ALL, ())
         ends = Ends(self.eos, frozenset(ids), stops, max_new_tokens, max_seconds, until)
         first = room_for(longest + min(max_new_tokens, AHEAD)) if len(rows) >= MANY else None
-        how = _How(room_for(longest + max_new_tokens), prefill_chunk, draft, given, group, first)
-        return rows, self._steps(rows, rules, ends, how, is_told or draft is not None)
+        how = _How(
+            room_for(longest + max_new_tokens),
+            *(prefill_chunk, draft, given, group, first),
+            is_told or draft is not None,
+            said_at,
+        )
+        return rows, self._steps(rows, rules, ends, how)
 
     def _check_room(self, longest: int, limit: int) -> None:
         before = self._before() if self.context is not None else None
@@ -296,11 +305,12 @@ class Generation:
         rules: Sequence[Strategy],
         ends: Ends,
         how: _How,
-        is_told: bool,
     ) -> Iterator[list[Piece]]:
         """Read prompts and token after token until all rows have ended; yield what comes."""
         stops = self._stops
-        running = Running(rows, rules, ends, self.tokenizer, is_told=is_told)
+        running = Running(
+            *(rows, rules, ends, self.tokenizer), is_told=how.is_told, said_at=how.said_at
+        )
         self.read_weights()
         feeds = self._feeding.encoded(self.session, how.feeds)
         guesses = self._guesses(rows, rules, ends, how)

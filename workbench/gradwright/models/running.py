@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .choosing import Draws, chosen
+from .choosing import Draws, chosen, said
 from .completion import Completion, Ends, Piece, Text
 from .sampling import Strategy
 from .tokenizers import TextCodec
@@ -26,6 +26,7 @@ class Running:
         codec: makes texts.
         is_told: whether pieces are asked for, or guesses come; else texts are made where a row
             ends, at once.
+        said_at: the temperature at which log-probabilities and entropies of tokens are kept, too.
     """
 
     def __init__(
@@ -36,8 +37,9 @@ class Running:
         codec: TextCodec | None,
         *,
         is_told: bool = True,
+        said_at: float | None = None,
     ) -> None:
-        self.rows = rows
+        self.rows, self._said_at = rows, said_at
         self.tokens = [row.prompt + row.tokens for row in rows]
         """All tokens of each row so far."""
         self.live = [b for b, row in enumerate(rows) if row.reason is None]
@@ -99,8 +101,14 @@ class Running:
         self.live = going
 
     def _chosen(self, logits: Array, rows: Sequence[int]) -> list[int]:
-        tokens, n_prompt = self.tokens, [len(self.rows[b].prompt) for b in rows]
-        return chosen(logits, self._rules, [tokens[b] for b in rows], n_prompt, self._draws, rows)
+        held, n_prompt = [self.tokens[b] for b in rows], [len(self.rows[b].prompt) for b in rows]
+        new = chosen(logits, self._rules, held, n_prompt, self._draws, rows)
+        if self._said_at is not None:
+            told = said(logits, new, self._said_at)
+            for b, log_prob, entropy in zip(rows, *(x.tolist() for x in told), strict=True):
+                self.rows[b].log_probs.append(log_prob)
+                self.rows[b].entropy.append(entropy)
+        return new
 
     def _push(self, b: int, token: int, late: bool, stopped: bool) -> Piece:
         """Let a token come to a row whose text is told, or looked at."""

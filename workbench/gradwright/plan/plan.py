@@ -33,6 +33,7 @@ from ..rewrite.schedule import schedule
 from ..shared import machine_bytes
 from ..spec import TensorSpec
 from .inference import lacks_value, specs_of
+from .kept import Kept
 from .kernels import Kernels
 from .profile import Profile, profile
 from .report import Memory, beyond
@@ -84,14 +85,17 @@ class Plan:
         """The segment that ran last."""
         self._read = {*wanted, *tell, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
-        self.head = self._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
+        self._asked = known, given = _fed(feeds), {**sizes, **bind_sizes(feeds)}
+        self.kept = Kept(self, known, given)
+        """Where it is on disk, or why it is not."""
+        self.head = self._from_disk(given) or self._compile(0, dict(known), dict(given))
 
     def again(
         self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int], device: Device
     ) -> Plan:
         """Return the plan of the same request for other shapes, on a device of that name."""
         plan = copy.copy(self)
-        plan.device = device
+        plan.device, plan.kept = device, Kept.none("made of the plan for other sizes")
         plan.head = plan._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
         return plan
 
@@ -111,7 +115,13 @@ class Plan:
 
     @property
     def rewrites(self) -> RewriteLog:
-        """What rewrites did to the program: print it, or look at its entries."""
+        """What rewrites did to the program: print it, or look at its entries.
+
+        A plan that is from disk is rewritten once more for it.
+        """
+        if self.kept.is_read:
+            known, sizes = self._asked
+            return self._written(0, dict(known), dict(sizes))[0].log
         return self.program.log
 
     @property
@@ -206,6 +216,10 @@ class Plan:
             self.run(env, values)
             return bool(self.updates) and self.commit(env, values)
 
+    def lend(self, arrays: Mapping[Tensor, Array]) -> None:
+        """Have runs write some results there, where that spares a copy; none: no more."""
+        self.head.executor.lend(arrays)
+
     def commit(self, env: dict[Tensor, Array], values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
 
@@ -237,12 +251,19 @@ class Plan:
         if filled:
             program, end, found, known = filled
             return self._part(program, start, end, found, False, known, sizes)
-        device = self.device
+        program, end, dynamic, by_value = self._written(start, known, sizes)
+        if self.shapes is not None:
+            self.shapes.learn(start, end, dynamic, by_value)
+        return self._part(program, start, end, dynamic, by_value, known, sizes)
 
-        def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
-            return find_launch(op, device.name, ins, outs) is not None
+    def _written(
+        self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]
+    ) -> tuple[Program, int, list[Tensor], bool]:
+        """Return the program of a part after its rewrites, where it ends, and at what.
 
-        program = Program(is_lowered, self.training, (device.name, lowering_revision()))
+        ``known`` and ``sizes`` learn what it tells.
+        """
+        program = self._empty()
         end = len(self.order)
         dynamic: list[Tensor] = []
         by_value = False
@@ -290,9 +311,25 @@ class Plan:
             number(t)
         rewrite(program, self.options.skip, Verifier(program) if self.options.verify else None)
         schedule(program)
-        if self.shapes is not None:
-            self.shapes.learn(start, end, dynamic, by_value)
-        return self._part(program, start, end, dynamic, by_value, known, sizes)
+        return program, end, dynamic, by_value
+
+    def _empty(self) -> Program:
+        """Return a program without instructions."""
+        name = self.device.name
+
+        def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
+            return find_launch(op, name, ins, outs) is not None
+
+        return Program(is_lowered, self.training, (name, lowering_revision()))
+
+    @without_collecting()
+    def _from_disk(self, sizes: dict[str, int]) -> Segment | None:
+        """Return the only segment as an earlier process has made it, if one has."""
+        found = self.kept.read("program", self._empty)
+        if found is None:
+            return None
+        program, takes = found
+        return self._segment(program, 0, len(self.order), [], False, {}, sizes, takes)
 
     def _part(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
         """Return a program after its rewrites as a segment, with what follows it."""
@@ -300,12 +337,23 @@ class Plan:
         is_last = end == len(self.order)
         if self.updates and is_last:
             split_tail(program, [t for t in program.outputs if t in self._early])
+        segment = self._segment(program, start, end, *rest)
+        if is_last and not start:
+            self.kept.write("program", program, extra=[segment.kept, segment.least])
+        elif not start:
+            self.kept.refuse("values decide what follows")
+        return segment
+
+    def _segment(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
+        """Return a program that is done as a segment, which the device runs."""
+        is_last = end == len(self.order)
         ask = Ask(
             self.variables, self.updates if is_last else {}, self._wanted, self._kept,
             self.commit_if, is_last and not start, self.options,
         )  # fmt: skip
-        with using(self.options, self.device):
-            executor = self.device.executor(program, ask)
+        with using(self.options.inner(), self.device):
+            kept = self.kept if is_last and not start else None
+            executor = self.device.executor(program, ask, kept)
         return Segment(program, executor, end, *rest)
 
     @staticmethod

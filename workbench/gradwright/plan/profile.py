@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import FeedError
 from ..graph import Node, Rng, Tensor, Values
-from ..ops.matrices.linalg import Matmul
+from ..op import Op
 from ..program.program import Instr, Program
 from ..program.row import Row, sizes
 from ..spec import known_spec
@@ -33,13 +33,13 @@ class Timed:
     row: Row
     seconds: float
     flops: float
-    """Arithmetic of a matrix product; 0 of what memory bounds."""
+    """Arithmetic of a product, a convolution and the like; 0 of what memory bounds."""
     nbytes: int
     """What it reads and writes, each array once."""
 
     @property
     def rate(self) -> str:
-        """GFLOP/s of a product, GB/s of others."""
+        """GFLOP/s of what has arithmetic, GB/s of others."""
         if not self.seconds or not (self.flops or self.nbytes):
             return ""
         if self.flops:
@@ -203,7 +203,10 @@ def _work(instr: Instr, program: Program) -> tuple[float, int]:
         array, spec = program.constants.get(number), program.specs[number]
         if (array is None or any(array.strides)) and spec.is_concrete and not spec.by_reference:
             nbytes += spec.nbytes
-    shapes = [program.specs[i].shape for i in instr.ins if i is not None]
-    if not isinstance(instr.op, Matmul) or not all(program.specs[i].is_concrete for i in numbers):
+    if type(instr.op).flops is Op.flops or not all(program.specs[i].is_concrete for i in numbers):
         return 0.0, nbytes
-    return 2.0 * program.specs[instr.outs[0]].size * int(shapes[0][-1]), nbytes
+    ins, outs = (
+        [i if i is None else program.specs[i] for i in some] for some in (instr.ins, instr.outs)
+    )
+    flops = float(instr.op.flops(ins, outs))
+    return flops * (flops > nbytes), nbytes

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ..errors import LoweringError
 from ..shared import first_use
-from .executor import Ask, Executor
+from .executor import Ask, Executor, Keep
 from .ledger import Ledger, Manager
 from .lowering import load
 from .program import Program
@@ -35,8 +35,11 @@ class Device(Protocol):
     def nested(self) -> Device:
         """Return a device for plans inside plans, which run while those do."""
 
-    def executor(self, program: Program, ask: Ask) -> Executor:
-        """Return a program as it runs here."""
+    def identity(self) -> str:
+        """Return what programs that are kept on disk depend on here beside lowerings."""
+
+    def executor(self, program: Program, ask: Ask, keep: Keep | None = None) -> Executor:
+        """Return a program as it runs here; ``keep`` is where more of it may be on disk."""
 
     def record(self) -> dict[str, Any]:
         """Return what decides the last bits here, as JSON keeps it."""

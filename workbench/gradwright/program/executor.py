@@ -41,6 +41,23 @@ class Ask:
     options: PlanOptions = DEFAULTS
 
 
+class Keep(Protocol):
+    """Where a program is on disk, and what a device makes of it may be."""
+
+    is_read: bool
+    """Whether it is there from an earlier process."""
+
+    def read(
+        self, part: str, empty: Callable[[], Program], base: Program | None = None
+    ) -> tuple[Program, Any] | None:
+        """Return what was written as a part, and what beside it; None: nothing is of use."""
+
+    def write(
+        self, part: str, program: Program, base: Program | None = None, extra: Any = None
+    ) -> None:
+        """Write a program that came of ``base``, and what JSON takes, as a part."""
+
+
 class Laid(Protocol):
     """How a program lies in memory, for reports."""
 
@@ -80,6 +97,12 @@ class Executor(Protocol):
 
     def commit(self, env: Env, values: Values, observe: Observe = None) -> bool:
         """Finish what ``run`` began: commit all updates or, if ``commit_if`` is False, none."""
+
+    def lend(self, arrays: Mapping[Tensor, Array]) -> None:
+        """Have runs write results there, dense and aligned, where that is possible; or none.
+
+        Who lends copies the others.
+        """
 
     def drop(self) -> None:
         """Hold no array of a run that will not be committed."""

@@ -8,12 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..errors import GradwrightError
+from ..graph import Node
 from ..graph.build import failed, miscounted, misshapen
 from ..op import run_forward
 from .lowering import Returning
 from .program import Instr, Program
 
 Array = np.ndarray[Any, Any]
+
+
+class ServedError(Exception):
+    """An error of one node among those that a step serves."""
+
+    def __init__(self, error: Exception, node: Node) -> None:
+        super().__init__(str(error))
+        self.error, self.node = error, node
 
 
 def results(
@@ -39,6 +48,9 @@ def explained(error: Exception, program: Program, step: int) -> Exception:
     """Return an error that names the node of a step; MemoryError and our own are themselves."""
     if isinstance(error, MemoryError):
         return error
+    if isinstance(error, ServedError):
+        node = error.node
+        return failed(error.error, node, node.op, [t.spec for t in node.inputs], node.name)
     instr = program.instrs[step]
     if isinstance(error, GradwrightError):
         if instr.origin.site is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Kernels = Literal["background", "wait", "off"]
+Kernels = Literal["background", "wait", "later", "off"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class PlanOptions:
     Args:
         skip: names of rewrites to leave out.
         kernels: ``"background"`` starts on numpy and swaps generated kernels in between two runs
-            when they are compiled; ``"wait"`` compiles before the first run; ``"off"`` is numpy.
+            when they are compiled; ``"wait"`` compiles before the first run; ``"later"`` before
+            the 16th, where steps are few; ``"off"`` is numpy.
         checkpoint: which activations the backward pass keeps: None all, ``"sqrt"``, every n-th
             layer, or name patterns; the others are computed again.
         verify: whether each rewrite is checked on random values when the plan is made.
@@ -28,6 +29,10 @@ class PlanOptions:
     kernels: Kernels = "background"
     checkpoint: str | int | tuple[str, ...] | None = None
     verify: bool = False
+
+    def inner(self) -> PlanOptions:
+        """Return those of plans inside the plan, whose runs are no runs of it."""
+        return replace(self, kernels="off") if self.kernels == "later" else self
 
 
 DEFAULTS = PlanOptions()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,13 @@ def keyed(graph: Graph, feeds: Any) -> dict[Tensor, Any]:
             hint=f"session.run(y, {example(graph)})",
         )
     return {k if type(k) is Tensor else named(graph, k): v for k, v in feeds.items()}
+
+
+def are_named(keys: Sequence[Any], tensors: Sequence[Tensor]) -> bool:
+    """Tell whether keys are tensors or their names: until one is renamed, they stay theirs."""
+    return all(
+        k is t or (type(k) is str and k == t.name) for k, t in zip(keys, tensors, strict=True)
+    )
 
 
 def example(graph: Graph, names: Mapping[str, Any] | None = None) -> str:

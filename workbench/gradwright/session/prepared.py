@@ -42,17 +42,30 @@ class Prepared:
         """What is fed, in order."""
         return self._request.feeds
 
-    def __call__(self, *arrays: Any, step: int | None = None) -> Any:
+    def __call__(
+        self, *arrays: Any, step: int | None = None, out: Mapping[Any, Any] | None = None
+    ) -> Any:
         """Run, commit the updates, and return the fetched arrays in the structure of the fetches.
 
-        Raises FeedError for too few or too many arrays, and as ``Session.run`` does.
+        ``out`` are arrays for some of them, as of ``Session.run``. Raises FeedError for too few or
+        too many arrays, and as ``Session.run`` does.
+
+        >>> import gradwright as gw, numpy as np
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (2,))
+        >>> y = gw.exp(x, name="y")
+        >>> call, found = gw.Session(g).prepare(y, [x]), np.zeros((3, 2), np.float32)
+        >>> for row in found:
+        ...     _ = call(np.zeros(2, np.float32), out={y: row})
+        >>> found.sum().item()
+        6.0
         """
         request, given = self._request, list(arrays)
         if len(given) == 1 and type(given[0]) is not np.ndarray and isinstance(given[0], Mapping):
             given = self._ordered(given[0])
         elif len(given) != len(request.feeds):
             raise self._misfed(f"{len(given)} arrays are given")
-        return self._session._execute(request, given, step)
+        return self._session._execute(request, given, step, out)
 
     def _ordered(self, feeds: Mapping[Any, Any]) -> list[Any]:
         found = keyed(self._session.graph, feeds)

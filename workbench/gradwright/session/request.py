@@ -11,7 +11,7 @@ from ..errors import DTypeError, FeedError, GraphError
 from ..graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update
 from ..graph import read_only as as_read_only
 from ..plan import Plan
-from ..spec import spec_of
+from ..spec import TensorSpec, spec_of
 from ..spec.containers import ContainerSpec, to_python
 from .feeds import as_feed, named
 from .timing import Times
@@ -65,6 +65,8 @@ class Request:
         self.fetches: list[Tensor] = []
         self._rebuild = _flatten(form, self.fetches)
         self._alone = isinstance(form, Tensor)
+        is_list = not self._alone and form[0] is list
+        self._listed = is_list and all(isinstance(f, Tensor) for f in form[2:])
         self.feeds, self.updates = tuple(feeds), dict(updates)
         self.training, self.commit_if = training, commit_if
         self.rng: Tensor | None = None
@@ -75,6 +77,8 @@ class Request:
         """What the latest plan was for."""
         self.key: Any = None
         self.plan: Callable[[], Plan | None] = _nothing
+        self.places: tuple[Any, dict[Tensor, TensorSpec]] = None, {}
+        """What results are that were written into given arrays, and of which plan."""
         self.times = Times("", "")
         """Where its runs are noted, once it has a plan."""
         self._stated = [
@@ -125,16 +129,17 @@ class Request:
                 as_feed(t, a)
         return shapes
 
-    def results(self, env: Env, values: Values) -> tuple[list[Any], Any]:
-        """Return what was fetched, as a list and in the structure that was asked for."""
-        if self._alone and self._plain:
-            only = env[self.fetches[0]]
-            return [only], only
+    def results(self, env: Env, values: Values) -> list[Any]:
+        """Return what was fetched."""
         if self._plain:
-            found: list[Any] = [env[t] for t in self.fetches]
-        else:
-            found = [how(t, env, values) for t, how in self._outcomes]
-        return found, found[0] if self._alone else self._rebuild(iter(found))
+            return [env[t] for t in self.fetches]
+        return [how(t, env, values) for t, how in self._outcomes]
+
+    def rebuilt(self, found: list[Any]) -> Any:
+        """Return results in the structure that was asked for."""
+        if self._alone:
+            return found[0]
+        return found if self._listed else self._rebuild(iter(found))
 
 
 def _nothing() -> None:

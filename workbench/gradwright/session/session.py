@@ -19,12 +19,15 @@ from ..program.lowering import lowering_revision
 from ..program.options import Kernels
 from ..spec import TensorSpec
 from .feeds import example, keyed, named
+from .given import fill, lend
 from .listeners import Listener, RunEvent
 from .plain import commit_plainly, replayed, run_plainly
 from .planned import Planned
 from .prepared import Prepared
 from .request import UPDATES, Env, Request, signature
 from .settings import Checkpoint, checked_listeners, checked_manager, is_count, plan_options
+
+Array = np.ndarray[Any, Any]
 
 
 class Session(Planned):
@@ -143,6 +146,7 @@ class Session(Planned):
         training: bool = False,
         commit_if: Tensor | None = None,
         step: int | None = None,
+        out: Mapping[Any, Array] | None = None,
         **misplaced: Any,
     ) -> Any:
         """Return the fetched arrays in the structure of ``fetches``.
@@ -151,9 +155,23 @@ class Session(Planned):
         ``updates`` maps variables to their new values: all read the values of the start, and all
         commit together after the last op, or none if it fails or ``commit_if`` (bool[]) is False.
         ``step`` sets the random step; by default it counts the runs. Any tensor may be fed.
-        Arrays of fetched variables are read-only.
+        Arrays of fetched variables are read-only. ``out`` gives arrays for some of the fetches, by
+        tensor or name, which are written and come back in their places: of the dtype and shape of
+        the result, writable, and apart from feeds and from each other. Kernels write large results
+        there at once where they lie dense; what a run that fails has written is undefined.
 
-        Raises FeedError, DTypeError or ShapeError for feeds that do not fit, naming them.
+        Raises FeedError, DTypeError or ShapeError for feeds that do not fit, naming them, and
+        FeedError for ``out`` that does not, before anything runs.
+
+        >>> import gradwright as gw, numpy as np
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (None,))
+        >>> y, found = x * 2.0, np.empty(2, np.float32)
+        >>> with gw.Session(g) as session:
+        ...     session.run(y, {x: [1.0, 2.0]}, out={y: found}) is found
+        True
+        >>> found.tolist()
+        [2.0, 4.0]
         """
         if misplaced:
             raise FeedError(
@@ -162,7 +180,7 @@ class Session(Planned):
             )
         given = {} if feeds is None else keyed(self.graph, feeds)
         request = self._request(fetches, given, updates, training, commit_if)
-        return self._execute(request, list(given.values()), step)
+        return self._execute(request, list(given.values()), step, out)
 
     def prepare(
         self,
@@ -234,7 +252,9 @@ class Session(Planned):
             request = self._requests[key] = Request(form, key[1], changes, training, commit_if)
         return request
 
-    def _execute(self, request: Request, arrays: list[Any], step: int | None) -> Any:
+    def _execute(
+        self, request: Request, arrays: list[Any], step: int | None, out: Any = None
+    ) -> Any:
         with self._lock:
             self._check_open()
             graph, listeners = self.graph, self.listeners
@@ -244,33 +264,40 @@ class Session(Planned):
                 request.check(graph, stamp)
             shapes = request.fit(arrays)
             number = self.step if step is None else step
-            if not is_word(number):
+            if step is not None and not is_word(step):
                 raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
+            lender = None
+            if out is not None:
+                lender = self._planned(request, shapes, env)
+                given = lend(graph, out, request, lender, env)
             if request.rng is not None:
                 env[request.rng] = np.array((self.seed, number), np.uint64)
             if listeners:
                 event = RunEvent(request.fetches, request.training, number, feeds=dict(env))
                 for listener in listeners:
                     listener.run_started(event)
-            with graph.running(), self._running:
-                if listeners and any(listener.wants_nodes for listener in listeners):
-                    committed = self._run_watched(request, env)
-                else:
-                    committed = self._run_plan(request, shapes, env)
-            found, results = request.results(env, self.values)
+            try:
+                with graph.running(), self._running:
+                    if listeners and any(listener.wants_nodes for listener in listeners):
+                        committed = self._run_watched(request, env)
+                    else:
+                        committed = self._run_plan(request, shapes, env)
+            finally:
+                if lender is not None:
+                    lender.lend({})
+            found = request.results(env, self.values)
+            if lender is not None:
+                fill(given, request.fetches, found)
             if step is None:
                 self.step += 1
             if listeners:
                 self._tell(request, number, found, committed)
-            return results
+            return request.rebuilt(found)
 
     def _run_plan(self, request: Request, shapes: Any, env: Env, *, again: bool = False) -> bool:
         """Run the plan for these feeds into ``env``; return whether updates were committed."""
-        known = request is self._latest and shapes == request.shapes
-        plan = request.plan() if known else None
-        if plan is None:
-            plan = self._planned(request, shapes, env)
+        plan = self._planned(request, shapes, env)
         began = time.perf_counter()
         try:
             if self.check == "replay":

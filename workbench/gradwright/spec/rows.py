@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
-from .dims import substitute
+from .dims import smaller, substitute
 from .shapes import shapes_differ
 from .tensor import AnyDim, TensorSpec, kind
 
@@ -68,6 +68,11 @@ class RowsSpec:
     def nbytes(self) -> int:
         """Bytes of both; needs concrete sizes."""
         return self.rows.nbytes + self.values.nbytes
+
+    @property
+    def once(self) -> RowsSpec:
+        """The same where each row is named once: there are no more than the table has."""
+        return replace(self, count=smaller(self.count, self.dense.shape[0]))
 
     def joined(self, other: RowsSpec) -> RowsSpec:
         """Return the spec of the sum of two: the rows of both, one after the other."""

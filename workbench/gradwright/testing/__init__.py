@@ -77,7 +77,7 @@ def check_op(op: Op | type[Op] | Any, *, skip: Collection[str] = ()) -> None:
     out checks by name, such as ``complex`` for an op that will only ever see real numbers; the
     names are those of ``CLASS_CHECKS`` and ``SAMPLE_CHECKS``.
 
-    Raises OpCheckError with all that is wrong, one finding a line.
+    Raises OpCheckError with all that is wrong, one finding a line; its cause is the first of them.
     """
     if not isinstance(op, (type, Op)):  # what gw.define_op returned
         op = op.op
@@ -85,7 +85,7 @@ def check_op(op: Op | type[Op] | Any, *, skip: Collection[str] = ()) -> None:
     unknown = sorted(set(skip) - {*CLASS_CHECKS, *SAMPLE_CHECKS})
     if unknown:
         raise GraphError(f"no check is called {unknown[0]!r}", need=", ".join(SAMPLE_CHECKS))
-    problems: list[str] = []
+    problems: dict[str, Exception] = {}
     for name, check in CLASS_CHECKS.items():
         if name not in skip:
             _collect(problems, name, check, cls)
@@ -95,13 +95,17 @@ def check_op(op: Op | type[Op] | Any, *, skip: Collection[str] = ()) -> None:
                 if name not in skip:
                     _collect(problems, f"sample {number}, {name}", sample_check, cls, sample)
     if problems:
-        raise OpCheckError(f"{cls.name}:\n  " + "\n  ".join(problems))
+        first = next(iter(problems.values()))
+        raise OpCheckError("\n  ".join([f"{cls.name}:", *problems])) from first
 
 
-def _collect(problems: list[str], label: str, check: Callable[..., None], *args: Any) -> None:
+def _collect(
+    problems: dict[str, Exception], label: str, check: Callable[..., None], *args: Any
+) -> None:
+    """Run a check and note under a line of its own what it raises."""
     try:
         check(*args)
     except OpCheckError as error:
-        problems.append(f"{label}: {error}")
+        problems[f"{label}: {error}"] = error
     except Exception as error:
-        problems.append(f"{label}: {type(error).__name__}: {error}")
+        problems[f"{label}: {type(error).__name__}: {error}"] = error

@@ -354,6 +354,7 @@ class Trainer:
     window: tuple[int, int] = part(
         "taker.window", "How many batches wait for their update, and how many an update takes."
     )
+    gradient_table: Table = part("taker.gradient_table", "What each gradient is, and why.")
     skipped: int = part(
         "position.skipped",
         "Updates that were not committed, since loss or gradient was not finite.",

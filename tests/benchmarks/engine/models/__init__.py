@@ -1,14 +1,18 @@
-"""The seven training steps that the engine is measured by."""
+"""The training steps that the engine is measured by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tests.benchmarks.engine.models.cnn import CNN
+from tests.benchmarks.engine.models.gat import GAT
+from tests.benchmarks.engine.models.gcn import GCN
 from tests.benchmarks.engine.models.llama import LlamaLoRA
 from tests.benchmarks.engine.models.lstm import LSTM
+from tests.benchmarks.engine.models.max_messages import MaxMessages
 from tests.benchmarks.engine.models.mlp import MLP
 from tests.benchmarks.engine.models.model import Model
+from tests.benchmarks.engine.models.router import Router
 from tests.benchmarks.engine.models.transformer import Transformer
 
 MODELS: dict[str, Callable[[], Model]] = {
@@ -19,7 +23,23 @@ MODELS: dict[str, Callable[[], Model]] = {
     "e": Transformer,
     "f": LSTM,
     "g": LlamaLoRA,
+    "gcn": GCN,
+    "gat": GAT,
+    "max": MaxMessages,
+    "router": Router,
 }
-"""The rows of the table, by letter."""
+"""The rows of the table, by letter, those of irregular access by name."""
 
-__all__ = ["CNN", "LSTM", "MLP", "MODELS", "LlamaLoRA", "Model", "Transformer"]
+__all__ = [
+    "CNN",
+    "GAT",
+    "GCN",
+    "LSTM",
+    "MLP",
+    "MODELS",
+    "LlamaLoRA",
+    "MaxMessages",
+    "Model",
+    "Router",
+    "Transformer",
+]

@@ -10,7 +10,7 @@ from gradwright import Graph, Node
 from gradwright.errors import GradwrightError
 
 from ...drawing.grouping import Groups, groups_of
-from ...drawing.nodes import drawn_nodes
+from ...drawing.nodes import drawn_nodes, spec_text
 
 _MARKUP = re.compile(r"[^\w .,:()\[\]{}/=+*-]")
 _SHAPES = {
@@ -125,7 +125,7 @@ def _edges(nodes: list[Node]) -> Iterator[tuple[int, int, str]]:
         for tensor in node.inputs:
             source = None if tensor is None else number.get(id(tensor.node))
             if tensor is not None and source is not None:
-                yield source, i, str(tensor.spec)
+                yield source, i, spec_text(tensor)
 
 
 def _walked(nodes: list[Node], groups: Groups | None) -> Iterator[tuple[int, str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import FeedError
 from ..rewards.reward import OWN
-from .messages import wrong_messages
+from .messages import standard, wrong_messages
 from .records import Record, names_of
 from .report import Problems, told
 
@@ -25,8 +25,10 @@ KINDS = {
     "label": "prompt, completion, label",
     "completion": "prompt, completion",
     "prompt": "prompt, and any others",
-    "text": "text, or messages",
+    "text": "text, messages, or conversations",
 }
+CONVERSATIONS = ("messages", "conversations")
+"""Columns of messages alone; the second is what data of ``from`` and ``value`` call it."""
 OPTIONS = ("tools", "chat_template_kwargs")
 """Columns that tell the chat template more."""
 
@@ -56,7 +58,7 @@ def kind_of(names: Sequence[str]) -> str:
     fits = {
         "pair": {"chosen", "rejected"} <= held,
         "completion": {"prompt", "completion"} <= held,
-        "text": bool({"text", "messages"} & held),
+        "text": bool({"text", *CONVERSATIONS} & held),
     }
     found = [kind for kind, fit in fits.items() if fit]
     if not found and "prompt" in held:
@@ -104,7 +106,7 @@ def checked(rows: Sequence[Record], kind: str | None) -> tuple[str, list[Row]]:
 
 def _needed(kind: str, names: Sequence[str]) -> list[str]:
     if kind == "text":
-        return ["messages"] if "messages" in names and "text" not in names else ["text"]
+        return [next((n for n in ("text", *CONVERSATIONS) if n in names), "text")]
     if kind == "pair":
         prompt = ["prompt"] if "prompt" in names else []
         return [*prompt, "chosen", "rejected"]
@@ -127,7 +129,7 @@ class _Check:
         parts: dict[str, Part] = {}
         for name in self._needed:
             part = _listed(record.get(name))
-            if wrong := _wrong(part, needs_messages=name == "messages"):
+            if wrong := _wrong(part, needs_messages=name in CONVERSATIONS):
                 note(name, *wrong)
             else:
                 parts[name] = part
@@ -151,10 +153,13 @@ class _Check:
 
 
 def _listed(part: Any) -> Any:
-    """Return an array of tokens or messages, which Parquet may hold, and a tuple, as a list."""
+    """Return an array of tokens or messages, which Parquet may hold, and a tuple, as a list.
+
+    Messages of ``from`` and ``value`` get role and content.
+    """
     if isinstance(part, np.ndarray) and part.ndim == 1:
-        return part.tolist()
-    return list(part) if isinstance(part, tuple) else part
+        part = part.tolist()
+    return standard(list(part) if isinstance(part, tuple) else part)
 
 
 def _wrong(part: Any, *, needs_messages: bool) -> tuple[str, str] | None:

@@ -28,7 +28,7 @@ def examples(
     ==========  ==================================================================
     kind        columns
     ==========  ==================================================================
-    text        text, or messages
+    text        text, messages, or conversations
     completion  prompt, completion
     pair        prompt, chosen, rejected, perhaps margin; or chosen, rejected alone,
                 whose shared beginning is the prompt

@@ -10,6 +10,26 @@ from .report import told
 ROLES = ("system", "developer", "user", "assistant", "tool")
 FIRST = ("system", "developer")
 """Roles that only the first message can have."""
+SHAREGPT = {"human": "user", "gpt": "assistant"}
+"""What ShareGPT calls roles; others have the same name."""
+
+
+def standard(part: Any) -> Any:
+    """Return messages of ``from`` and ``value``, as ShareGPT has them, with role and content.
+
+    Anything else is returned as it is.
+
+    >>> standard([{"from": "human", "value": "hi"}, {"from": "gpt", "value": "Hello!"}])
+    [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'Hello!'}]
+    """
+    if not (isinstance(part, list) and all(isinstance(m, Mapping) and "from" in m for m in part)):
+        return part
+    names = {"from": "role", "value": "content"}
+    found = [{names.get(key, key): value for key, value in m.items()} for m in part]
+    for message in found:
+        if isinstance(message["role"], str):
+            message["role"] = SHAREGPT.get(message["role"], message["role"])
+    return found
 
 
 def wrong_messages(messages: Sequence[Any]) -> tuple[str, str] | None:

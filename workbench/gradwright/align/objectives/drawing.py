@@ -16,7 +16,7 @@ from ..experience import Experience
 from ..model import LanguageModel
 from ..rewards.judge import Rewards, judge, named
 from ..rewards.reward import Scores
-from ..rollouts.rollout import Prompt, Rollout, Sampler
+from ..rollouts.rollout import SAID, Prompt, Rollout, Sampler
 from .valuation import Valuation
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 EQUAL = 1e-8
 """Rewards that differ by less are the same."""
+SAME = 1e-4
+"""Log-probabilities of generation and training that differ by less are those of one policy."""
+LOOKED_AT = 8
+"""Rows of a batch whose log-probabilities are computed once more, at the most."""
 Further = Callable[[int], Sequence[Prompt]]
 """Gives as many prompts again, for the n-th time."""
 
@@ -81,9 +85,10 @@ class Drawing:
         has one for each call of the sampler.
         """
         n, method = len(prompts), self.method
-        groups = self._groups(prompts, rewards, next(seeds))
+        drawn = self._judged(prompts, rewards, next(seeds))
         if not method.refills or further is None:
-            return *_joined(groups, method.num_generations), Refills(of=n)
+            return *drawn, Refills(of=n)
+        groups = _split(*drawn)
         told: list[_Group] = []
         equal: list[_Group] = []
         for times in itertools.count():
@@ -91,49 +96,69 @@ class Drawing:
                 (equal if group.is_equal else told).append(group)
             if len(told) >= n or times == method.refills:
                 break
-            groups = self._groups(further(times), rewards, next(seeds))
+            groups = _split(*self._judged(further(times), rewards, next(seeds)))
         refills = Refills(times, len(equal), of=n * (times + 1))
         return *_joined((told + equal)[:n], method.num_generations), refills
 
-    def _groups(self, prompts: Sequence[Prompt], rewards: Rewards, seed: int) -> list[_Group]:
+    def _judged(
+        self, prompts: Sequence[Prompt], rewards: Rewards, seed: int
+    ) -> tuple[Rollout, Scores]:
         rollout = self.sampler.sample(prompts, self.method.num_generations, seed)
         weights = self.method.reward_weights
         shaped = self.method.shaped(rewards)
         if weights is not None:  # what a method adds counts 1
             weights = (*weights, *[1.0] * (len(named(shaped)) - len(named(rewards))))
-        scores = judge(
+        return rollout, judge(
             shaped,
             rollout,
             weights=weights,
             limit_seconds=self.reward_seconds,
             on_error=self.on_reward_error,
         )
-        return _split(rollout, scores)
 
     def experience(self, rollout: Rollout, scores: Scores, *, number: int, step: int) -> Experience:
         """Return a rollout with all that is known of its tokens, by the weights as they are."""
         ids, labels = _padded(rollout, self.method.max_completion_length)
         if self.method.mask_truncated_completions:
             labels[~rollout.ended] = IGNORED
-        said = self._said(
-            {self.model.ids: ids, self.model.labels: labels, **fed(self.model.graph, rollout)}
-        )
+        mask = labels[:, 1:] != IGNORED
+        feeds = {self.model.ids: ids, self.model.labels: labels, **fed(self.model.graph, rollout)}
+        said = self._known(rollout, feeds, mask)
+        if rest := [name for name in self.told if name not in said]:
+            said |= self._said(feeds, rest)
         n_terms = scores.terms.shape[1]
         if self.valuation is None or self.valuation.n_terms != n_terms:
             self.valuation = Valuation(self.method, n_terms)
-        mask = labels[:, 1:] != IGNORED
         worth = self.valuation.of(scores, {"ended": rollout.ended, "mask": mask, **said})
         return Experience(number, step, rollout, scores, ids, labels, **said, **worth)
 
-    def _said(self, feeds: Mapping[Tensor, Array]) -> dict[str, Array]:
+    def _known(
+        self, rollout: Rollout, feeds: Mapping[Tensor, Array], mask: Array
+    ) -> dict[str, Array]:
+        """Return what has been told with a rollout, where the graph says the same of a few rows.
+
+        Generation computes what training does, in other products and another order. In fewer bits
+        nothing is the same.
+        """
+        told = {n: np.where(mask, x, 0) for n, x in rollout.said(mask.shape[1] + 1).items()}
+        tensor = self.told["log_probs"]
+        if "log_probs" not in told or self._lowered([tensor])[0] is not tensor:
+            return {}
+        few = looked_at(len(mask))
+        now = self._session.run(tensor, {t: a[few] for t, a in feeds.items()})
+        is_same = np.abs(now - told["log_probs"][few]).max(initial=0) <= SAME
+        return told if is_same else {}
+
+    def _said(self, feeds: Mapping[Tensor, Array], names: Sequence[str]) -> dict[str, Array]:
         """Return what is measured of all rows, as many at a time as a step has."""
         rows, at_once = len(next(iter(feeds.values()))), self.rows_at_once or 1 << 62
-        told = dict(zip(self.told, self._lowered(list(self.told.values())), strict=True))
+        wanted = [self.told[name] for name in names]
+        told = dict(zip(names, self._lowered(wanted), strict=True))
         parts = [
             self._session.run(told, {t: a[i : i + at_once] for t, a in feeds.items()})
             for i in range(0, rows, at_once)
         ]
-        return {n: np.concatenate([part[n] for part in parts]) for n in self.told}
+        return {n: np.concatenate([part[n] for part in parts]) for n in names}
 
 
 @dataclass(frozen=True)
@@ -174,6 +199,7 @@ def _split(rollout: Rollout, scores: Scores) -> list[_Group]:
             rollout.reasons[rows],
             rollout.seeds[rows],
             rollout.seconds * (i == 0),
+            *(told and told[rows] for told in (rollout.log_probs, rollout.entropy)),
         )
         failures = tuple(
             replace(one, row=one.row - rows.start)
@@ -202,6 +228,7 @@ def _joined(groups: Sequence[_Group], n: int) -> tuple[Rollout, Scores]:
         [row for part in parts for row in part.reasons],
         [row for part in parts for row in part.seeds],
         sum(part.seconds for part in parts),
+        *(_rows([getattr(part, name) for part in parts]) for name in SAID),
     )
     told = [group.scores for group in groups]
     failures = tuple(
@@ -214,6 +241,12 @@ def _joined(groups: Sequence[_Group], n: int) -> tuple[Rollout, Scores]:
     return rollout, Scores(told[0].names, each, total, failures, facts, terms)
 
 
+def _rows(parts: Sequence[Sequence[Sequence[float]] | None]) -> list[Sequence[float]] | None:
+    """Return the rows of all parts, where each of them has some."""
+    told = [part for part in parts if part is not None]
+    return [row for part in told for row in part] if len(told) == len(parts) else None
+
+
 def _padded(rollout: Rollout, longest: int) -> tuple[Array, Array]:
     """Return ids and labels in one of few widths, within what the longest completion needs."""
     made = rollout.arrays()
@@ -221,6 +254,15 @@ def _padded(rollout: Rollout, longest: int) -> tuple[Array, Array]:
     most = max(len(prompt.tokens) for prompt in rollout.prompts) + longest
     more = [(0, 0), (0, max(0, min(rounded(width), most) - width))]
     return np.pad(made["ids"], more), np.pad(made["labels"], more, constant_values=IGNORED)
+
+
+def looked_at(n: int) -> slice:
+    """Return the first rows of a batch that are computed once more: a sixteenth, two to eight.
+
+    >>> looked_at(32), looked_at(512)
+    (slice(None, 2, None), slice(None, 8, None))
+    """
+    return slice(min(max(n // 16, 2), LOOKED_AT))
 
 
 def rounded(n: int) -> int:

@@ -28,7 +28,7 @@ from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler, Progress
 from .critic import critic_values
-from .drawing import Drawing, fed
+from .drawing import Drawing, fed, looked_at
 from .facts import Fact, facts, names
 from .kept import arrays_of, check_method, experience_of
 from .minibatches import HeldOut, Minibatches
@@ -42,8 +42,6 @@ SPACING = 1 << 20
 """Seeds between two calls of a sampler: more than a call has rows."""
 HELD_OUT = 1 << 62
 """Where the seeds of held-out prompts begin."""
-LOOKED_AT = 8
-"""Rows of a rollout's first batch whose ratios are looked at before the step."""
 COUNTS = ("drawn", "calls", "extra", "num_tokens", "epoch", "part", "seed")
 
 
@@ -120,6 +118,7 @@ class PolicyObjective:
                 top_p=method.top_p,
                 min_p=method.min_p or 0.0,
                 repetition_penalty=method.repetition_penalty,
+                said_at=method.temperature,
                 session={"deterministic": deterministic},
             )
         self.in_its_precision: Callable[[Sequence[Tensor]], Sequence[Tensor]] = list
@@ -320,15 +319,15 @@ class PolicyObjective:
     def check_ratio(self, feeds: Feeds) -> None:
         """Raise TrainingError where policy and sampler are not the same before the first step.
 
-        It looks at up to eight rows of the batch, by the tensor that the loss is made of, in
+        It looks at two to eight rows of the batch, by the tensor that the loss is made of, in
         training: what differs there is no ratio but an error.
         """
         most = self.method.ratio_tolerance
         if most is None:
             return
-        old = feeds[self._fed["old_log_probs"]][:LOOKED_AT]
-        own = set(self._fed.values())
-        of_rows = {t: a[:LOOKED_AT] for t, a in feeds.items() if t not in own}
+        few, own = looked_at(len(feeds[self.model.ids])), set(self._fed.values())
+        old = feeds[self._fed["old_log_probs"]][few]
+        of_rows = {t: a[few] for t, a in feeds.items() if t not in own}
         now = self._session.run(self._said(), of_rows, training=True)
         off = np.abs(now - old)
         worst = float(off.max(initial=0.0))

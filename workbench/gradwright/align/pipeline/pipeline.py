@@ -169,16 +169,22 @@ class Pipeline:
 
     # -- running -----------------------------------------------------------------------------------
 
-    def run(self, folder: str | PathLike[str], *, progress: bool | str = "auto") -> Report:
+    def run(
+        self, folder: str | PathLike[str], *, until: str = "", progress: bool | str = "auto"
+    ) -> Report:
         """Train all stages and controls that are not done in a folder yet, and return the report.
 
+        ``until`` names the stage after which it ends, to be looked at; another call goes on.
         Where it was killed or stopped, it goes on: a stage that is done is not run again, one that
         was begun continues from its last checkpoint. Stopped by Ctrl-C or
         ``pipeline.trainer.stop()``, it ends with the step. One process at a time runs in a folder.
 
-        Raises TrainingError where the folder holds a run of other settings.
+        Raises TrainingError where the folder holds a run of other settings, or no stage is called
+        so.
         """
-        root = Path(folder)
+        root, names = Path(folder), [stage.name for stage in self.stages]
+        if until and until not in names:
+            raise TrainingError(f"no stage is called {until!r}", need=", ".join(names))
         claim(root, self.settings())
         with Lock(root / ".lock"):
             start = self._start(root)
@@ -186,7 +192,7 @@ class Pipeline:
                 answers = self._judged(self.models[self._answering]())
                 if answers is not None:
                     start.keep(answers)
-            for stage, control in self._trainings():
+            for stage, control in self._trainings(until):
                 place = self._place(root, stage, control)
                 if not place.is_done and not self._train(root, place, stage, control, progress):
                     break
@@ -278,10 +284,12 @@ class Pipeline:
     def _answering(self) -> str:
         return next(iter(self.models))
 
-    def _trainings(self) -> Iterator[tuple[Stage, str]]:
+    def _trainings(self, until: str = "") -> Iterator[tuple[Stage, str]]:
         for stage in self.stages:
             for control in ("", *stage.controls):
                 yield stage, control
+            if stage.name == until:
+                return
 
     def _start(self, root: Path) -> Place:
         return Place(root / "0-start")

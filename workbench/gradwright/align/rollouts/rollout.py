@@ -12,6 +12,8 @@ from ...errors import FeedError
 from ...models.decoder.rows import padded_rows
 
 Array = np.ndarray[Any, Any]
+SAID = ("log_probs", "entropy")
+"""What may be told of each token of a completion."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Rollout:
     seeds: Sequence[int]
     seconds: float = 0.0
     """How long it took to draw them."""
+    log_probs: Sequence[Sequence[float]] | None = None
+    """Those of each token by what drew it, of the whole softmax at the temperature that log ratios
+    are of; None has them measured."""
+    entropy: Sequence[Sequence[float]] | None = None
+    """Likewise, of the softmax that each token was drawn from."""
 
     def __post_init__(self) -> None:
         rows = len(self.prompts) * self.group
@@ -98,6 +105,18 @@ class Rollout:
         rows = range(len(self))
         whole = [[*self.prompt(row).tokens, *self.completions[row]] for row in rows]
         return padded_rows(whole, [len(self.prompt(row).tokens) for row in rows])
+
+    def said(self, width: int) -> dict[str, Array]:
+        """Return what is told of tokens, f32[rows, width − 1]: place t is about token t + 1."""
+        found = {}
+        for name in SAID:
+            if (told := getattr(self, name)) is None:
+                continue
+            found[name] = held = np.zeros((len(self), width - 1), np.float32)
+            for row, numbers in enumerate(told):
+                begin = len(self.prompt(row).tokens) - 1
+                held[row, begin : begin + len(numbers)] = numbers
+        return found
 
 
 class Sampler(Protocol):

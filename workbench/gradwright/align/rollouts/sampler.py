@@ -23,7 +23,7 @@ from ...models.sampling import (
     in_order,
 )
 from ..model import LanguageModel
-from .rollout import Prompt, Rollout
+from .rollout import SAID, Prompt, Rollout
 
 Array = np.ndarray[Any, Any]
 _KEPT = "_generations"
@@ -65,6 +65,8 @@ class GenerationSampler:
         rules: strategies beside these, such as ``gw.models.Regex``.
         stop: texts that appear in a completion and tokens that come, which end it.
         rows_at_once: how many rows run together, whole groups; more take turns.
+        said_at: the temperature at which rollouts tell log-probabilities and entropies, as the
+            method that trains on them has it; by default they do not, and are measured.
         session: settings of the session of the generation; ``deterministic=True`` is one if it is
             not given otherwise, so that the same call draws the same again, to the bit.
 
@@ -94,6 +96,7 @@ class GenerationSampler:
         rules: Sequence[Strategy] = (),
         stop: Stops = (),
         rows_at_once: int = 512,
+        said_at: float | None = None,
         session: Mapping[str, Any] | None = None,
     ) -> None:
         for what, n in (("max_new_tokens", max_new_tokens), ("rows_at_once", rows_at_once)):
@@ -101,6 +104,7 @@ class GenerationSampler:
                 raise GraphError(f"{what} is {n!r}", need="an int >= 1")
         self.model, self.max_new_tokens, self.rows_at_once = model, max_new_tokens, rows_at_once
         self.stop, self.session = stop, {"deterministic": True, **(session or {})}
+        self.said_at = said_at
         self.sampling = strategies(temperature, top_k, top_p, min_p, repetition_penalty, rules)
         self.watchers: list[Callable[[Progress], None]] = []
         """Called after each token of the rows that run together."""
@@ -118,6 +122,8 @@ class GenerationSampler:
             raise GraphError(f"a group of {group!r}", need="an int >= 1: completions of a prompt")
         began, generation = time.perf_counter(), self.generation
         feeds, n_rows = _feeds(prompts), len(prompts) * group
+        # Positions that turn by how long a row is were others when its first tokens were drawn.
+        said_at = self.said_at if generation.reread is None else None
         rows: list[Completion] = []
         for part in _parts(len(prompts), max(1, self.rows_at_once // group)):
             run, steps = generation.begin(
@@ -128,11 +134,13 @@ class GenerationSampler:
                 stop=self.stop,
                 feeds={name: each[part.start : part.stop] for name, each in feeds.items()},
                 group=group,
+                said_at=said_at,
             )
             rows += run
             for _ in steps:
                 if self.watchers:
                     self._tell(Progress.of(rows, n_rows, time.perf_counter() - began))
+        said = () if said_at is None else ([getattr(row, n) for row in rows] for n in SAID)
         return Rollout(
             prompts,
             group,
@@ -141,6 +149,7 @@ class GenerationSampler:
             [str(row.reason) for row in rows],
             [row.seed for row in rows],
             time.perf_counter() - began,
+            *said,
         )
 
     def _tell(self, progress: Progress) -> None:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
-from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
+from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
-from ..call import Call, Cut
+from ...shared import Bounded
+from ..call import Call, Cut, layout_of, moved
+from .target import is_wide
 
 Array = np.ndarray[Any, Any]
+WIDE_NARROW = 127
+"""Likewise of 16 floats: what is left over after four or eight of them would go one by one."""
 _LEAST = 8192
 """Elements of the smallest piece of a kernel: about 2 µs."""
+LANES = 16
+"""Columns of the narrowest piece of what is scattered: a cache line of float32."""
 COPIED = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
 
 
@@ -29,31 +36,56 @@ def bind_kernel(
     """
     from .compiler import KERNELS  # llvmlite, which no import of ours may load
 
-    arrays = [a.reshape(kernel.shape_of(i, shape)) for i, a in enumerate(arrays)]
+    lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
+    named = [number for _, numbers in lying for number in numbers]
+    key = id(kernel), shape, *map(layout_of, arrays)
+    found = None if named else CALLS.find(key)
+    if found is not None and found[0] is kernel:
+        scratch = np.empty(found[2], np.uint8)
+        made = moved(found[1], arrays)
+        made.block[len(arrays)] = scratch.ctypes.data
+        return [replace(made, held=(scratch, arrays))]
+    arrays = [a for a, _ in lying]
     calls: list[Call] = []
     moves = [True] * len(arrays)
-    loops = lay_out(kernel, arrays, shape)
+    loops = lay_out(kernel, arrays, shape, narrow())
     while isinstance(loops, CopyFirst):
         n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
-        copied = bind_copy(np.broadcast_to(arrays[n], loops.shape), dense) if moves[n] else None
+        is_whole = moves[n] and not kernel.operands[n].named
+        copied = bind_copy(np.broadcast_to(arrays[n], loops.shape), dense) if is_whole else None
         if copied is None:
             return None
         calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
         arrays[n], moves[n] = dense, False
-        loops = lay_out(kernel, arrays, shape)
+        loops = lay_out(kernel, arrays, shape, narrow())
     address = KERNELS.compile((kernel, loops.pattern))
     if address is None:
         return None
     scratch = np.empty(scratch_bytes(kernel, loops), np.uint8)
-    numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data)
+    alarm = np.zeros(4, np.int64) if named else None
+    if alarm is not None:
+        named.insert(0, alarm.ctypes.data)
+    numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data, named)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
-    if elements < 2 * _LEAST:
-        return [*calls, Call(address, numbers, slots, held)]
-    cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
-    label = (kernel, loops.pattern, (elements - 1).bit_length())
-    cut, ns = _cut(kernel, loops, elements), elements * (0.1 + 0.02 * cost)
-    return [*calls, Call(address, numbers, slots, held, cut=cut, cost=ns, label=label)]
+    call = Call(address, numbers, slots, held, alarm, tells=alarm is not None)
+    if elements >= 2 * _LEAST:
+        cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
+        label = (kernel, loops.pattern, (elements - 1).bit_length())
+        ns = elements * (0.1 + 0.02 * cost)
+        call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
+    if not calls and alarm is None:
+        CALLS.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
+    return [*calls, call]
+
+
+CALLS = Bounded[tuple[Kernel, Call, int]](4096)
+"""Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
+
+
+def narrow() -> int:
+    """Return up to how many columns masked vectors are made."""
+    return WIDE_NARROW if is_wide() else NARROW
 
 
 def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
@@ -61,7 +93,7 @@ def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
 
     Where one stands still a sum runs. Columns are cut where a row has nothing of its own.
     """
-    slots = Slots(len(kernel.operands), loops.pattern.n_outer)
+    slots = Slots.of(kernel, loops.pattern)
     outputs = loops.pattern.accesses[kernel.n_inputs :]
     bytes_ = scratch_bytes(kernel, loops)
     scratch = (slots.scratch, bytes_) if bytes_ else None
@@ -74,7 +106,8 @@ def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
         return None
     steps = [(n, strides[-1]) for n, strides in enumerate(loops.strides)]
     least = -(-_LEAST * loops.columns // elements)
-    return Cut(slots.columns, loops.columns, steps, least, 64, scratch)
+    grain = LANES if any(store.places for store in kernel.stores) else 64
+    return Cut(slots.columns, loops.columns, steps, least, grain, scratch)
 
 
 def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:

@@ -18,17 +18,21 @@ import platform
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
+from ...files.trusted import OBJECTS
 from ...fuse.ir import Kernel
 from ...fuse.layout import Pattern
 from . import cache, helpers, image
-from .emit import emit
+from .kernels.emit import emit
 from .objects import outside
 from .target import switch, target
 
 Key = tuple[Kernel, Pattern]
 LOG = logging.getLogger("gradwright.cpu")
+_names: dict[int, str] = {}
+"""Of functions that have been compiled, or found, by address."""
 _busy = threading.RLock()
 """Held while LLVM works: one kernel at a time, and none across a fork or the interpreter's end."""
 
@@ -168,9 +172,10 @@ def compile_text(text: str) -> int:
     """
     with _busy:
         key = cache.key(text, identity())
-        code = cache.load(key)
+        code = OBJECTS.load(key)
         if code is not None and (address := image.place(code, "k", _outside)) is not None:
             LOG.debug("kernel %s: found on disk, %d bytes", key[:16], len(code))
+            _names[address] = key
             return address
         tools = _toolchain()
         if code is not None:
@@ -179,10 +184,16 @@ def compile_text(text: str) -> int:
         begun = time.perf_counter()
         code = tools.object_code(text)
         address = image.place(code, "k", _outside) or tools.load(code, "k")
-        cache.store(key, code)
+        OBJECTS.store(key, code)
+        _names[address] = key
         taken = (time.perf_counter() - begun) * 1e3
         LOG.debug("kernel %s: compiled in %.1f ms, %d bytes", key[:16], taken, len(code))
         return address
+
+
+def names_of(addresses: Iterable[int]) -> list[str]:
+    """Return the names under which the object code of functions is on disk."""
+    return sorted({_names[a] for a in addresses if a in _names})
 
 
 @functools.cache

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..call import Call, Cut
+from ...shared import Bounded
+from ..call import Call, Cut, layout_of, moved
 from ..threads.alike import Product, keeps_bits
 from .blas import PLAIN, ROW_MAJOR, TRANSPOSED, blas
 
@@ -45,6 +46,21 @@ def bind_matmul(
     >>> calls is None or [operand for _, operand in calls[0].slots] == [0, 1, 2]
     True
     """
+    arrays = [*xs, ys[0]]
+    key = adds, *map(layout_of, arrays)
+    found = _made.find(key)
+    if found is None:
+        found = [_bound(xs, ys, adds)]
+        _made.keep(key, found)
+    return found[0] and [moved(found[0], arrays)]
+
+
+_made = Bounded[list[Call | None]](1024)
+"""Calls of products by layouts: where layers are alike, that is found out once."""
+
+
+def _bound(xs: Sequence[Array], ys: Sequence[Array], adds: bool) -> Call | None:
+    """Return the call for arrays as these lie."""
     library, (a, b), c = blas(), xs, ys[0]
     if library is None or a.dtype.char not in "fd" or a.dtype != b.dtype or not c.size:
         return None
@@ -103,7 +119,7 @@ def bind_matmul(
     label = f"product {how} up to {'x'.join(map(str, sizes))}"
     cost = math.prod(counts) * m * n * k / _PER_NS
     table = np.array(block, np.int64)
-    return [Call(_driver(kind, char, adds), table, slots, cut=cut, cost=cost, label=label)]
+    return Call(_driver(kind, char, adds), table, slots, cut=cut, cost=cost, label=label)
 
 
 def _cut(

@@ -150,7 +150,7 @@ def _split(x: Num) -> tuple[Num, Num]:
     return is_small.where(exponent - form.mantissa, exponent), m
 
 
-def _log_parts(f: Num) -> tuple[Num, Num]:
+def log_parts(f: Num) -> tuple[Num, Num]:
     """Return ½f² and s(½f² + R), of which log(1+f) = f − (½f² − s(½f² + R))."""
     s = f / (f + 2)
     z = s * s
@@ -170,7 +170,7 @@ def _log(x: Num, extra: Num | None = None) -> Num:
     high, low = _format(x).ln2
     e, m = _split(x)
     f = m - 1
-    half, rest = _log_parts(f)
+    half, rest = log_parts(f)
     small = e.madd(low, rest)
     if extra is not None:
         small = small + extra
@@ -194,7 +194,7 @@ def log2(x: Num) -> Num:
     """Return log₂ x = e + log(m)/ln 2."""
     e, m = _split(x)
     f = m - 1
-    half, rest = _log_parts(f)
+    half, rest = log_parts(f)
     return _at_edges(x, (f - (half - rest)).madd(1 / math.log(2), e))
 
 
@@ -203,7 +203,7 @@ def log10(x: Num) -> Num:
     high, low = _format(x).lg2
     e, m = _split(x)
     f = m - 1
-    half, rest = _log_parts(f)
+    half, rest = log_parts(f)
     y = (f - (half - rest)) * (1 / math.log(10))
     return _at_edges(x, e.madd(high, e.madd(low, y)))
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ...op.applying import infer_specs
 from ...ops.convolutions.formats import is_first
 from ...ops.convolutions.windows import Windows
 from ...program.lowering import lowering
 from ...spec import TensorSpec
 from ..call import Call, Native, numbered
+from ..llvm.attention import bind_attention, bind_attention_grad
 from ..llvm.cells import cell_of
 from ..llvm.check import bind_class_check
 from ..llvm.convolution import (
+    bind_average,
+    bind_average_grad,
     bind_convolution,
     bind_input_grad,
     bind_max_pool,
@@ -54,8 +60,12 @@ def _recurrent_grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native |
     return Native(lambda xs, ys: bind_grad(op.layer, cell, xs, ys, op.names())) if cell else None
 
 
+_binders: dict[str, tuple[Callable[..., Sequence[Call] | None], int]] = {}
+
+
 def _convolves(name: str, bind: Callable[..., Sequence[Call] | None], weight: int) -> None:
     """Run a product of windows as machine code; ``weight`` is the input that gives their size."""
+    _binders[name] = bind, weight
 
     @lowering(name)
     def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
@@ -71,6 +81,25 @@ for _name in ("conv1d", "conv2d", "conv3d"):
 
 _convolves("conv_input_grad", bind_input_grad, 1)
 _convolves("conv_weight_grad", bind_weight_grad, 2)
+
+
+@lowering("followed")
+def _followed(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Run a convolution, and the kernel that reads it, image by image."""
+    first = op.first
+    own = ins[: op.n]
+    if not floats(*(s for s in own if s is not None)):
+        return None
+    bind, weight = _binders[first.name]
+    windows, (made,) = first.windows(own[weight]), infer_specs(first, own)
+
+    def bound(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        after = op.giving(made.shape, xs, ys)
+        shape: Any = made.shape
+        y = np.broadcast_to(np.zeros((), made.dtype), shape)
+        return bind(windows, first.groups, xs[: op.n], [y], after=after)
+
+    return Native(bound)
 
 
 @lowering("conv_transpose1d")
@@ -106,3 +135,36 @@ def _untap(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         return None
     windows = op.windows(outs[0].rank - 2)
     return Native(lambda xs, ys: bind_untap(windows, xs, ys))
+
+
+def _attends(name: str, bind: Callable[..., Sequence[Call] | None]) -> None:
+    """Run attention as machine code; numpy goes tile by tile."""
+
+    @lowering(name)
+    def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+        return Native(lambda xs, ys: bind(op, xs, ys)) if floats(*ins) else None
+
+
+_attends("flash_attention", bind_attention)
+_attends("flash_attention_grad", bind_attention_grad)
+
+
+def _averages(name: str, bind: Callable[..., Sequence[Call] | None], of: int) -> None:
+    """Run means of windows as machine code; ``of`` is the input that is the images."""
+
+    @lowering(name)
+    def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+        x = ins[of]
+        if x is None or not floats(ins[0]) or not is_first(op):
+            return None
+        size: Any = x.shape[2:]
+        windows = op.windows(len(size))
+        counts = op.counts(windows, size, outs[0].dtype)
+        return Native(lambda xs, ys: bind(windows, counts, xs, ys))
+
+
+for _name in ("avg_pool1d", "avg_pool2d", "avg_pool3d"):
+    _averages(_name, bind_average, 0)
+
+
+_averages("avg_pool_grad", bind_average_grad, 1)

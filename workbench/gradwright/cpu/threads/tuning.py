@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ...files.trusted import OBJECTS
 from ...shared import module_lock
 from ..call import Call, Cut
 from ..llvm import cache
@@ -182,7 +183,7 @@ def _known() -> dict[str, int]:
     """Return what has been measured on this machine, by number of threads and key."""
     found: dict[str, int] = {}
     with contextlib.suppress(ValueError):
-        found = checked(json.loads(cache.load(_name()) or b"{}"))
+        found = checked(json.loads(OBJECTS.load(_name()) or b"{}"))
     return found
 
 
@@ -214,5 +215,5 @@ def save() -> None:
     """Write what this process has measured to the disk."""
     if _unsaved:
         known = {**_known(), **_unsaved}
-        cache.store(_name(), json.dumps(known).encode())
+        OBJECTS.store(_name(), json.dumps(known).encode())
         _unsaved.clear()

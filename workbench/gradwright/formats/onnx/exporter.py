@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,7 @@ class Written:
         )  # fmt: skip
 
 
+@functools.cache
 def _version() -> str:
     from importlib import metadata
 

@@ -17,13 +17,19 @@ from .special import widened
 def order(x: Any, axis: int, descending: bool) -> Any:
     """Return the places of the elements in order; equal ones keep theirs, NaN counts as largest.
 
-    float32 is sorted together with its places, as integers (256 rows of 1024 numbers: 4 ms). Of
-    other dtypes, rows where nothing is equal take numpy's unstable sort, which gives the same in a
-    third of the time (5 ms, not 17).
+    float32 is sorted together with its places, as integers (256 rows of 1024 numbers: 4 ms), and so
+    are integers that lie near each other (8192 below 16: 0.07 ms, not 0.5). Of others, rows where
+    nothing is equal take numpy's unstable sort, which gives the same in a third of the time (5 ms,
+    not 17).
     """
     x = np.moveaxis(widened(x), axis, -1)  # ml_dtypes does not sort NaN
     if x.dtype == np.float32 and x.shape[-1] < 1 << 32:
         return np.moveaxis(_order_of_float32(x, descending), -1, axis)
+    if kind(x.dtype) in "iu" and x.size > 0 and x.shape[-1] < 1 << 32:
+        low, high = int(x.min()), int(x.max())
+        if high - low < 1 << 31:
+            keys = (high - x if descending else x - low).astype(np.uint64)
+            return np.moveaxis(_order_of_keys(keys), -1, axis)
     places = np.argsort(x, -1)
     y = np.take_along_axis(x, places, -1)
     tied = np.any(y[..., 1:] == y[..., :-1], -1) | np.any(y[..., -1:] != y[..., -1:], -1)
@@ -45,9 +51,13 @@ def _order_of_float32(x: Any, descending: bool) -> Any:
         x = np.where(np.isnan(x), x.dtype.type(np.nan), x)  # they have a sign, too
     bits = np.ascontiguousarray(x).view(np.uint32)
     bits ^= (bits.view(np.int32) >> 31).view(np.uint32) | np.uint32(1 << 31)
-    keys = (~bits if descending else bits).astype(np.uint64)
+    return _order_of_keys((~bits if descending else bits).astype(np.uint64))
+
+
+def _order_of_keys(keys: Any) -> Any:
+    """Return the places of numbers below 2³² in order; ``keys``, whose own array it is, change."""
     keys <<= np.uint64(32)
-    keys |= np.arange(x.shape[-1], dtype=np.uint64)
+    keys |= np.arange(keys.shape[-1], dtype=np.uint64)
     keys.sort(-1)
     keys &= np.uint64((1 << 32) - 1)
     return keys.view(np.int64)

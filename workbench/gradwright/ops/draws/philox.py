@@ -14,11 +14,13 @@ words ``2i`` (low half) and ``2i + 1``. One draw has at most 2³² blocks.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ...errors import GraphError
+from ...graph.doors import door
 from ..core.special import finfo, normal_cdf, normal_quantile
 
 Array = np.ndarray[Any, Any]
@@ -27,6 +29,8 @@ _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _CHUNK = 1 << 14  # blocks at a time: ten rounds over 0.4 MB stay in the L2 cache
+_LEAST, _ENOUGH = 512, 1 << 20
+"""Numbers that machine code draws at least, and how many a process has drawn before it is asked."""
 
 
 def philox(key: tuple[Any, Any], counter: Array) -> Array:
@@ -57,19 +61,50 @@ def is_word(n: Any) -> bool:
     return isinstance(n, (int, np.integer)) and not isinstance(n, bool) and 0 <= int(n) < 1 << 64
 
 
-def words(rng: Array, stream: int, n: int) -> Array:
-    """Return ``n`` 32-bit words of a stream; ``rng`` is ``u64[2]``: seed and step."""
-    seed, step = int(rng[0]), int(rng[1])
-    n_blocks = -(-n // 4)
-    if n_blocks > 1 << 32 or not 0 <= stream < 1 << 32:
+class _Count:
+    """How many numbers the process has drawn, about: threads may miss some."""
+
+    drawn = 0
+
+
+def _native(
+    kind: str, rng: Array, stream: int, n: int, numbers: tuple[float, float, float] | int = 0
+) -> Array | None:
+    """Return what machine code draws; None: it is not worth it, or there is no compiler.
+
+    Bits are the same, so it may begin at any time: when a million are drawn, 50 ms on numpy.
+    """
+    if -(-n // 4) > 1 << 32 or not 0 <= stream < 1 << 32:
         raise GraphError(
             f"cannot draw {n} words of stream {stream}", need="at most 2**34, 0 <= stream < 2**32"
         )
+    _Count.drawn += n
+    if n < _LEAST or _Count.drawn < _ENOUGH:
+        return None
+    found: Array | None = door("draws")(kind, rng, stream, n, numbers)
+    return found
+
+
+def words(rng: Array, stream: int, n: int) -> Array:
+    """Return ``n`` 32-bit words of a stream; ``rng`` is ``u64[2]``: seed and step."""
+    found = _native("words", rng, stream, n)
+    return plain_words(rng, stream, n) if found is None else found
+
+
+def plain_words(rng: Array, stream: int, n: int, first: int = 0) -> Array:
+    """Return words from a block on, on numpy: what machine code is held to.
+
+    >>> key = np.array([1, 2], np.uint64)
+    >>> plain_words(key, 0, 2, 3).tolist() == words(key, 0, 14)[12:].tolist()
+    True
+    """
+    seed, step = int(rng[0]), int(rng[1])
+    n_blocks = -(-n // 4)
     out = np.empty((n_blocks, 4), np.uint32)
     for start in range(0, n_blocks, _CHUNK):
         stop = min(start + _CHUNK, n_blocks)
         counter = np.empty((stop - start, 4), np.uint32)
-        counter[:, 0] = np.arange(start, stop, dtype=np.uint64)
+        counter[:, 0] = np.arange(first + start, first + stop, dtype=np.uint64)
         counter[:, 1:] = stream, step & 0xFFFFFFFF, step >> 32
         out[start:stop] = philox((seed & 0xFFFFFFFF, seed >> 32), counter)
     return out.reshape(-1)[:n]
@@ -131,51 +166,96 @@ def fold_in_each(rngs: Array, number: int) -> Array:
     return found[:, 1::2] << _HALF | found[:, 0::2]
 
 
-def uniform(rng: Array, stream: int, n: int, dtype: np.dtype[Any]) -> Array:
-    """Return ``n`` multiples of 2⁻ᵖ in [0, 1), where the dtype has p significant bits."""
+AS_DRAWN = (1.0, -0.0, 1.0)
+"""Scale, offset and factor that leave every number as it is, the sign of zero included."""
+Scaling = tuple[float, float, float]
+
+
+def scaled(x: Array, scale: float, offset: float, factor: float) -> Array:
+    """Return (x·scale + offset)·factor, written over x, each step rounded.
+
+    >>> scaled(np.array([0.5, 1.0]), 2.0, -1.0, 3.0).tolist()
+    [0.0, 3.0]
+    """
+    if scale != 1.0:
+        x *= scale
+    if offset or math.copysign(1.0, offset) > 0:
+        x += offset
+    if factor != 1.0:
+        x *= factor
+    return x
+
+
+def uniform(
+    rng: Array, stream: int, n: int, dtype: np.dtype[Any], scaling: Scaling = AS_DRAWN
+) -> Array:
+    """Return ``n`` multiples of 2⁻ᵖ in [0, 1), where the dtype has p significant bits, scaled."""
     bits = 53 if dtype == np.float64 else finfo(dtype).nmant + 1
+    if dtype == np.float32 and (found := _native("uniform", rng, stream, n, scaling)) is not None:
+        return found
     if bits > 32:
-        return (words64(rng, stream, n) >> np.uint64(64 - bits)) * 2.0**-bits
+        wide = (words64(rng, stream, n) >> np.uint64(64 - bits)) * 2.0**-bits
+        return scaled(wide, *scaling)
     small = (words(rng, stream, n) >> np.uint32(32 - bits)).astype(np.float32)
-    return (small * np.float32(2.0**-bits)).astype(dtype)
+    return scaled((small * np.float32(2.0**-bits)).astype(dtype), *scaling)
 
 
-def normal(rng: Array, stream: int, n: int, dtype: np.dtype[Any]) -> Array:
-    """Return ``n`` standard normals by Box and Muller 1958, computed in float64.
+def normal(
+    rng: Array, stream: int, n: int, dtype: np.dtype[Any], scaling: Scaling = AS_DRAWN
+) -> Array:
+    """Return ``n`` standard normals by Box and Muller 1958, computed in float64, scaled.
 
     Words come in pairs (a, b) of 32 bits, of 64 for float64:
     r = √(−2 ln((a + 1)/2³²)), z₂ᵢ = r·cos(2πb/2³²), z₂ᵢ₊₁ = r·sin(2πb/2³²).
     """
     even = n + n % 2
     if dtype == np.float64:
-        drawn, scale = words64(rng, stream, even) >> np.uint64(11), 2.0**-53
-    else:
-        drawn, scale = words(rng, stream, even), 2.0**-32
+        wide = normal_of(words64(rng, stream, even) >> np.uint64(11), 2.0**-53)
+        return scaled(wide[:n], *scaling)
+    found = _native("normal", rng, stream, n, scaling if dtype == np.float32 else AS_DRAWN)
+    if found is None:
+        found = normal_of(words(rng, stream, even))[:n]
+    elif dtype == np.float32:
+        return found
+    return scaled(found.astype(dtype), *scaling)
+
+
+def normal_of(drawn: Array, scale: float = 2.0**-32) -> Array:
+    """Return normals of pairs of words, in float64."""
     unit = drawn.astype(np.float64)
     radius = np.sqrt(-2.0 * np.log((unit[0::2] + 1.0) * scale))
     angle = unit[1::2] * (2.0 * np.pi * scale)
     out = np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1)
-    return out.reshape(-1)[:n].astype(dtype)
+    return out.reshape(-1)
 
 
 def truncated_normal(
-    rng: Array, stream: int, n: int, dtype: np.dtype[Any], lower: float, upper: float
+    rng: Array,
+    stream: int,
+    n: int,
+    dtype: np.dtype[Any],
+    lower: float,
+    upper: float,
+    scaling: Scaling = AS_DRAWN,
 ) -> Array:
-    """Return ``n`` standard normals conditioned on [lower, upper], by inversion.
+    """Return ``n`` standard normals conditioned on [lower, upper], by inversion, scaled.
 
     A range above 0 is drawn as its mirror image, for probabilities near 1 have no digits left.
     """
     if lower > 0:
-        return -truncated_normal(rng, stream, n, dtype, -upper, -lower)
+        scale, offset, factor = scaling
+        return truncated_normal(rng, stream, n, dtype, -upper, -lower, (-scale, offset, factor))
     low, high = normal_cdf(np.array([lower, upper]))
     if dtype == np.float64:
         unit = ((words64(rng, stream, n) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     else:
         unit = (words(rng, stream, n).astype(np.float64) + 0.5) * 2.0**-32
     z = normal_quantile(low + (high - low) * unit)
-    return np.clip(z, lower, upper).astype(dtype)
+    return scaled(np.clip(z, lower, upper).astype(dtype), *scaling)
 
 
 def bernoulli(rng: Array, stream: int, n: int, p: float) -> Array:
     """Return ``n`` bools, True where a 32-bit word is below p·2³²."""
-    return words(rng, stream, n) < np.uint64(round(p * 2.0**32))
+    threshold = round(p * 2.0**32)
+    found = _native("bernoulli", rng, stream, n, threshold)
+    return words(rng, stream, n) < np.uint64(threshold) if found is None else found

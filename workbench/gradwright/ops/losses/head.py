@@ -36,7 +36,11 @@ from .labels import class_numbers
 
 Array = np.ndarray[Any, Any]
 LOGITS = 1 << 22
-"""Logits held at once: 16 MB in float32, 27 rows of 152k words, 131 of 32k."""
+"""Logits held at once, at the most: 16 MB in float32, 27 rows of 152k words, 131 of 32k."""
+CACHED = 1 << 19
+"""Logits that stay in the cache of a core while they are looked at: 2 MB in float32."""
+FEWEST = 128
+"""Rows of a run where memory allows: products of fewer read the weight more often than need be."""
 
 
 class _OfHead(Op):
@@ -72,13 +76,20 @@ class _OfHead(Op):
 
     def runs(self, kept: Array, n_words: int) -> Iterator[Array]:
         """Yield the rows that count, as many at a time as `LOGITS` allows."""
-        rows, size = np.flatnonzero(kept), max(LOGITS // max(n_words, 1), 1)
+        rows, n_words = np.flatnonzero(kept), max(n_words, 1)
+        size = max(min(max(CACHED // n_words, FEWEST), LOGITS // n_words), 1)
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
 
-    def scores(self, hidden: Array, weight: Array, bias: Array | None) -> tuple[Array, Any]:
-        """Return a run's logits, and their slope in what stands before cap and temperature."""
-        x = hidden @ weight.T
+    def scores(
+        self, hidden: Array, weight: Array, bias: Array | None, held: Array | None
+    ) -> tuple[Array, Any]:
+        """Return a run's logits, and their slope in what stands before cap and temperature.
+
+        They lie where those of the run before lay, in ``held``: new memory would cost as much as
+        the product, by the pages that a process is given.
+        """
+        x = np.matmul(hidden, weight.T, out=None if held is None else held[: len(hidden)])
         if bias is not None:
             x += bias
         slope: Any = 1.0
@@ -137,16 +148,20 @@ class HeadLogProbs(_OfHead):
         wide = np.result_type(h, w)
         label, top = index.reshape(-1), np.zeros(ids.size, bool)
         log_probs, entropy, squares, mean = np.zeros((4, ids.size), wide)
+        held = powers = None
         for run in self.runs(kept, len(weight)):
-            x, _ = self.scores(h[run], w, bias)
-            top[run] = x.argmax(-1) == label[run]
+            x, _ = self.scores(h[run], w, bias, held)
+            if held is None:
+                held, powers = x, np.empty_like(x)
+            best = x.argmax(-1)
+            top[run] = best == label[run]
             mean[run] = x.mean(-1)
-            x -= x.max(-1, keepdims=True)
+            x -= np.take_along_axis(x, best[:, None], -1)
             log_probs[run] = np.take_along_axis(x, label[run, None], -1)[:, 0]
-            p = np.exp(x)
+            p = np.exp(x, out=powers[: len(run)])
             total = p.sum(-1)
             log_probs[run] -= np.log(total)
-            x[p == 0] = 0  # 0·−∞ counts for nothing
+            np.maximum(x, np.finfo(x.dtype).min, out=x)  # 0·−∞ counts for nothing
             entropy[run] = np.log(total) - np.vecdot(p, x) / total
             squares[run] = np.log(np.vecdot(p, p)) - 2 * np.log(total)
         return tuple(y.reshape(ids.shape) for y in (log_probs, entropy, squares, mean, top))
@@ -219,25 +234,35 @@ class HeadLogProbsGrad(_OfHead):
         wide = np.result_type(h, w, of_label)
         label, dh, dw = index.reshape(-1), np.zeros(h.shape, wide), np.zeros(w.shape, wide)
         db = np.zeros(len(w), wide)
+        held = powers = None
         for run in self.runs(kept, len(weight)):
-            x, slope = self.scores(h[run], w, bias)
+            x, slope = self.scores(h[run], w, bias, held)
+            if held is None:
+                held, powers = x, np.empty_like(x)
             x -= x.max(-1, keepdims=True)
-            p = np.exp(x)
-            p /= p.sum(-1, keepdims=True)
-            dx = p * -(of_label[run] + 2 * of_squares[run])
-            at = label[run, None]
-            np.put_along_axis(dx, at, np.take_along_axis(dx, at, -1) + of_label[run], -1)
-            if of_entropy[run].any():
-                x[p == 0] = 0
+            p = np.exp(x, out=powers[: len(run)])
+            share = 1 / p.sum(-1, keepdims=True)
+            straight = -(of_label[run] + 2 * of_squares[run])
+            if of_entropy[run].any() or of_squares[run].any():
+                p *= share
+                dx = p * straight
+                np.maximum(x, np.finfo(x.dtype).min, out=x)  # 0·−∞ counts for nothing
                 dx -= of_entropy[run] * p * (x - np.vecdot(p, x)[:, None])
-            if of_squares[run].any():
                 square = p * p
                 dx += square * (2 * of_squares[run] / square.sum(-1, keepdims=True))
-            dx += of_mean[run] / max(len(w), 1)
-            dx *= slope
+            else:
+                dx = np.multiply(p, straight * share, out=p)
+            at = label[run, None]
+            np.put_along_axis(dx, at, np.take_along_axis(dx, at, -1) + of_label[run], -1)
+            if of_mean[run].any():
+                dx += of_mean[run] / max(len(w), 1)
+            if np.ndim(slope) or slope != 1:
+                dx *= slope
+            of_rows = h[run]
             dh[run] = dx @ w
-            dw += dx.T @ h[run]
-            db += dx.sum(0)
+            dw += dx.T @ of_rows
+            if bias is not None:
+                db += dx.sum(0)
         found = [dh.reshape(hidden.shape).astype(hidden.dtype), dw.astype(weight.dtype)]
         return (*found, *(() if bias is None else (db.astype(bias.dtype),)))
 

@@ -36,7 +36,18 @@ from __future__ import annotations
 from typing import Any
 
 from ...ops import member
-from .adaptive import LAMB, AdaBelief, Adam, Adam8bit, AdaMax, AdamW, AMSGrad, Nadam, RAdam
+from .adaptive import (
+    LAMB,
+    AdaBelief,
+    Adam,
+    Adam8bit,
+    AdaMax,
+    AdamW,
+    AMSGrad,
+    Nadam,
+    RAdam,
+    SparseAdam,
+)
 from .averaged import ScheduleFreeAdamW
 from .base import Optimizer, Slot
 from .descent import SGD, Lion, Nesterov, NoOp
@@ -66,6 +77,7 @@ __all__ = [
     "RMSProp",
     "ScheduleFreeAdamW",
     "Slot",
+    "SparseAdam",
     "get",
 ]
 

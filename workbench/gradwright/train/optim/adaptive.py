@@ -13,6 +13,9 @@ from typing import Any, ClassVar
 from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
+from ...ops.core.exponential import Sqrt
+from ...ops.core.movement import cast_to
+from ...ops.updates.base import FLOAT64
 from ...words.jsonable import jsonable
 from .base import Number, Optimizer, Slot, applied, sizes
 
@@ -61,6 +64,42 @@ class AdamW(Adam):
     """
 
     weight_decay: Number = 0.01
+
+
+@jsonable
+@dataclass
+class SparseAdam(Adam):
+    """Adam of the rows of a table that a batch names; the others keep their moments (lazy Adam).
+
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        of rows that are looked up
+    p ← p − lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ) · m/(√v + ε)
+
+    As torch.optim.SparseAdam, which has ε there. t counts all updates. Of a parameter that is not
+    only looked up every row counts as named: its steps are Adam's. State: ``m``, ``v``.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> table = g.variable("table", (3, 1), init=1.0)
+    >>> y = gw.nn.embedding(g.constant([2, 2]), table)
+    >>> trainer = gw.Trainer(g, (y * y).sum(), optimizer=gw.optim.SparseAdam(0.5))
+    >>> record = trainer.step({})
+    >>> g.values["table"].round(4).tolist()
+    [[1.0], [1.0], [0.5]]
+    """
+
+    by_rows = True
+
+    def update(
+        self,
+        param: Tensor,
+        grad: Tensor,
+        slots: Sequence[Tensor],
+        scalars: Mapping[str, Tensor],
+    ) -> Sequence[Tensor]:
+        """Return the new parameter and its new slots."""
+        beta2, step = (cast_to(FLOAT64, scalars[name]) for name in ("beta2", "step"))
+        eps = scalars["eps"] / Sqrt()(1.0 - beta2**step)
+        return applied("adam_update", {}, param, grad, slots, {**scalars, "eps": eps})
 
 
 @jsonable

@@ -111,6 +111,8 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     """Fields of which the graph of a step depends on whether they are 0 or None."""
     takes_complex: ClassVar[bool] = False
     """Whether complex parameters come as they are; else as pairs of real numbers, as in torch."""
+    by_rows: ClassVar[bool] = False
+    """Whether ``update`` leaves alone what has no gradient, and its state, but for a decay."""
     average: ClassVar[str | None] = None
     """The slot that holds the weights to evaluate and to use, where that is not the parameter."""
 
@@ -151,6 +153,27 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     def attributes(self, param: Tensor) -> dict[str, Any]:
         """Return the attributes of ``op`` for a parameter."""
         return {}
+
+    def moves_all(self) -> str:
+        """Return why rows without a gradient move, too; empty where they stay as they are.
+
+        What a class says ``by_rows`` does not hold for one below it with an ``update`` of its own.
+
+        >>> import gradwright as gw
+        >>> gw.optim.SGD().moves_all(), gw.optim.SGD(momentum=0.9).moves_all()
+        ('', 'momentum moves every row')
+        >>> gw.optim.Adam().moves_all()
+        'Adam moves every row'
+        """
+        for cls in type(self).__mro__:
+            if "by_rows" in vars(cls):
+                break
+            if {"update", "op", "state"} & vars(cls).keys():
+                return f"{cls.__name__} moves every row"
+        if not self.by_rows:
+            return f"{type(self).__name__} moves every row"
+        moving = [name for name in ("momentum", "weight_decay") if getattr(self, name, 0)]
+        return f"{moving[0]} moves every row" if moving else ""
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""

@@ -37,6 +37,7 @@ class SGD(Optimizer):
     weight_decay: Number = 0.0
     switches = frozenset({"momentum"})
     takes_complex = True
+    by_rows = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

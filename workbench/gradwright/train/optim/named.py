@@ -6,7 +6,18 @@ from typing import Any
 
 from ...errors import TrainingError
 from ...words.spelling import meant
-from .adaptive import LAMB, AdaBelief, Adam, Adam8bit, AdaMax, AdamW, AMSGrad, Nadam, RAdam
+from .adaptive import (
+    LAMB,
+    AdaBelief,
+    Adam,
+    Adam8bit,
+    AdaMax,
+    AdamW,
+    AMSGrad,
+    Nadam,
+    RAdam,
+    SparseAdam,
+)
 from .averaged import ScheduleFreeAdamW
 from .base import Optimizer
 from .descent import SGD, Lion, Nesterov, NoOp
@@ -17,7 +28,7 @@ NAMED: dict[str, type[Optimizer]] = {
     cls.__name__.lower(): cls
     for cls in (
         *(SGD, Nesterov, AdaGrad, AdaDelta, RMSProp, Adam, AdamW, AMSGrad, AdaMax, Nadam, RAdam),
-        *(AdaBelief, LAMB, Lion, Adafactor, Adam8bit, Muon, ScheduleFreeAdamW, NoOp),
+        *(SparseAdam, AdaBelief, LAMB, Lion, Adafactor, Adam8bit, Muon, ScheduleFreeAdamW, NoOp),
     )
 }
 """Name without capitals -> the class of this name."""

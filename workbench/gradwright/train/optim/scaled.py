@@ -39,6 +39,7 @@ class AdaGrad(Optimizer):
     weight_decay: Number = 0.0
     op = "adagrad_update"
     fixed = frozenset({"initial"})
+    by_rows = True
 
     def state(self, param: Tensor) -> dict[str, Slot]:
         """Return ``h``."""

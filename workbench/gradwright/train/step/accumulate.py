@@ -15,6 +15,7 @@ from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Sum
 from ...spec import TensorSpec, at_least_float32
 from ..slots import Slots
+from .rows import Named
 
 Array = np.ndarray[Any, Any]
 WEIGHT = "accumulation/weight"
@@ -33,13 +34,16 @@ class Sums:
         }
 
     def with_batch(
-        self, grads: Mapping[Tensor, Tensor], weight: Tensor
+        self, grads: Mapping[Tensor, Tensor], weight: Tensor, named: Mapping[Tensor, Named]
     ) -> tuple[dict[Tensor, Tensor], Tensor]:
-        """Return the sums with one more batch, and their weight."""
-        added = {
-            p: held + cast_to(held.dtype, weight) * cast_to(held.dtype, grads[p])
-            for p, held in self.of.items()
-        }
+        """Return the sums with one more batch, and their weight; of tables, rows are written."""
+        added = {}
+        for p, held in self.of.items():
+            rows = named.get(p)
+            before = held if rows is None else rows.taken(held)
+            given = grads[p] if rows is None else rows.grad
+            new = before + cast_to(held.dtype, weight) * cast_to(held.dtype, given)
+            added[p] = new if rows is None else rows.put(held, new)
         return added, self.weight + weight
 
     def means(self, sums: Mapping[Tensor, Tensor], weight: Tensor) -> dict[Tensor, Tensor]:

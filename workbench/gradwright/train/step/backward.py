@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...gradient import gradients
 from ...graph import Graph, Tensor
@@ -60,14 +59,25 @@ class Backward:
                 self.scale = graph.placeholder("loss_scale", (), "float64")
                 target = target * cast_to(target.dtype, self.scale)
         found = gradients(target, wrt)
-        self.grads = dict(zip(wrt, found, strict=True))
+        self.scaled = dict(zip(wrt, found, strict=True))
+        """Gradients of parameters as they come, times the scale of the loss."""
         scales = {} if self.lowered is None else self.lowered.updates  # those of gradients, too
         self.updates: dict[Tensor, Tensor] = {**running, **scales}
         """What a batch sets beside parameters: running means, and the scales of 8 bits."""
+        self._back: Tensor | None = None
         if self.scale is not None:
             with graph.deriving(scope):
-                back = 1.0 / self.scale
-                self.grads = {p: _unscaled(g, back) for p, g in self.grads.items()}
+                self._back = 1.0 / self.scale
+        with graph.deriving(scope):
+            self.grads = {p: self.unscaled(g) for p, g in self.scaled.items()}
+
+    def unscaled(self, grad: Tensor) -> Tensor:
+        """Return a gradient without the scale, in float32 at least: 16 bits would lose it again."""
+        if self._back is None:
+            return grad
+        work = at_least_float32(grad.dtype)
+        found: Tensor = cast_to(work, grad) * cast_to(work, cast_to(FLOAT64, self._back))
+        return found
 
 
 def clear(graph: Graph, state: Slots) -> None:
@@ -89,9 +99,3 @@ def _sum(losses: Sequence[Tensor]) -> Tensor:
         return losses[0]
     total: Tensor = Add()(*losses) if len(losses) == 2 else AddN()(*losses)
     return total
-
-
-def _unscaled(grad: Tensor, back: Tensor) -> Any:
-    """Return a gradient without the scale, in float32 at least: 16 bits would lose it again."""
-    work = at_least_float32(grad.dtype)
-    return cast_to(work, grad) * cast_to(work, cast_to(FLOAT64, back))

@@ -12,6 +12,7 @@ from ...graph.walk import placeholders
 from ...ops.core.like import ZerosLike
 from ...ops.updates.base import AllFinite, GlobalNorm
 from ...session import Prepared, Session
+from ...words.tables import Table
 from ..config import TrainingConfig
 from ..precision.forward import Lowered
 from ..slots import Slots
@@ -89,14 +90,29 @@ class StepGraph:
         self.needed = back.needed
         self.numbers = [*moves.numbers, *([] if back.scale is None else [back.scale])]
         self.grads = {p: back.grads[p] for p in params}
+        self.named, self.whole = moves.parted(params, back)
+        """Tables whose gradient is rows, and those where it is whole, each with why."""
         self.gather: Phase | None = None
         self.flush: Phase | None = None
         extras = {**moves.penalties, **penalties}
         if config.accumulation is None:
-            norm, updates = moves.of(self.grads, back.updates, self.needed, state.scope)
+            grads = self._in_rows()
+            norm, updates = moves.of(grads, back.updates, self.needed, state.scope, self.named)
             self.update = self._phase(norm, updates, extras)
         else:
             self._accumulate(config, extras)
+
+    def table(self) -> Table:
+        """Return what the gradient of each parameter is, and why that of a table is whole."""
+        rows = []
+        for p, grad in self.grads.items():
+            found = self.named.get(p)
+            said = str(grad.spec) if found is None else str(found.spec)
+            why = "look-ups alone" if found is not None else self.whole.get(p, "")
+            if found is not None and self.gather is not None:
+                why = "added to a window's sum, which moves every row"
+            rows.append([p.name, said, why])
+        return Table(["parameter", "gradient", "reason"], rows)
 
     @property
     def built_in(self) -> Sequence[Collection[str]]:
@@ -113,8 +129,11 @@ class StepGraph:
         """Whether several steps in one plan compute the bits that they compute singly.
 
         What is set and never read, such as the mean of a batch, is computed in the last of them
-        alone; the kernels of the others would be cut elsewhere.
+        alone; the kernels of the others would be cut elsewhere. Rows are written where a table lies
+        by the last of them alone: the others would copy it.
         """
+        if self.named:
+            return False
         read = set(ancestors([*self.fetches, *self.updates.values()]))
         return read.issuperset(v.node for v in self.updates)
 
@@ -147,6 +166,10 @@ class StepGraph:
         fetches = [finite, norm, *self._back.measured, *extras.values()]
         return Phase(self.needed, self.numbers, fetches, updates, finite, self.grads, tuple(extras))
 
+    def _in_rows(self) -> dict[Tensor, Tensor]:
+        """Return the gradients of a batch, those of tables in rows where they stay so."""
+        return {p: self.named[p].grad if p in self.named else g for p, g in self.grads.items()}
+
     def _accumulate(self, config: TrainingConfig, penalties: Mapping[str, Tensor]) -> None:
         """Build the three phases of a window."""
         state, back, moves, rule = self._state, self._back, self._moves, config.accumulation
@@ -162,17 +185,17 @@ class StepGraph:
                 weight = extras["tokens"] = counted(tokens)
                 self.needed = list(dict.fromkeys([*self.needed, *placeholders([tokens])]))
             empty = {t: ZerosLike()(t) for t in sums.variables}
-            added, total = sums.with_batch(self.grads, weight)
-            norm: Tensor = GlobalNorm()(*self.grads.values())
+            added, total = sums.with_batch(self.grads, weight, self.named)
+            norm: Tensor = GlobalNorm()(*self._in_rows().values())
             whole = sums.means(added, total)
             pending = sums.means(sums.of, sums.weight)
         gathered = {sums.weight: total, **{sums.of[p]: t for p, t in added.items()}}
         only = {name: t for name, t in extras.items() if name == "tokens"}
         self.gather = self._phase(norm, {**back.updates, **gathered}, only)
         self.grads = whole
-        norm, updates = moves.of(whole, back.updates, self.needed, self.scope)
+        norm, updates = moves.of(whole, back.updates, self.needed, self.scope, {})
         self.update = self._phase(norm, {**updates, **empty}, extras)
-        norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush")
+        norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush", {})
         with graph.deriving(f"{self.scope}/flush"):
             finite: Tensor = AllFinite()(norm)
         fetches, changes = [finite, norm, *penalties.values()], {**updates, **empty}

@@ -70,6 +70,8 @@ class StepKeeper:
         self._wrt: list[Tensor] = []
         self._step: tuple[StepGraph, Any, Any] | None = None
         """The graph of a step, what it depends on, and the settings that it has been told."""
+        self._marks: tuple[Any, list[tuple[bool, str]]] = None, []
+        """Which of ``watched`` are trained, and their names, and when that was looked up."""
         self._form: Any = None
         """What it depends on of the settings."""
         self.numbers = Numbers()
@@ -144,16 +146,17 @@ class StepKeeper:
     def _seen(self) -> Any:
         """Return what the graph of a step depends on beside its settings."""
         graph = self._graph
-        seen = [self._setup.session, graph.revision, redefinitions()]
-        nodes = [t.node for t in self.watched]
-        seen += [node.trainable for node in nodes]
-        seen += [node.name for node in nodes]
+        stamp = graph.revision, graph.marked
+        if stamp != self._marks[0]:
+            nodes = [t.node for t in self.watched]
+            self._marks = stamp, [(node.trainable, node.name) for node in nodes]
+        seen = [self._setup.session, graph.revision, redefinitions(), self._marks[1]]
         if graph.updates.declared:
             seen += graph.updates.marks()
         return seen
 
     def _settings(self) -> Any:
-        """Return all settings as they are; with ``_seen`` it costs 1 us for ten parameters."""
+        """Return all settings as they are; with ``_seen`` it costs 1 us."""
         config = self._setup.config
         settings: list[Any] = [config.beside_optimizers]
         for optimizer in config.optimizers:
@@ -169,6 +172,7 @@ class StepKeeper:
             optimizer.check()
         self._losses = self.losses
         self.watched = candidates(graph, self._chosen)
+        self._marks = None, []
         slots = self._held_slots()
         slots.begin(self._movers())
         more = penalties(graph)

@@ -23,8 +23,10 @@ from ..optim.base import BOUNDS, Seen
 from ..slots import Slots
 from .adapted import after_update
 from .average import add_average
+from .backward import Backward
 from .groups import treatments
 from .numbers import Fed, of_optimizer, watched
+from .rows import Named, is_looked_up, named
 
 Gradients = Mapping[Tensor, Tensor]
 
@@ -62,13 +64,51 @@ class Moves:
             self._counted = {clock: clock + 1 for clock in dict.fromkeys(self._clocks.values())}
             self.penalties = self._penalties()
 
+    def parted(
+        self, params: Sequence[Tensor], back: Backward
+    ) -> tuple[dict[Tensor, Named], dict[Tensor, str]]:
+        """Return the gradients of tables that stay rows, and why others are made whole."""
+        rows: dict[Tensor, Named] = {}
+        whole: dict[Tensor, str] = {}
+        with self._state.graph.deriving(self._state.scope) as at:
+            for p in params:
+                grad = back.scaled[p]
+                if not is_looked_up(grad):
+                    continue
+                at(f"{self._state.scope}/{p.name}", p.node)
+                found = self._moves_all(p) or named(p, grad)
+                if isinstance(found, str):
+                    whole[p] = found
+                else:
+                    rows[p] = found.having(back.unscaled(found.grad))
+        return rows, whole
+
+    def _moves_all(self, p: Tensor) -> str:
+        """Return why rows without a gradient move, too; empty where they stay as they are."""
+        how = self._treated[p]
+        if self._config.accumulation is not None:
+            return ""  # a batch is added row by row; what a window makes of it is all rows
+        if how.constraint is not None:
+            return "a constraint is one of all rows"
+        for name in (how.l1, how.l2, how.decay):
+            if name is not None and self._fed.get(name) is not None:
+                return f"{name} moves every row"
+        why: str = self._optimizers[how.optimizer].moves_all()
+        return why
+
     def of(
-        self, grads: Gradients, others: Gradients, fed: Sequence[Tensor], prefix: str
+        self,
+        grads: Gradients,
+        others: Gradients,
+        fed: Sequence[Tensor],
+        prefix: str,
+        rows: Mapping[Tensor, Named],
     ) -> tuple[Tensor, dict[Tensor, Tensor]]:
         """Return the joint norm of gradients before clipping, and the updates they lead to.
 
         Beside them are those of ``others``, such as running means, and what the graph sets after
-        all these, as far as the placeholders ``fed`` allow. Nodes are named under ``prefix``.
+        all these, as far as the placeholders ``fed`` allow. Nodes are named under ``prefix``. Of
+        what has ``rows``, the gradient is that of those.
         """
         state, graph, number = self._state, self._state.graph, self._fed.get
         updates: dict[Tensor, Tensor] = dict(self._counted)
@@ -90,7 +130,10 @@ class Moves:
                     none = graph.constant(0.0, dtype="float64")
                     scalars["weight_decay"] = decay if inside and decay is not None else none
                 slots = state.slots(p, optimizer)
-                moved, *rest = _moved(optimizer, p, grad, slots, scalars)
+                if p in rows:
+                    moved, *rest = rows[p].having(grad).updated(optimizer, slots, scalars)
+                else:
+                    moved, *rest = _moved(optimizer, p, grad, slots, scalars)
                 if decay is not None and not inside:
                     moved = self._decayed(p, moved, decay, scalars["learning_rate"])
                 if how.constraint is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from ...data.batches import Batch, Batches, Feeds
 from ...errors import IdError, TrainingError
 from ...graph import Tensor
+from ...words.tables import Table
 from ..callbacks import Change
 from ..config import Setup
 from ..control import Control
@@ -91,6 +92,27 @@ class Taker:
             return list(tensors)
         copy = self.current().lowered
         return list(tensors) if copy is None else [copy.of(t) for t in tensors]
+
+    @property
+    def gradient_table(self) -> Table:
+        """What the gradient of each parameter is in a step, and why that of a table is whole.
+
+        That of a table whose rows are looked up, and no more, is these rows and what is added to
+        each, if its optimizer leaves the others alone: SGD and AdaGrad without momentum and decay,
+        and SparseAdam. Time and memory follow the rows then; bits are those of the whole gradient,
+        but for its norm, which is added up in another order.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> ids, table = g.placeholder("ids", ("K",), "int64"), g.variable("table", (9, 2))
+        >>> loss = gw.mean(gw.nn.embedding(ids, table) ** 2.0)
+        >>> gw.Trainer(g, loss, optimizer="sgd").gradient_table
+        parameter  gradient                     reason
+        table      f32[9, 2] in min(9, K) rows  look-ups alone
+        >>> gw.Trainer(g, loss, optimizer="adam").gradient_table.rows
+        [['table', 'f32[9, 2]', 'Adam moves every row']]
+        """
+        return self.current().table()
 
     # -- a step ----------------------------------------------------------------------------------
 

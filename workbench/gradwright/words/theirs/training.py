@@ -69,7 +69,7 @@ gw.RMSprop(params: parameters=None, lr=0.01, alpha=0.99, eps=None, weight_decay=
 gw.LBFGS(params: parameters=None, lr=1.0) -> gw.optim.Adam() | there is no L-BFGS here
 gw.Rprop(params: parameters=None, lr=0.01) -> gw.optim.Lion(lr) \
     | there is no Rprop here; Lion moves by the sign, too, but of a momentum
-gw.SparseAdam(params: parameters=None, lr=0.001) -> gw.optim.Adam(lr) | gradients are dense
+gw.SparseAdam(params: parameters=None, lr=0.001) -> gw.optim.SparseAdam(lr)
 gw.swa_utils() -> gw.Trainer(g, loss, swa=gw.SWA())
 gw.AveragedModel(model) -> gw.Trainer(g, loss, ema=gw.EMA(0.999))
 gw.GradScaler() -> gw.Trainer(g, loss, precision=gw.Precision("float16"))

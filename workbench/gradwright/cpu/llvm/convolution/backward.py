@@ -21,9 +21,12 @@ from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_kernel
 from ..repeat import Turn, repeated
-from .forward import cost_of, fit, moving
-from .geometry import Padded, Slide, copied, image, room
-from .tiles import INNER, OUTER, compiled, machine, numbers, taps_in_tile
+from ..rooms import shared
+from .forward import cost_of, fit
+from .geometry import Padded, Slide, copied, image, offsets, room
+from .machine import machine, numbers
+from .product import moving
+from .tiles import INNER, OUTER, compiled, taps_in_tile
 from .turning import turning
 
 Array = np.ndarray[Any, Any]
@@ -68,12 +71,12 @@ class _WeightProduct:
         self.dtype, self.channels, n_in = into.dtype, len(into) // groups, into.shape[1]
         self.machine = machine(self.dtype.char)
         place = self._place()
-        offsets = place.offsets(n_in, slide.taps())
-        self.taps = len(offsets)
+        found = offsets(place, n_in, slide.taps())
+        self.taps = len(found)
         self.at_once = taps_in_tile(self.taps)
         self.tiles = -(-self.taps // self.at_once)
         self.offsets = np.zeros(self.tiles * self.at_once, np.int64)
-        self.offsets[: self.taps] = offsets
+        self.offsets[: self.taps] = found
         depth, height, self.length = slide.n_out
         starts = np.arange(depth)[:, None] * place.plane + np.arange(height) * place.row
         self.starts = np.ascontiguousarray(starts.reshape(-1), np.int64)
@@ -82,11 +85,14 @@ class _WeightProduct:
         is_long = self.dtype == np.float32 and (len(self.parts) > 1 or len(x) > IMAGES)
         self.totals = np.empty(self.dw.shape) if is_long else None
 
-    def _place(self) -> Padded:
-        slide = self.slide
-        return Padded(
-            self.x.shape[1], slide.n_in, slide.before, slide.after, slide.stride, self.dtype
-        )
+    def _place(self, piece: int = 0) -> Padded:
+        slide, channels = self.slide, self.x.shape[1]
+        sizes = slide.n_in, slide.before, slide.after, slide.stride
+        key = piece, channels, slide, "weight", self.dtype
+        return shared(key, lambda: Padded(channels, *sizes, self.dtype))
+
+    def _room(self, *shape: int) -> Array:
+        return shared((shape, self.dtype), lambda: np.empty(shape, self.dtype))
 
     def _cut(self) -> list[tuple[slice, slice]]:
         """Return parts of an image, some rows or some columns of one, that have few positions."""
@@ -116,8 +122,8 @@ class _WeightProduct:
         """Return room for the results."""
         raise NotImplementedError
 
-    def _seeds(self) -> Array:
-        """Return room for the cotangent of one image."""
+    def _seeds(self) -> tuple[int, ...]:
+        """Return the shape of room for the cotangent of one image."""
         raise NotImplementedError
 
     def _taking(self, g: Array, seeds: Array) -> list[Call]:
@@ -151,9 +157,10 @@ class _WeightProduct:
             return []
         return _bound(_ending(self.dw.ndim), [self.totals, self.dw, self.dw])
 
-    def loop(self, first: int, stop: int) -> Call:
+    def loop(self, first: int, stop: int, piece: int = 0) -> Call:
         """Return the loop over images for some of the tiles, for all groups only if all."""
-        place, seeds, x, given = self._place(), self._seeds(), self.x, self.given
+        place, shape, x, given = self._place(piece), self._seeds(), self.x, self.given
+        seeds = shared((piece, shape, self.dtype), lambda: room(shape, self.dtype))
         moved = [Turn(call, {}) for call in self.adding(first, stop)]
         products = []
         for rows, columns in self.parts:
@@ -176,7 +183,7 @@ class _WeightProduct:
 
         def images(start: int, n: int) -> Call:
             g = given[start].reshape(self.groups, self.channels, *self.slide.n_out)
-            turns = moving(place.taking(x[start]), 0, x.strides[0])
+            turns = moving(place.taking(x[start : start + 1]), 0, x.strides[0])
             turns += moving(self._taking(g, seeds), 1, given.strides[0])
             return repeated(n, [*turns, *products])
 
@@ -195,7 +202,8 @@ class _WeightProduct:
     def pieces(self, n: int) -> list[Call]:
         """Return loops over some of the tiles each, which may run at the same time."""
         ends = [i * self.tiles // n for i in range(n + 1)]
-        return [self.loop(a, b) for a, b in itertools.pairwise(ends) if a < b < a + self.tiles]
+        cuts = [(a, b) for a, b in itertools.pairwise(ends) if a < b < a + self.tiles]
+        return [self.loop(*cut, piece) for piece, cut in enumerate(cuts)]
 
     def giving(self, operand: int) -> list[Call]:
         """Return the calls that copy the gradient ``[G, channels, n_in, *kernel]`` to its place."""
@@ -221,10 +229,10 @@ class _Outer(_WeightProduct):
         self.at_a_time = min(vectors, self.machine.columns)
         self.columns = -(-vectors // self.at_a_time)
         self.wide = self.columns * self.at_a_time * self.machine.width
-        return np.empty((self.groups, self.tiles * self.at_once, self.wide), self.dtype)
+        return self._room(self.groups, self.tiles * self.at_once, self.wide)
 
-    def _seeds(self) -> Array:
-        return room((*self.slide.n_out, self.groups, self.wide), self.dtype)
+    def _seeds(self) -> tuple[int, ...]:
+        return *self.slide.n_out, self.groups, self.wide
 
     def _taking(self, g: Array, seeds: Array) -> list[Call]:
         return turning(g, seeds, 0)
@@ -254,10 +262,10 @@ class _Inner(_WeightProduct):
         return results[..., tile]
 
     def _results(self) -> Array:
-        return np.empty((self.groups, self.channels, self.tiles * self.at_once), self.dtype)
+        return self._room(self.groups, self.channels, self.tiles * self.at_once)
 
-    def _seeds(self) -> Array:
-        return room((self.groups, self.channels, *self.slide.n_out), self.dtype)
+    def _seeds(self) -> tuple[int, ...]:
+        return self.groups, self.channels, *self.slide.n_out
 
     def _taking(self, g: Array, seeds: Array) -> list[Call]:
         return copied(g, seeds, 0)

@@ -20,7 +20,8 @@ from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_copy
-from .tiles import machine
+from .machine import machine, numbers
+from .tiles import PANELS, compiled
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, int, int]
@@ -84,10 +85,78 @@ class Slide:
         )
 
 
-class Padded:
-    """A place for one image with padding, which stays what it is for good.
+class Lying:
+    """An image that is read where it lies, by windows that need no padding and step by one."""
 
-    ``channel``, ``plane`` and ``row`` are steps in bytes within a phase.
+    images = 1
+
+    def __init__(self, x: Array) -> None:
+        self.array = x
+        item = x.itemsize
+        self.item, self.row = item, x.shape[3] * item
+        self.plane, self.channel = x.shape[2] * self.row, x.strides[0]
+        self.vector = machine(x.dtype.char).width * item
+
+    @staticmethod
+    def fits(slide: Slide, x: Array) -> bool:
+        """Tell whether windows can read an image ``[C, D, H, W]`` where it lies."""
+        return (
+            machine(x.dtype.char).masks
+            and slide.stride == (1, 1, 1)
+            and not any(slide.before)
+            and not any(slide.after)
+            and x[0].flags.c_contiguous
+        )
+
+    def offset(self, at: Sequence[int]) -> int:
+        """Return how many bytes behind its channel's start a coordinate is."""
+        return at[0] * self.plane + at[1] * self.row + at[2] * self.item
+
+    def taking(self, x: Array) -> list[Call]:
+        """Return the calls that copy images here: none."""
+        return []
+
+
+class Panels:
+    """A place for rows of an image as vectors of positions, each with all channels in order.
+
+    That way they come from the cache one line after the other, for windows of one element.
+    """
+
+    images = 1
+
+    def __init__(self, x: Array) -> None:
+        _, channels, depth, height, along = x.shape
+        vector, self.item = machine(x.dtype.char).width, x.itemsize
+        self.row, self.plane = along * self.item, height * along * self.item
+        self.channel, self.vector = vector * self.item, (channels + 1) * vector * self.item
+        shape = -(-depth * height * along // vector), channels + 1, vector
+        self.array = room(shape, x.dtype)
+
+    def offset(self, at: Sequence[int]) -> int:
+        """Return how many bytes behind its channel's start the only tap is."""
+        return 0
+
+    def taking(self, x: Array) -> list[Call]:
+        """Return the call that puts rows ``[1, C, D, H, W]`` in order."""
+        block = numbers(
+            PANELS,
+            x=x.ctypes.data,
+            y=self.array.ctypes.data,
+            channels=x.shape[1],
+            length=self.plane // self.item,
+            x_channel=x.strides[1],
+            y_channel=self.channel,
+            y_vector=self.vector,
+        )
+        return [Call(compiled("panels", x.dtype.char), block, [(0, 0)], self)]
+
+
+class Padded:
+    """A place for a few images with padding, which stays what it is for good.
+
+    ``channel``, ``plane`` and ``row`` are steps in bytes within a phase; images of one plane follow
+    each other as planes do. Phases that no tap in ``taps`` sees are not filled.
     """
 
     def __init__(
@@ -99,8 +168,10 @@ class Padded:
         stride: Axes,
         dtype: np.dtype[Any],
         fill: float = 0,
+        images: int = 1,
+        taps: Iterable[Axes] | None = None,
     ) -> None:
-        self.stride, self.item = stride, dtype.itemsize
+        self.stride, self.item, self.images = stride, dtype.itemsize, images
         self._cropped = tuple(
             slice(max(-a, 0), n - max(-b, 0)) for n, a, b in zip(size, before, after, strict=True)
         )
@@ -110,34 +181,32 @@ class Padded:
         if stride[2] == 1:  # the padding before a row also is that behind the one before
             total[2] = self._size[2] + max(self._before[2], after[2], 0)
         parts = [-(-n // s) for n, s in zip(total, stride, strict=True)]
-        self._phases = math.prod(stride)
+        every = itertools.product(*map(range, stride))
+        seen = {tuple(u % s for u, s in zip(tap, stride, strict=True)) for tap in taps or ()}
+        self._phases = [p for p in every if taps is None or p in seen]
         self.row = parts[2] * self.item
         self.plane = parts[1] * self.row
-        self._phase = parts[0] * self.plane
-        self.channel = self._phases * self._phase
+        self._phase = images * parts[0] * self.plane
+        self.channel = len(self._phases) * self._phase
+        self.vector = machine(dtype.char).width * self.item
         behind = self._before[2] * self.item + machine(dtype.char).slack
         self.memory = room(((channels * self.channel + behind) // self.item,), dtype, fill)
-        shape = (channels, *stride, *parts)
+        shape = (channels, len(self._phases), images, *parts)
         self.array: Array = np.ndarray(shape, dtype, self.memory)
 
     def offset(self, at: Sequence[int]) -> int:
         """Return how many bytes behind its channel's start a padded coordinate is."""
-        place = phase = 0
+        place = 0
         for u, s, step in zip(at, self.stride, (self.plane, self.row, self.item), strict=True):
-            phase = phase * s + u % s
             place += u // s * step
-        return phase * self._phase + place
-
-    def offsets(self, channels: int, taps: Iterable[Sequence[int]]) -> Array:
-        """Return where each tap of each channel is, in bytes."""
-        first = np.array([self.offset(tap) for tap in taps], np.int64)
-        return (np.arange(channels)[:, None] * self.channel + first).reshape(-1)
+        phase = tuple(u % s for u, s in zip(at, self.stride, strict=True))
+        return self._phases.index(phase) * self._phase + place
 
     def taking(self, x: Array) -> list[Call]:
-        """Return the calls that copy an image here."""
-        x = x[(slice(None), *self._cropped)]
+        """Return the calls that copy images ``[N, C, D, H, W]`` here, as many as there is room."""
+        x = x[(slice(None), slice(None), *self._cropped)]
         calls: list[Call] = []
-        for phases in itertools.product(*map(range, self.stride)):
+        for number, phases in enumerate(self._phases):
             source: list[slice] = []
             target: list[slice] = []
             for n, before, s, phase in zip(
@@ -147,17 +216,26 @@ class Padded:
                 start = (first + before) // s
                 source.append(slice(first, None, s))
                 target.append(slice(start, start + len(range(first, n, s))))
-            part = x[(slice(None), *source)]
+            part = x[(slice(None), slice(None), *source)]
             if part.size:
-                at: tuple[Any, ...] = (slice(None), *phases, *target)
-                calls += copied(part, self.array[at], 0)
+                at: tuple[Any, ...] = (slice(None), number, slice(None), *target)
+                calls += copied(part, self.array[at].swapaxes(0, 1), 0)
         return calls
 
     def giving(self, x: Array) -> list[Call]:
-        """Return the calls that copy an image from here, where there is one phase."""
+        """Return the calls that copy an image ``[C, D, H, W]`` from here, if there is one phase."""
         inner = (slice(a, a + n) for a, n in zip(self._before, self._size, strict=True))
-        at: tuple[Any, ...] = (slice(None), 0, 0, 0, *inner)
+        at: tuple[Any, ...] = (slice(None), 0, 0, *inner)
         return copied(x, self.array[at], 0, back=True)
+
+
+Place = Lying | Panels | Padded
+
+
+def offsets(place: Place, channels: int, taps: Iterable[Sequence[int]]) -> Array:
+    """Return where each tap of each channel is in a place, in bytes."""
+    first = np.array([place.offset(tap) for tap in taps], np.int64)
+    return (np.arange(channels)[:, None] * place.channel + first).reshape(-1)
 
 
 def copied(x: Array, place: Array, operand: int | None, back: bool = False) -> list[Call]:

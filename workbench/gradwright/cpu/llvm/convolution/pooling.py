@@ -19,9 +19,10 @@ from ....program.declined import DeclinedError
 from ...call import Call, Cut
 from ..repeat import Turn, repeated
 from ..text import Num
-from .forward import fit, moving
+from .forward import fit
 from .geometry import Padded, Slide, copied, image
-from .tiles import Text, machine, numbers
+from .machine import Text, machine, numbers
+from .product import moving
 
 Array = np.ndarray[Any, Any]
 LARGEST = (
@@ -87,11 +88,11 @@ def bind_max_pool(
         place = Padded(
             channels, slide.n_in, slide.before, slide.after, (1, 1, 1), x.dtype, fill=-np.inf
         )
-        turns = moving(place.taking(image(x)[0]), 0, x.strides[0])
+        turns = moving(place.taking(image(x)[:1]), 0, x.strides[0])
     except DeclinedError:
         return None
     taps = [place.offset(tap) for tap in slide.taps()]
-    own = call(place.array[:, 0, 0, 0], taps, channels, place)
+    own = call(place.array[:, 0, 0], taps, channels, place)
     own = Call(own.address, own.block, [(1, 1), (2, 2)], own.held)
     turns.append(Turn(own, {1: y.strides[0], 2: tap.strides[0]}))
     return [repeated(n, turns)]
@@ -140,7 +141,7 @@ def bind_untap(windows: Windows, xs: Sequence[Array], ys: Sequence[Array]) -> Se
             return [*cleared, call(whole, _distances(slide, whole), n * channels, (0, 1, 2))]
         place = Padded(channels, slide.n_in, slide.before, slide.after, (1, 1, 1), dx.dtype)
         cleared = copied(np.broadcast_to(nothing, place.array.shape), place.array, None)
-        own = call(place.array[:, 0, 0, 0], [*map(place.offset, slide.taps())], channels, (0, 1))
+        own = call(place.array[:, 0, 0], [*map(place.offset, slide.taps())], channels, (0, 1))
         turns = [Turn(c, {}) for c in cleared]
         turns.append(Turn(own, {0: g.strides[0], 1: tap.strides[0]}))
         turns += moving(place.giving(image(dx)[0]), end, dx.strides[0])

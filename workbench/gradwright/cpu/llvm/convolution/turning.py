@@ -15,7 +15,7 @@ import numpy as np
 from ...call import Call
 from ..text import Num
 from .geometry import copied
-from .tiles import Machine, Text, machine, numbers
+from .machine import Machine, Text, machine, numbers
 
 Array = np.ndarray[Any, Any]
 TURNED = (

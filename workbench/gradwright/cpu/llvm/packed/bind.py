@@ -13,7 +13,7 @@ import numpy as np
 from ....program.declined import DeclinedError
 from ...call import Call, Cut, numbered
 from ..bind import bind_copy
-from ..convolution.tiles import numbers
+from ..convolution.machine import numbers
 from ..steps import LINE, Steps
 from . import activations, panels, vectors
 from .layouts import LAYOUTS, PART, digits, layout

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...call import Call, Cut
-from ..convolution.tiles import numbers
+from ..convolution.machine import numbers
 from ..text import Code, Num
 from .bind import by_panel
 from .lanes import fetch, load, near, store, total

@@ -18,7 +18,7 @@ import numpy as np
 from ....ops.quantised.nf4 import NF4
 from ....program.declined import DeclinedError
 from ...call import Call, Cut
-from ..convolution.tiles import numbers
+from ..convolution.machine import numbers
 from ..steps import Steps
 from ..text import Code, Num
 from .bind import GRAIN, HELD, PER_NS

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...fuse.ir import Kernel, Level, Store
-from ...fuse.layout import Access, Pattern, Slots
-from ...fuse.schedule import Schedule, roots, schedule
-from ...fuse.totals import BLOCK, Total, totals
-from ...spec import is_half
+from ....fuse.ir import Kernel, Level, Store
+from ....fuse.layout import Pattern
+from ....fuse.schedule import roots
+from ....fuse.totals import BLOCK, Total
+from ....spec import is_half
+from ..target import is_wide
+from ..text import Loop, Num
 from .elements import (
     Fold,
     apply,
@@ -27,19 +29,15 @@ from .elements import (
     cast,
     divide_by_fixed,
     expm1_beside_exp,
-    from_memory,
     is_clamp_at_zero,
-    memory_type,
     register_type,
-    to_memory,
 )
-from .text import Code, Loop, Num
+from .memory import FLOAT64, Memory
 
 COLUMNS = 1024
 """Columns summed in float32, in several vectors, before the sum goes to float64."""
 APART = 128
 """Likewise where some are not next to each other, so that there may be no vectors."""
-FLOAT64 = np.dtype(np.float64)
 
 
 def emit(kernel: Kernel, pattern: Pattern) -> str:
@@ -57,17 +55,11 @@ def emit(kernel: Kernel, pattern: Pattern) -> str:
     return _Emitter(kernel, pattern).text()
 
 
-class _Emitter:
+class _Emitter(Memory):
     def __init__(self, kernel: Kernel, pattern: Pattern) -> None:
-        self.kernel, self.pattern = kernel, pattern
-        self.plan: Schedule = schedule(kernel, pattern)
-        self.code = Code()
-        self.slots = Slots(len(kernel.operands), pattern.n_outer)
-        self.rows: list[Num] = []
-        self.known: dict[int, Num] = {}
+        super().__init__(kernel, pattern)
         self.sums: dict[Store, Num] = {}
         self.variables: dict[Store, Num] = {}
-        self.totals = {total.store: total for total in totals(kernel, pattern)}
         casts = (v for v in kernel.values if v.op == "cast" and is_half(v.dtype))
         self.rounded = {v.args[0] for v in casts}
         """Values that become halves: numpy's to the bit, without contraction across a rounding."""
@@ -80,6 +72,7 @@ class _Emitter:
         self._nest(0)
         for store in self.kernel.stores:
             self._store_last(store)
+        self._tell()
         return self._module()
 
     def _nest(self, depth: int) -> None:
@@ -100,116 +93,6 @@ class _Emitter:
             for total in full:
                 self._add_block(total, depth + 1)
 
-    # Block -----------------------------------------------------------------------------------
-
-    def _read_block(self) -> None:
-        code, slots, n_outer = self.code, self.slots, self.pattern.n_outer
-        self.zero = code.const("i64", 0)
-        self.columns = self._entry("i64", slots.columns)
-        self.outer = [self._entry("i64", slots.outer(loop)) for loop in range(n_outer)]
-        self.accesses = list(self.pattern.accesses)
-        self.dtypes = [operand.dtype for operand in self.kernel.operands]
-        self.bases: list[Num] = []
-        self.strides: list[list[Num]] = []
-        for number, access in enumerate(self.accesses):
-            moves = [*access.outer, access.column == "strided"]
-            self.bases.append(self._entry("ptr", number))
-            self.strides.append(
-                [
-                    self._entry("i64", slots.stride(number, loop)) if m else self.zero
-                    for loop, m in enumerate(moves)
-                ]
-            )
-        scratch = self._entry("ptr", slots.scratch)
-        self.scratch: dict[int, Num] = {}
-        for place, value in enumerate(self.plan.in_scratch):
-            self.scratch[value] = self._shift(scratch, self.columns * (8 * place))
-        self._place_totals(self._shift(scratch, self.columns * (8 * len(self.scratch))))
-        self.rows = list(self.bases)
-
-    def _place_totals(self, start: Num) -> None:
-        """Lay totals out as further operands in scratch memory: how many columns each has, too."""
-        self.at: dict[Store, int] = {}
-        self.ends: dict[Store, Num] = {}
-        for store, total in self.totals.items():
-            size = self.columns * 8 if total.is_row else self.code.const("i64", 8)
-            strides = [self.zero] * (self.pattern.n_outer + 1)
-            for loop in reversed(total.moving):
-                strides[loop], size = size, size * self.outer[loop]
-            self.ends[store] = self.code.const("i64", 1)
-            if total.is_row:
-                turns = functools.reduce(Num.__mul__, (self.outer[loop] for loop in total.still))
-                self.ends[store] = (turns > BLOCK).where(self.columns, 0)
-                size = (turns > BLOCK).where(size, 0)
-            self.at[store] = len(self.bases)
-            self.bases.append(start)
-            self.strides.append(strides)
-            self.accesses.append(total.own_access)
-            self.dtypes.append(FLOAT64)
-            start = self._shift(start, size)
-
-    def _entry(self, type_: str, slot: int) -> Num:
-        pointer = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
-        return self.code.let(type_, f"load {type_}, ptr {pointer.name}, {self.code.constant}")
-
-    def _shift(self, pointer: Num, offset: Num) -> Num:
-        return self.code.let("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {offset.name}")
-
-    def _step(self, depth: int, loop: Loop) -> None:
-        """Move every operand to the current turn of an outer loop."""
-        self.rows = [
-            self._shift(row, loop.index * strides[depth]) if access.outer[depth] else row
-            for row, strides, access in zip(self.rows, self.strides, self.accesses, strict=True)
-        ]
-
-    @contextlib.contextmanager
-    def _places(self, access: Access, end: Num, depth: int = 0) -> Iterator[Num]:
-        """Write loops over the places of an operand from outer loop ``depth`` on; give columns."""
-        rows = self.rows
-        with contextlib.ExitStack() as nest:
-            for loop in range(depth, self.pattern.n_outer):
-                if access.outer[loop]:
-                    turns = self.code.loop(self.zero, self.outer[loop])
-                    self._step(loop, nest.enter_context(turns))
-            columns = self.code.loop(self.zero, end, hints=[self.code.parallel])
-            yield nest.enter_context(columns).index
-        self.rows = rows
-
-    # Memory ----------------------------------------------------------------------------------
-
-    def _at(self, operand: int, column: Num | None) -> Num:
-        """Return the address of an operand in this row, at a column."""
-        walk, row = self.accesses[operand].column, self.rows[operand]
-        if column is None or walk == "zero":
-            return row
-        if walk == "strided":
-            return self._shift(row, column * self.strides[operand][-1])
-        return self._item(row, self.dtypes[operand], column)
-
-    def _item(self, row: Num, dtype: np.dtype[Any], column: Num) -> Num:
-        type_ = memory_type(dtype)
-        return self.code.let("ptr", f"getelementptr {type_}, ptr {row.name}, i64 {column.name}")
-
-    def _load(self, pointer: Num, dtype: np.dtype[Any]) -> Num:
-        type_ = memory_type(dtype)
-        text = f"load {type_}, ptr {pointer.name}, align {dtype.itemsize}, {self.code.group}"
-        return from_memory(self.code.let(type_, text), dtype)
-
-    def _store(self, value: Num, pointer: Num, dtype: np.dtype[Any]) -> None:
-        value = to_memory(value, dtype)
-        self.code.do(
-            f"store {value.type} {value.name}, ptr {pointer.name}, "
-            f"align {dtype.itemsize}, {self.code.group}"
-        )
-
-    def _put(self, store: Store, value: Num, column: Num | None) -> None:
-        """Write a value to an operand, or add it to what is there."""
-        dtype = self.kernel.operands[store.operand].dtype
-        pointer = self._at(store.operand, column)
-        if self._adds(store):
-            value = self._load(pointer, dtype) + value
-        self._store(value, pointer, dtype)
-
     # Values ----------------------------------------------------------------------------------
 
     def _compute(self, level: Level, ready: int = 0) -> None:
@@ -227,7 +110,9 @@ class _Emitter:
         value = self.kernel.values[number]
         if value.op == "load":
             dtype = self.kernel.operands[value.extra].dtype
-            return self._load(self._at(value.extra, column), dtype)
+            return self._load(self._there(self._at(value.extra, column), value.args), dtype)
+        if value.op == "place":
+            return self._place(self.known[value.args[0]], value.extra)
         if value.op == "const":
             return self.code.const(register_type(value.dtype), value.extra)
         if value.op == "column":
@@ -276,6 +161,12 @@ class _Emitter:
             columns = functools.reduce(Num.__or__, needs).where(columns, 0)
         elif not (reduces or sums or plan.stores[p]):
             return
+        scattered = next((s for s in plan.stores[p] if s.places), None)
+        apart = scattered is not None and any(
+            plan.levels[n] == Level.ELEMENT for n in scattered.places
+        )
+        if scattered is not None and not apart:
+            columns = self._is_there(scattered, columns)
         folds = [Fold(values[r].extra, values[r].args[0], values[r].dtype) for r in reduces]
         folds += [Fold("sum", s.value, values[s.value].dtype) for s in sums]
         starts = [fold.start(code) for fold in folds]
@@ -283,6 +174,8 @@ class _Emitter:
         hints = [code.parallel] if folds else [code.parallel, code.in_pairs]
         if self.pattern.is_narrow:
             hints = [code.parallel, code.single, code.masked]
+        if apart:  # two columns may have one place
+            hints = []
         if any(fold.is_wide for fold in folds):
             is_apart = any(a.column == "strided" for a in self.pattern.accesses)
             at_once = APART if is_apart else COLUMNS
@@ -324,7 +217,13 @@ class _Emitter:
                 if self.plan.first[number] == p:
                     self._store(self.known[number], *self._kept(number, column))
             for store in self.plan.stores[p]:
-                self._put(store, self.known[store.value], column)
+                if not store.places:
+                    self._put(store, self.known[store.value], column)
+                elif any(self.plan.levels[n] == Level.ELEMENT for n in store.places):
+                    with self.code.loop(self.zero, self._is_there(store, column.of(1))):
+                        self._join(store, column)
+                else:
+                    self._join(store, column)
         self.known = outside
 
     def _is_kept(self, number: int, p: int) -> bool:
@@ -353,13 +252,24 @@ class _Emitter:
 
     # Stores of rows and scalars --------------------------------------------------------------
 
+    def _put(self, store: Store, value: Num, column: Num | None) -> None:
+        """Write a value to an operand, or add it to what is there."""
+        dtype = self.kernel.operands[store.operand].dtype
+        pointer = self._at(store.operand, column)
+        if self._adds(store):
+            value = self._load(pointer, dtype) + value
+        self._store(value, pointer, dtype)
+
     def _adds(self, store: Store) -> bool:
         """Tell whether several rows add to one place."""
-        return store.mode != "set" and not all(self.pattern.accesses[store.operand].outer)
+        is_plain = store.mode != "set" and not store.places
+        return is_plain and not all(self.pattern.accesses[store.operand].outer)
 
     def _fill_sums(self) -> None:
         """Zero what rows add to: a variable where nothing moves, else operands and totals."""
         for store in self.kernel.stores:
+            if store.places:
+                self._clear(store)
             if not self._adds(store):
                 continue
             access = self.pattern.accesses[store.operand]
@@ -409,6 +319,11 @@ class _Emitter:
 
     def _store_row(self, store: Store) -> None:
         """Write what a row has for an operand that stands still along the columns."""
+        if store.by_row:
+            with self.code.loop(self.zero, self._is_there(store, self.zero.of(1))):
+                self._join(store, None)
+        if store.places:
+            return
         if self.pattern.accesses[store.operand].column != "zero" or self._is_scalar(store):
             return
         value = self.sums[store] if store in self.sums else self.known[store.value]
@@ -424,6 +339,8 @@ class _Emitter:
         """Write a scalar, or a total when all rows have added to it."""
         operand = self.kernel.operands[store.operand]
         fold = self._fold(store)
+        if store.places:
+            return
         if store in self.totals:
             with self._places(self.accesses[store.operand], self.ends[store]) as column:
                 total = self._load(self._at(self.at[store], column), FLOAT64)
@@ -442,9 +359,10 @@ class _Emitter:
     # Module ----------------------------------------------------------------------------------
 
     def _module(self) -> str:
+        wide = ' "prefer-vector-width"="512"' if is_wide() else ""
         return "\n".join(
             [
-                "define void @k(ptr noalias nocapture readonly %block) nounwind {",
+                f"define void @k(ptr noalias nocapture readonly %block) nounwind{wide} {{",
                 "entry:",
                 *self.code.lines,
                 "  ret void",

@@ -1,0 +1,1 @@
+"""Small calls: what a call costs beside what it computes."""
