@@ -4,7 +4,7 @@ Three networks of at least 30 ops. Every node that the gradient passes through i
 four ways: a sign, a factor, two inputs mixed up, and a sum that drops a term. Then the same
 networks, unbroken, with ties of relu, abs and max: there must be no alarm at all. Then every op
 alone, each way on the first sample in which it shows. The whole sweep (``tests.support.sweeps``)
-breaks every node and every sample in all ways, with 208 seeds, and takes ten minutes.
+breaks every node and every sample in all ways, with 208 seeds, and takes minutes.
 """
 
 from __future__ import annotations

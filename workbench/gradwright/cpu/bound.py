@@ -26,7 +26,7 @@ from .blocks import Loan, aligned, name_of
 from .dense import make_dense
 from .exits import Exits
 from .launchers import Launchers
-from .llvm.rooms import sharing
+from .llvm.convolution.rooms import sharing
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
 
@@ -93,13 +93,13 @@ class Bound:
 
     # -- preparation -----------------------------------------------------------------------------
 
+    @sharing()
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
         moves = self._loan is not None
         arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
-        with sharing():
-            binder.bind(self.layout.offsets, arena, moves=moves)
+        binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}

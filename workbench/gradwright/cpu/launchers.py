@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ..program.lowering import Found
 from ..program.options import current, using
 from ..program.program import Instr, Program
-from ..program.turns import TURNS
 from .call import Native, launcher
 from .dense import Dense, launch_of
 
@@ -39,7 +38,6 @@ class Launchers:
 
     def within(self, program: Program, instr: Instr) -> Found:
         """Return how an instruction runs among kernels: as here, where it may hold plans."""
-        TURNS.pause()
         is_there, found = self.of(instr)
         if is_there:
             return found
