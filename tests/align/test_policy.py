@@ -77,7 +77,7 @@ METHODS["chance"] = METHODS["grpo"]
 def test_a_reward_is_learnt_and_chance_is_not(name: str) -> None:
     trainer = trained(METHODS[name], chance if name == "chance" else right, seed=1)
     before = greedy(trainer)
-    fit(trainer, 12, batch_size=64)
+    fit(trainer, 8, batch_size=64)
     gained = greedy(trainer) - before
     assert gained <= 0.25 if name == "chance" else gained >= 0.5
 

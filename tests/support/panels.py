@@ -10,7 +10,7 @@ import pytest
 
 EVIL = '<img src=x onerror="alert(1)">'
 """A name that would run if a page took it for HTML."""
-PATIENCE = 30.0
+PATIENCE = 150.0
 """Seconds; nothing that is waited for takes one on a machine that is not busy."""
 
 

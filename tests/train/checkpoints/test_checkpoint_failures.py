@@ -206,7 +206,7 @@ def test_ctrl_c_while_a_checkpoint_is_written_loses_neither(tmp_path, monkeypatc
     def slow(self, place, serial):
         begun.set()
         if self.step == 3:
-            interrupted.wait(30)
+            interrupted.wait(120)
         return write(self, place, serial)
 
     interrupted = threading.Event()
@@ -215,7 +215,7 @@ def test_ctrl_c_while_a_checkpoint_is_written_loses_neither(tmp_path, monkeypatc
     class Interrupts(gw.Callback):
         def on_step_end(self, trainer, record):
             if record.step == 4:
-                assert begun.wait(30)
+                assert begun.wait(120)
                 threading.Timer(0.05, interrupted.set).start()
                 signal.raise_signal(signal.SIGINT)
 

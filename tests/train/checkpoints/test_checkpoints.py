@@ -127,7 +127,7 @@ def gate(monkeypatch):
 
     def slow(self, place, serial):
         begun.append(self.step)
-        assert opened.wait(30)
+        assert opened.wait(120)
         return write(self, place, serial)
 
     monkeypatch.setattr(snapshot.Snapshot, "write", slow)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 TOKEN = "t0ken"
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 @dataclass

@@ -225,8 +225,8 @@ class Builder:
         stored: list[tuple[Term, Axes, np.dtype[Any], Store]] = []
         for i, (t, axes, mode, d) in enumerate(stores):
             if isinstance(t, Scatter):
-                at = [p.number for p in self._places(t.indices, ~i, t.beyond)]
-                store = Store(i, t.term.number, t.how, tuple(at), mode == "sum_rows")
+                places = tuple(p.number for p in self._places(t.indices, ~i, t.beyond))
+                store = Store(i, t.term.number, t.how, places, mode == "sum_rows")
                 stored.append((t.term, axes, d, store))
                 continue
             t = self.cast(t, d) if mode == "set" else t
@@ -249,11 +249,11 @@ class Builder:
             renumbered[number] = len(values)
             values.append(Value(value.op, args, value.dtype, value.level, extra))
         place = {load: at for at, load in enumerate(inputs)}
-        for at, value in enumerate(values):
+        for number, value in enumerate(values):
             if value.op == "place":
                 of = value.extra.operand
                 named = replace(value.extra, operand=place[of] if of >= 0 else len(inputs) + ~of)
-                values[at] = replace(value, extra=named)
+                values[number] = replace(value, extra=named)
         operands = [self._operand(self._dtypes[i], self.loads[i][1]) for i in inputs]
         operands += [self._operand(d, axes) for _, axes, d, _ in stored]
         kernel = Kernel(

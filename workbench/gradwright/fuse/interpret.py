@@ -54,7 +54,8 @@ def _value(
     args = [found[a] for a in value.args]
     match value.op:
         case "load" if args:
-            return _without_ones(arrays[value.extra])[_at(kernel, value.extra, args, space)]
+            table = _without_ones(np.asarray(arrays[value.extra]))
+            return np.asarray(table[_at(kernel, value.extra, args, space)])
         case "load":
             return np.asarray(arrays[value.extra]).reshape(kernel.shape_of(value.extra, space))
         case "place":

@@ -12,7 +12,7 @@ import numpy as np
 from ..shared import first_use
 
 DOORS = {
-    "draws": "gradwright.cpu.draws:drawn",
+    "draws": "gradwright.cpu.draws.drawn:drawn",
     "fit": "gradwright.train.faces:fit",
     "grad": "gradwright.gradient.faces:grad",
     "output": "gradwright.session:output",

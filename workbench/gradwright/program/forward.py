@@ -50,7 +50,8 @@ def explained(error: Exception, program: Program, step: int) -> Exception:
         return error
     if isinstance(error, ServedError):
         node = error.node
-        return failed(error.error, node, node.op, [t.spec for t in node.inputs], node.name)
+        specs = [None if t is None else t.spec for t in node.inputs]
+        return failed(error.error, node, node.op, specs, node.name)
     instr = program.instrs[step]
     if isinstance(error, GradwrightError):
         if instr.origin.site is not None:

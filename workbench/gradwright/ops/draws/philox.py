@@ -68,7 +68,7 @@ class _Count:
 
 
 def _native(
-    kind: str, rng: Array, stream: int, n: int, numbers: tuple[float, float, float] | int = 0
+    kind: str, rng: Array, stream: int, n: int, numbers: tuple[float, ...] | int = 0
 ) -> Array | None:
     """Return what machine code draws; None: it is not worth it, or there is no compiler.
 
@@ -245,13 +245,27 @@ def truncated_normal(
     if lower > 0:
         scale, offset, factor = scaling
         return truncated_normal(rng, stream, n, dtype, -upper, -lower, (-scale, offset, factor))
-    low, high = normal_cdf(np.array([lower, upper]))
     if dtype == np.float64:
         unit = ((words64(rng, stream, n) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    else:
-        unit = (words(rng, stream, n).astype(np.float64) + 0.5) * 2.0**-32
-    z = normal_quantile(low + (high - low) * unit)
-    return scaled(np.clip(z, lower, upper).astype(dtype), *scaling)
+        return scaled(_quantiles(unit, lower, upper), *scaling)
+    if dtype == np.float32:
+        low, high = map(float, normal_cdf(np.array([lower, upper])))
+        numbers = (*scaling, low, high - low, lower, upper)
+        if (found := _native("truncated", rng, stream, n, numbers)) is not None:
+            return found
+    wide = truncated_of(words(rng, stream, n), lower, upper)
+    return scaled(wide.astype(dtype), *scaling)
+
+
+def truncated_of(drawn: Array, lower: float, upper: float) -> Array:
+    """Return truncated normals of words, in float64."""
+    return _quantiles((drawn.astype(np.float64) + 0.5) * 2.0**-32, lower, upper)
+
+
+def _quantiles(unit: Array, lower: float, upper: float) -> Array:
+    low, high = normal_cdf(np.array([lower, upper]))
+    clipped: Array = np.clip(normal_quantile(low + (high - low) * unit), lower, upper)
+    return clipped
 
 
 def bernoulli(rng: Array, stream: int, n: int, p: float) -> Array:

@@ -63,10 +63,9 @@ class Memory:
                 at = slots.named(number, axis)
                 self.named[number, axis] = self._entry("i64", at), self._entry("i64", at + 1)
         self.worst: dict[Named, Num] = {}
-        for value in self.kernel.values:
-            if value.op == "place" and value.extra not in self.worst:
-                pointer = self.worst[value.extra] = code.let("ptr", "alloca i64")
-                code.do(f"store i64 0, ptr {pointer.name}")
+        for named in dict.fromkeys(v.extra for v in self.kernel.values if v.op == "place"):
+            pointer = self.worst[named] = code.let("ptr", "alloca i64")
+            code.do(f"store i64 0, ptr {pointer.name}")
 
     def _place_totals(self, start: Num) -> None:
         """Lay totals out as further operands in scratch memory: how many columns each has, too."""

@@ -2,13 +2,15 @@
 
     words      u32 as they come                        bernoulli  bool, word < threshold
     uniform    f32, (word div 2⁸)·2⁻²⁴                 normal     f32 by Box and Muller in float64
+                                                       truncated  f32 by inversion in float64
 
 Numbers are (x·scale + offset)·factor, each step rounded. The float64 values that normals are
 rounded from may differ from numpy's in their last bits, and numpy's from processor to processor:
 where so little could decide how a float32 is rounded, 2 in 10⁷, the group of 32 numbers is flagged,
 for numpy to draw it. So the bits are numpy's.
 
-One core of a Xeon with AVX-512 draws 0.9, 1.4, 1.2 and 0.35 billion a second.
+One core of a Xeon with AVX-512 draws 1.4 billion words a second, 1.3 of bools, 1.1 of uniform
+numbers, 0.3 of normals and 0.13 of truncated ones; numpy's own normals are 0.07.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ import math
 from collections.abc import Callable
 from enum import IntEnum
 
-from .formats import DOUBLE
-from .mathlib import log_parts, polynomial
-from .text import Code, Num
+from ..llvm.formats import DOUBLE
+from ..llvm.kernels.mathlib import log_parts, polynomial
+from ..llvm.text import Code, Num
 
 LANES = 8
 GROUP = 4 * LANES
@@ -35,10 +37,45 @@ HALF_PI = tuple(
 """π/2 in three parts; multiples of the first two by small integers are exact."""
 
 
-class Slot(IntEnum):
-    """What stands where in the block of a call."""
+NEAR = 1e-14
+"""How far a truncated normal may be from numpy's: ten times what both are off."""
+FAR = math.exp(-25.0)
+"""The probability below which a quantile is left to numpy."""
+CENTRE, TAIL = (
+    (
+        (
+            *(3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427),
+            *(13731.693765509461125, 45921.953931549871457, 67265.770927008700853),
+            *(33430.575583588128105, 2509.0809287301226727),
+        ),
+        (
+            *(1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077),
+            *(21213.794301586595867, 39307.895800092710610, 28729.085735721942674),
+            5226.4952788528545610,
+        ),
+    ),
+    (
+        (
+            *(1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550),
+            *(3.64784832476320460504, 1.27045825245236838258, 0.241780725177450611770),
+            *(0.0227238449892691845833, 7.74545014278341407640e-4),
+        ),
+        (
+            *(1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550),
+            *(0.148103976427480074590, 0.0151986665636164571966, 5.47593808499534494600e-4),
+            1.05075007164441684324e-9,
+        ),
+    ),
+)
+"""Numerators and denominators of the normal quantile near the middle and beside it: Wichura 1988,
+"Algorithm AS 241", Applied Statistics 37."""
 
-    OUT, FLAGS, GROUPS, FIRST, KEY0, KEY1, STREAM, STEP0, STEP1, SCALE, OFFSET, FACTOR = range(12)
+
+class Slot(IntEnum):
+    """What stands where in the block of a call; the last four are of truncated normals."""
+
+    OUT, FLAGS, GROUPS, FIRST, KEY0, KEY1, STREAM, STEP0, STEP1 = range(9)
+    SCALE, OFFSET, FACTOR, LOW, SPAN, LEAST, MOST = range(9, 16)
 
 
 class _Writer:
@@ -131,12 +168,39 @@ def _doubtful(x: Num) -> Num:
     return (last - (2**28 - CLOSE)).compare("ult", 2 * CLOSE + 1)
 
 
-def _numbers(kind: str, words: list[Num]) -> tuple[list[Num], Num | None]:
+def _quantile(p: Num) -> tuple[Num, Num]:
+    """Return the normal quantile, and in which lanes it is far out and not right."""
+    q, top = p - 0.5, p.of(1.0) - p
+    least = (p < top).where(p, top)
+    r = (q * q - 0.180625) * -1
+    near = q * polynomial(r, CENTRE[0]) / polynomial(r, CENTRE[1])
+    t = (_log(least) * -1).call("sqrt") - 1.6
+    far = (polynomial(t, TAIL[0]) / polynomial(t, TAIL[1])).call("copysign", q)
+    return (r < 0).where(far, near), least < FAR
+
+
+def _truncated(p: Num, least: Num, most: Num) -> tuple[Num, Num]:
+    """Return a normal within bounds as a float, and in which lanes it is doubtful."""
+    z, doubtful = _quantile(p)
+    off = (z.call("fabs") + 1) * NEAR
+    ends = []
+    for end in (z - off, z + off):
+        end = (end < least).where(least, end)
+        ends.append((end > most).where(most, end).to("fptrunc", f"<{LANES} x float>"))
+    return ends[0], doubtful | ends[0].compare("une", ends[1])
+
+
+def _numbers(kind: str, words: list[Num], bounds: list[Num]) -> tuple[list[Num], Num | None]:
     """Return what words become as floats, and which lanes are doubtful."""
     floats = f"<{LANES} x float>"
     if kind == "uniform":
         small = [w.op("lshr", 8).to("trunc", f"<{LANES} x i32>") for w in words]
         return [w.to("sitofp", floats) * 2.0**-24 for w in small], None
+    if kind == "truncated":
+        low, span, least, most = bounds
+        units = [(_double(w) + 0.5) * 2.0**-32 for w in words]
+        found, doubts = zip(*(_truncated(low + span * u, least, most) for u in units), strict=True)
+        return list(found), functools.reduce(Num.__or__, doubts)
     wide = [*_pair(*words[:2]), *_pair(*words[2:])]
     doubtful = functools.reduce(Num.__or__, map(_doubtful, wide))
     return [z.to("fptrunc", floats) for z in wide], doubtful
@@ -162,7 +226,10 @@ def text(kind: str) -> str:
         keys.append((w.splat(k0), w.splat(k1)))
         k0, k1 = (k0 + W0) & LOW, (k1 + W1) & LOW
     fixed = [w.splat(slot(s)) for s in (Slot.STREAM, Slot.STEP0, Slot.STEP1)]
-    if kind in ("uniform", "normal"):
+    bounds = []
+    if kind == "truncated":
+        bounds = [w.splat(slot(s, "double")) for s in (Slot.LOW, Slot.SPAN, Slot.LEAST, Slot.MOST)]
+    if kind in ("uniform", "normal", "truncated"):
         scale, offset, factor = (
             w.splat(slot(s, "double").to("fptrunc", "float"))
             for s in (Slot.SCALE, Slot.OFFSET, Slot.FACTOR)
@@ -180,7 +247,7 @@ def text(kind: str) -> str:
             bits = [(x < threshold).to("zext", f"<{LANES} x i8>") for x in words]
             whole = w.woven(bits, "i8")
         else:
-            found, doubtful = _numbers(kind, words)
+            found, doubtful = _numbers(kind, words, bounds)
             whole = w.woven([(x * scale + offset) * factor for x in found], "float")
             if doubtful is not None:
                 reduce = f"llvm.vector.reduce.or.v{LANES}i1"
@@ -209,7 +276,7 @@ def text(kind: str) -> str:
 @functools.cache
 def function(kind: str) -> Callable[[int], None]:
     """Return the kernel as a function of the address of its block; the GIL is free meanwhile."""
-    from .compiler import compile_text  # llvmlite, which no import of ours may load
+    from ..llvm.compiler import compile_text  # llvmlite, which no import of ours may load
 
     made: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(compile_text(text(kind)))
     return made

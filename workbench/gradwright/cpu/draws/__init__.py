@@ -1,0 +1,1 @@
+"""Random numbers as machine code: the bits that ``ops.draws.philox`` states, in threads."""
