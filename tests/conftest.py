@@ -14,11 +14,13 @@ for _pool in ("OPENBLAS", "MKL", "OMP", "VECLIB_MAXIMUM"):
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import atexit
+import faulthandler
 import gc
 import shutil
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,16 +65,51 @@ def _stay_on_this_machine(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_stay_on_this_machine)
 
 
+HANGS = 600
+"""Seconds after which a test that hangs ends the run, with the stacks of its threads."""
+
+
+class Watch:
+    """Ends a run that hangs.
+
+    pytest's ``faulthandler_timeout`` starts a thread for each test and waits for its end, which
+    takes 1 ms, and 10 on a busy machine; this one starts one a minute.
+    """
+
+    def __init__(self) -> None:
+        self.stderr, self.since = os.dup(2), -np.inf
+
+    def pytest_runtest_logstart(self) -> None:
+        if time.monotonic() - self.since > 60:
+            self.since = time.monotonic()
+            faulthandler.dump_traceback_later(HANGS + 60, exit=True, file=self.stderr)
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self.stderr)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the tests; what they print is not yet captured."""
+    config.pluginmanager.register(Watch())
+
+
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Keep ``--doctest-modules`` from importing the files here that only other tests start."""
     name = collection_path.name
     return True if name.endswith(".py") and not name.startswith("test_") else None
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Collect no garbage while tests are collected, of which there is none."""
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep 30,000 tests, 1.3 million objects, out of sight of the collector: 0.7 s each time."""
+    """Keep all tests, a million objects, out of sight of the collector: 0.7 s each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 GENERATED = {"test_ops.py", "test_rows.py", "test_archive.py", "test_blame.py"}

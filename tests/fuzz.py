@@ -93,7 +93,7 @@ class Program:
         self.lines: list[str] = []
         self.graph = gw.Graph("program")
         self.feeds: dict[Tensor, Array] = {}
-        n = self._choose([*range(10), *self._rng.integers(10, 201, 20).tolist()])
+        n = self.n = self._choose([*range(10), *self._rng.integers(10, 201, 20).tolist()])
         rows = self._choose([1, 2, 3, 7, 20])
         self.shapes = [(n,), (n,), (rows, n), (rows, 1), ()]
         self.pool: list[Known] = []
@@ -145,12 +145,13 @@ class Program:
         steps = [self._cast]
         if kind in FLOATS:
             steps += [self._smooth] * 4 + [self._pair] * 3 + [self._reduce] * 2
-            steps += [self._test, self._where, self._softmax]
+            steps += [self._test, self._where, self._softmax, self._take, self._join]
+            steps += [self._windows]
             steps += [self._jump] if known.is_exact else []
         elif kind in COMPLEX:
             steps = [self._part] * 3 + [self._complex_pair]
         elif kind in INTS:
-            steps += [self._int_pair, self._reduce, self._test, self._where]
+            steps += [self._int_pair, self._reduce, self._test, self._where, self._take]
         elif kind == "bool":
             steps += [self._where] * 2
         try:
@@ -161,6 +162,22 @@ class Program:
     def _smooth(self, at: int, known: Known) -> None:
         name = self._choose(SMOOTH)
         self._add(SMOOTH[name](known.tensor), f"{name}({at})", known.eps, False)
+
+    def _windows(self, at: int, known: Known) -> None:
+        """Have windows slide over rows, which are channels; small weights keep errors small."""
+        t, name = known.tensor, self._choose(["conv", "depthwise", "mean"])
+        if t.rank != 2 or self.is_special:  # sums of huge numbers depend on their order
+            return
+        rows, k = int(t.shape[0]), self._choose([1, 3, 5])
+        x = gw.expand_dims(t, 0)
+        if name == "mean":
+            y = gw.cnn.avg_pool1d(x, k, stride=1, padding=k // 2)
+        else:
+            n_in, groups = (rows, 1) if name == "conv" else (1, rows)
+            w = self._rng.normal(size=(rows, n_in, k)) / (k * n_in)
+            weight = self.graph.constant(w, dtype=t.dtype)
+            y = gw.cnn.conv1d(x, weight, padding=k // 2, groups=groups)
+        self._add(gw.squeeze(y, 0), f"{name}({at}, {k})", known.eps, False)
 
     def _jump(self, at: int, known: Known) -> None:
         name = self._choose(EXACT)
@@ -232,6 +249,37 @@ class Program:
 
     def _softmax(self, at: int, known: Known) -> None:
         self._add(gw.nn.softmax(known.tensor, axis=-1), f"softmax({at})", known.eps, False)
+
+    def _indices(self, shape: tuple[int, ...], low: int, n: int) -> Tensor:
+        """Return indices that are fed; now and then one of them names no place."""
+        dtype = self._choose(["int64", "int32"] if low < 0 else ["int64", "int32", "uint8"])
+        x = self._rng.integers(low, n, shape).astype(dtype)
+        if x.size and not self._draw(16):
+            x.flat[self._draw(x.size)] = n
+        t = self.graph.placeholder(f"x{len(self.feeds)}", shape, dtype=dtype)
+        self.feeds[t] = x
+        return t
+
+    def _take(self, at: int, known: Known) -> None:
+        shape = [d if isinstance(d, int) else self.n for d in known.tensor.shape]
+        if not shape or 0 in shape:
+            return
+        axis, m = self._draw(len(shape)), self._choose([1, 3, 17])
+        name = self._choose(["gather", "take_along_axis"])
+        wide = (m,) if name == "gather" else (*shape[:axis], m, *shape[axis + 1 :])
+        indices = self._indices(wide, -shape[axis], shape[axis])
+        t = getattr(gw, name)(known.tensor, indices, axis=axis)
+        self._add(t, f"{name}({at}, {axis})", known.eps, known.is_exact)
+
+    def _join(self, at: int, known: Known) -> None:
+        shape = [d if isinstance(d, int) else self.n for d in known.tensor.shape]
+        if not shape or 0 in shape:
+            return
+        how, m = self._choose(["sum", "max", "mean"]), self._choose([1, 2, 5])
+        ids = self._indices((shape[0],), -self._draw(2), m)
+        t = getattr(gw, f"unsorted_segment_{how}")(known.tensor, ids, m)
+        t = gw.maximum(t, -9.0) if how == "max" else t * 0.05  # no infinities where there is none
+        self._add(t, f"{how} of segments of {at}", known.eps, known.is_exact and how == "max")
 
     def _differentiate(self) -> None:
         ys = [k for k in self.fetches if k.tensor.dtype.name in FLOATS]

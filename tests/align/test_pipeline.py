@@ -194,7 +194,7 @@ def test_a_student_follows_what_an_earlier_stage_has_taught(tmp_path: Path) -> N
 def test_controls_are_run_beside_their_stage(tmp_path: Path) -> None:
     """Each has as many rewards as the stage, which may have weights for them."""
     weighed = replace(DRAW.method, reward_weights=(1.0, 0.0))
-    stage = replace(DRAW, method=weighed, steps=4, controls=("random", "flipped", "frozen"))
+    stage = replace(DRAW, method=weighed, steps=2, controls=("random", "flipped", "frozen"))
     rewards = [right, ExactMatch("answer")]
     report = pipeline(TUNE, stage, reward=rewards).run(tmp_path, progress=False)
     assert [t.title for t in report.trainings[1:]] == [

@@ -77,7 +77,7 @@ METHODS["chance"] = METHODS["grpo"]
 def test_a_reward_is_learnt_and_chance_is_not(name: str) -> None:
     trainer = trained(METHODS[name], chance if name == "chance" else right, seed=1)
     before = greedy(trainer)
-    fit(trainer, 12, batch_size=64)
+    fit(trainer, 8, batch_size=64)
     gained = greedy(trainer) - before
     assert gained <= 0.25 if name == "chance" else gained >= 0.5
 
@@ -160,11 +160,11 @@ def test_an_adapter_is_the_policy_and_its_base_the_reference() -> None:
     assert len(model.graph.variables) == weights, "no second copy"
     fit(trainer, 3)
     kl = trainer.objective.history["rollout/kl"]
-    assert kl[0] == 0 and kl[-1] > 0
+    assert kl[0] < 1e-12 and kl[-1] > 1e-9
 
     again = gw.align.trainer(model, GRPO(**SMALL, beta=0.1), rewards=right)
     fit(again)
-    assert again.objective.history["rollout/kl"][0] == 0, "the next one begins where it is now"
+    assert again.objective.history["rollout/kl"][0] < 1e-12, "the next one begins where it is now"
     gw.adapters.add(model, gw.adapters.LoRA(r=2), where="head", name="late")
     with pytest.raises(TrainingError, match="come to the head"):
         again.objective.batches(PROMPTS, None)
@@ -175,7 +175,7 @@ def test_a_reference_follows_the_policy_where_it_shall() -> None:
     trainer = trained(GRPO(**SMALL, beta=0.1, **follows))
     fit(trainer, 2)
     kl = trainer.objective.history["rollout/kl"]
-    assert kl[0] == 0 and 0 < kl[1] < kl[2] and kl[3] < 1e-9
+    assert kl[0] < 1e-12 and 1e-12 < kl[1] < kl[2] and kl[3] < 1e-9
 
 
 # -- resuming --------------------------------------------------------------------------------------

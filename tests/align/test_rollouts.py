@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.align import GenerationSampler, Progress, Prompt, Rollout, complete
+from gradwright.align.rewards.judge import judge
 from gradwright.errors import FeedError, GraphError
 from gradwright.models import CharTokenizer, Decoder, DecoderConfig, Generation
 from gradwright.models.reading import Reader
@@ -40,6 +42,11 @@ def by_row(
     ]
 
 
+def nothing(completion_ids: Any) -> list[float]:
+    """Return what all completions are worth to nobody."""
+    return [0.0] * len(completion_ids)
+
+
 def are_likeliest(model: Decoder, rollout: Rollout) -> bool:
     """Tell whether each token is the likeliest by the graph that is trained."""
     feeds = rollout.arrays()
@@ -62,6 +69,29 @@ def test_rows_of_groups_are_those_of_their_seeds(model, sampling) -> None:
         assert reason == "eos" or len(row) == 20
     cut = GenerationSampler(model, session=QUICK, max_new_tokens=20, rows_at_once=5, **sampling)
     assert cut.sample(PROMPTS, 4, seed=30).completions == rollout.completions
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.7, "top_k": 6}])
+def test_what_a_rollout_tells_of_its_tokens_is_what_training_says(model, sampling) -> None:
+    """Of the whole softmax, whatever strategies left out; what is off is measured instead."""
+    t = sampling.get("temperature", 1.0)
+    sampler = GenerationSampler(
+        model, session=QUICK, max_new_tokens=20, said_at=t, rows_at_once=5, **sampling
+    )
+    rollout = sampler.sample(PROMPTS, 4, seed=30)
+    method = gw.align.GRPO(num_generations=4, max_completion_length=20, temperature=t)
+    drawing = method.objective(model, rewards=nothing).drawing
+    scores = judge(nothing, rollout)
+    told = drawing.experience(rollout, scores, number=0, step=0)
+    assert rollout.log_probs is not None
+    others = [[x + 1e-3 for x in row] for row in rollout.log_probs], None
+    for log_probs in others:
+        other = replace(rollout, log_probs=log_probs)
+        measured = drawing.experience(other, scores, number=0, step=0)
+        for name in ("log_probs", "entropy"):
+            a, b = getattr(told, name), getattr(measured, name)
+            np.testing.assert_allclose(a, b, 1e-5, 1e-5)
+            assert a.any() and not a[~told.mask].any()
 
 
 def test_many_rows_leave_and_grow_and_stay_what_they_are(model) -> None:

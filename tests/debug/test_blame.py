@@ -3,14 +3,13 @@
 Three networks of at least 30 ops. Every node that the gradient passes through is broken in two of
 four ways: a sign, a factor, two inputs mixed up, and a sum that drops a term. Then the same
 networks, unbroken, with ties of relu, abs and max: there must be no alarm at all. Then every op
-alone, each way on the first sample in which it shows. The long form of all three, ``SEEDS=200``,
-breaks every node and every sample in all ways, and takes ten minutes.
+alone, each way on the first sample in which it shows. The whole sweep (``tests.support.sweeps``)
+breaks every node and every sample in all ways, with 208 seeds, and takes ten minutes.
 """
 
 from __future__ import annotations
 
 import collections
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -26,11 +25,11 @@ from gradwright.ops.loading import load as load_ops
 from gradwright.spec import is_floating
 from gradwright.testing import cases, samples
 from tests.debug.mutants import MUTATIONS, broken
+from tests.support.sweeps import IS_WHOLE
 
 Feeds = dict[str, np.ndarray[Any, Any]]
-SEEDS = int(os.environ.get("SEEDS", "16"))
+SEEDS = 208 if IS_WHOLE else 16
 """Checks in which nobody may be blamed; a multiple of 16 has all kinds of them alike."""
-IS_LONG = SEEDS > 16
 Network = tuple[gw.Graph, gw.Tensor, Callable[[np.random.Generator], Feeds]]
 
 
@@ -188,7 +187,7 @@ def test_the_broken_node_is_named(name: str) -> None:
     ways = [*MUTATIONS]
     for k, node in enumerate(nodes):
         op = node.op
-        for how in ways if IS_LONG else (ways[k % 4], ways[(k + 1 + k // 4 % 3) % 4]):
+        for how in ways if IS_WHOLE else (ways[k % 4], ways[(k + 1 + k // 4 % 3) % 4]):
             node.op = broken(op, how)
             report = check()
             if not all(map(np.allclose, analytic(report), analytic(right), [1e-9] * 99)):
@@ -196,7 +195,7 @@ def test_the_broken_node_is_named(name: str) -> None:
                 if [n.name for n in report.blame] != [node.name] or report.passed:
                     missed.append((node.name, how, [n.name for n in report.blame]))
         node.op = op
-    assert changed >= 3 * len(nodes) / (1 if IS_LONG else 2)
+    assert changed >= 3 * len(nodes) / (1 if IS_WHOLE else 2)
     assert len(missed) <= 0.01 * changed, missed
 
 
@@ -259,5 +258,5 @@ def test_every_ops_broken_vjp_is_seen(cls: type[Op]) -> None:
                 found = wrong.exact(wrong.gs)
                 if not np.allclose([*found.values()], [*expected.values()], rtol=1e-4):
                     assert wrong.run(causes=False)[0] == "fail", (op, how)
-                    if not IS_LONG:
+                    if not IS_WHOLE:
                         ways.remove(how)

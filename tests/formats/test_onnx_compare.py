@@ -17,6 +17,7 @@ from gradwright.debug.address import Address
 from gradwright.errors import ArchiveError, FeedError, GraphError, UnsupportedOpError
 from gradwright.op import find_op
 from tests.formats.onnx_models import FLOAT, INT64, helper, model, numpy_helper, onnx
+from tests.support.sweeps import IS_WHOLE
 
 pytest.importorskip("onnxruntime", reason="no onnxruntime: pip install -e '.[onnxruntime]'")
 
@@ -480,9 +481,12 @@ def test_what_is_asked_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # -- the node cases of ONNX's suite ----------------------------------------------------------------
 
 
+SHARE = [] if IS_WHOLE else ["--third"]
+
+
 def test_the_suite_agrees() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.formats.onnx_comparing", "--third"],
+        [sys.executable, "-W", "ignore", "-m", "tests.formats.onnx_comparing", *SHARE],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,

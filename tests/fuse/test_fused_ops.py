@@ -1,4 +1,4 @@
-"""All samples of all ops through machine code: values and gradients are those of numpy's plans.
+"""Samples of all ops through machine code: values and gradients are those of numpy's plans.
 
 Many ops are one plan, since a kernel takes LLVM 25 ms and ops of one kind share theirs.
 """
@@ -22,6 +22,7 @@ from gradwright.testing import cases, samples
 from gradwright.testing.common import cast, known_specs, stand_in, wanted
 from tests.fuse.reference import Reference, problem, units
 from tests.support.random_graphs import ALL, is_plain, is_real
+from tests.support.sweeps import spread
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 OPS_EACH = 24
@@ -44,9 +45,10 @@ class Batch:
     def add(self, cls: type[Op]) -> None:
         """Add the samples of an op whose arrays can be of the dtype, and the gradients of each.
 
-        All of them in float32; one in float64, whose kernels are the same but for the dtype.
+        Three of them in float32; one in float64, whose kernels are the same but for the dtype.
         """
-        for number, sample in enumerate(samples(cls)[: 1 if self.dtype == "float64" else None]):
+        numbered = [*enumerate(samples(cls))]
+        for number, sample in spread(numbered, 1 if self.dtype == "float64" else 3):
             for op, xs in cases(cls, sample):
                 with np.errstate(over="ignore"):
                     arrays = xs if self.dtype == "float64" else cast(op, xs, self.dtype)

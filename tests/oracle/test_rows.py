@@ -42,16 +42,10 @@ def test_every_public_op_is_held_against_another_library() -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_float64(torch: ModuleType, request: pytest.FixtureRequest, name: str) -> None:
+def test_row(torch: ModuleType, request: pytest.FixtureRequest, name: str) -> None:
     row = ROWS[name]
     library = torch if row.library == "torch" else request.getfixturevalue(row.library)
     for case in row.cases:
         hold(name, row, case, "float64", library)
-
-
-@pytest.mark.parametrize("name", [n for n, row in ROWS.items() if any(map(has_floats, row.cases))])
-def test_float32(torch: ModuleType, request: pytest.FixtureRequest, name: str) -> None:
-    row = ROWS[name]
-    library = torch if row.library == "torch" else request.getfixturevalue(row.library)
     for case in filter(has_floats, row.cases):
         hold(name, row, case, "float32", library)

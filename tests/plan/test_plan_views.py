@@ -16,6 +16,7 @@ from gradwright.cpu.bound import Bound
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.plain import Plain
 from gradwright.errors import FeedError, GraphError, LoweringError
+from gradwright.shared import Bounded
 from tests.support.panels import EVIL
 
 compiled = pytest.mark.skipif(not available(), reason="no llvmlite: pip install -e '.[fast]'")
@@ -207,9 +208,10 @@ def test_rows_go_on_after_sizes_that_values_decide():
 
 @compiled
 def test_a_kernel_that_cannot_be_compiled_is_told(monkeypatch):
-    from gradwright.cpu.llvm import compiler
+    from gradwright.cpu.llvm import bind, compiler
 
     monkeypatch.setattr(compiler.KERNELS, "compile", lambda key: None)
+    monkeypatch.setattr(bind, "CALLS", Bounded(1))  # none that is known
     plan = trained_plan(kernels="wait")
     assert "machine code" in plan.kernels.state and set(plan.kernels.counts) == {"numpy"}
 
@@ -219,7 +221,7 @@ def test_a_kernel_that_cannot_be_compiled_is_told(monkeypatch):
 
 @compiled
 def test_while_kernels_are_compiled_the_table_counts_them(monkeypatch):
-    from gradwright.cpu.llvm import compiler
+    from gradwright.cpu.llvm import bind, compiler
 
     begun, go_on, n = threading.Event(), threading.Event(), []
     real = compiler.KERNELS.compile
@@ -236,6 +238,7 @@ def test_while_kernels_are_compiled_the_table_counts_them(monkeypatch):
     plan = trainer.session.plans[-1]
     assert "after 3 runs" in plan.kernels.state
     monkeypatch.setattr(compiler.KERNELS, "compile", slow)
+    monkeypatch.setattr(bind, "CALLS", Bounded(1))  # none that is known
     try:
         assert not trainer.session.wait_for_kernels(0.0)
         assert begun.wait(60)

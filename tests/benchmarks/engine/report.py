@@ -68,7 +68,7 @@ def aim_of(result: Result) -> float:
     """Return the aim of a row against torch."""
     if result.threads > 1 and result.row in TWO_THREADS:
         return TWO_THREADS[result.row]
-    return TORCH_AIMS[result.row]
+    return TORCH_AIMS.get(result.row, 1.0)
 
 
 def _cell(ratio: float | None, aim: float | None, trouble: str) -> str:

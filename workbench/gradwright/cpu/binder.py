@@ -18,6 +18,7 @@ from ..program.liveness import Lifetimes
 from ..program.lowering import Found, Launch, Returning
 from ..program.memory import ALIGN
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from ..spec import TensorSpec
 from .call import Call, Native, NativeReturning, numpy_launch, overwritable
 from .calls import Calls, Step
@@ -88,6 +89,7 @@ class Binder:
 
     def _choose(self, step: int, instr: Instr, outputs: set[int]) -> None:
         """Decide where the outputs of a step lie."""
+        TURNS.pause()
         program, specs = self.program, self.program.specs
         if is_fixed(instr, program.constants):
             assert instr.ins[0] is not None
@@ -249,6 +251,7 @@ class Binder:
         return frees
 
     def _bind(self, step: int, instr: Instr, calls: Calls) -> None:
+        TURNS.pause()
         numbers = [*instr.ins, *instr.outs]
         for position, number in self.targets.get(id(instr), {}).items():
             numbers[position] = number

@@ -22,6 +22,7 @@ from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
 from .call import launcher
@@ -81,6 +82,7 @@ class Bound:
 
     def _launch(self, instr: Instr, known: Launchers) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
+        TURNS.pause()
         is_there, found = known.of(instr)
         if is_there:
             return found

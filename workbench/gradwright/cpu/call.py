@@ -69,9 +69,7 @@ def moved(call: Call, arrays: Sequence[np.ndarray[Any, Any]]) -> Call:
     block = call.block.copy()
     for slot, operand in call.slots:
         block[slot] = arrays[operand].ctypes.data
-    return Call(
-        call.address, block, call.slots, call.held, call.alarm, call.cut, call.cost, call.label
-    )
+    return replace(call, block=block)
 
 
 def numbered(calls: Sequence[Call] | None, operands: Sequence[int]) -> Sequence[Call] | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..op import Op, run_forward
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from ..spec import TensorSpec
 from .call import Call, Native, numbered
 from .llvm.bind import bind_copy
@@ -53,6 +54,7 @@ def make_dense(program: Program) -> None:
     shown: dict[int, Array] = {}
     instrs = []
     for instr in program.instrs:
+        TURNS.pause()
         x = instr.ins[0] if instr.ins else None
         specs = [program.specs[o] for o in instr.outs]
         if x is not None and is_fixed(instr, program.constants) and is_plain(program.specs[x]):

@@ -18,6 +18,7 @@ from ..graph.collecting import without_collecting
 from ..program.executor import Ask, Env, Keep, Observe
 from ..program.program import Instr, Program
 from ..program.row import WIDE, Row, short
+from ..program.turns import TURNS
 from .binder import RefusedError
 from .bound import Bound
 from .call import Native
@@ -92,7 +93,8 @@ class CpuExecutor:
         segment = self._choose()
         if values is None or isinstance(segment, Plain):
             self._read(env, values)
-            segment.run(env)
+            with TURNS.step():
+                segment.run(env)
         else:
             with values.lock:  # another session may commit: all from before it or all from after
                 seen = segment.look(values)
@@ -317,4 +319,5 @@ def _is_expected(error: Exception) -> bool:
 def _bind(waiting: weakref.ref[CpuExecutor]) -> None:
     """Bind a segment, if somebody still holds it."""
     if (executor := waiting()) is not None:
-        executor.bind()
+        with TURNS.working():
+            executor.bind()

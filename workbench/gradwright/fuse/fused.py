@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -80,45 +82,37 @@ def _write(op: Fused, to: Writer) -> Any:
 def _read(data: Any, at: Reader) -> Fused:
     kernel, shape, outs, names, sites = data
     specs = [at.specs[n] for n in outs]
-    return Fused(at.shared(kernel, _kernel), tuple(shape), specs, tuple(names), dict(sites))
+    return Fused(at.shared(kernel, _restored), tuple(shape), specs, tuple(names), dict(sites))
 
 
-def _written(kernel: Kernel) -> Any:
-    """Return a kernel as JSON, field by field."""
-    operands = [[dtype_name(o.dtype), o.moves, o.named] for o in kernel.operands]
-    values = [[v.op, v.args, dtype_name(v.dtype), v.level, _number(v.extra)] for v in kernel.values]
-    stores = [[s.operand, s.value, s.mode, s.places, s.by_row] for s in kernel.stores]
-    rank, n_columns, n_inputs = kernel.rank, kernel.n_columns, kernel.n_inputs
-    return [rank, n_columns, operands, n_inputs, values, stores, kernel.in_place]
+def _written(part: Any) -> Any:
+    """Return a kernel, or what it is made of, as JSON: what has fields as a list of them."""
+    if isinstance(part, enum.Enum):
+        return {"of": type(part).__name__, "fields": [part.value]}
+    if is_dataclass(part):
+        found = [_written(getattr(part, f.name)) for f in fields(part)]
+        return {"of": type(part).__name__, "fields": found}
+    if isinstance(part, tuple):
+        return [_written(p) for p in part]
+    if isinstance(part, np.dtype):
+        return {"dtype": dtype_name(part)}
+    if isinstance(part, np.generic):  # a number of numpy's has its dtype with it
+        return {"dtype": dtype_name(part.dtype), "number": part.item()}
+    return part
 
 
-def _kernel(data: Any) -> Kernel:
-    rank, n_columns, operands, n_inputs, values, stores, in_place = data
-    return Kernel(
-        rank,
-        n_columns,
-        tuple(Operand(dtype(name), *map(tuple, axes)) for name, *axes in operands),
-        n_inputs,
-        tuple(
-            Value(op, tuple(args), dtype(name), Level(level), _extra(extra))
-            for op, args, name, level, extra in values
-        ),
-        tuple(Store(*store, tuple(places), by_row) for *store, places, by_row in stores),
-        tuple((y, x) for y, x in in_place),
-    )
-
-
-def _number(extra: Any) -> Any:
-    """Return what a value has beside its arguments; a number of numpy's has its dtype with it."""
-    if isinstance(extra, Named):
-        return [extra.operand, extra.axis, extra.beyond.value]
-    return [dtype_name(extra.dtype), extra.item()] if isinstance(extra, np.generic) else extra
-
-
-def _extra(data: Any) -> Any:
-    if not isinstance(data, list):
+def _restored(data: Any) -> Any:
+    if isinstance(data, list):
+        return tuple([_restored(d) for d in data])
+    if not isinstance(data, dict):
         return data
-    return Named(*data[:2], Beyond(data[2])) if len(data) == 3 else dtype(data[0]).type(data[1])
+    if "of" in data:
+        return _MADE_OF[data["of"]](*map(_restored, data["fields"]))
+    kind = dtype(data["dtype"])
+    return kind.type(data["number"]) if "number" in data else kind
 
 
+_MADE_OF: dict[str, Any] = {
+    part.__name__: part for part in (Kernel, Operand, Value, Store, Named, Level, Beyond)
+}
 Parts.add(Fused, _write, _read)

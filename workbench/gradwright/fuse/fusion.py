@@ -11,6 +11,7 @@ import numpy as np
 from ..graph import Node
 from ..program.declined import DeclinedError
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from ..spec.rounding import rounded
 from .builder import Axes, Builder, Scalar, Scatter, Table, Term, working
 from .functions import EXP, FUNCTIONS
@@ -29,8 +30,9 @@ LARGE = 1 << 18
 """Elements from which a cheap op alone is no faster than in numpy, whose call costs 1 µs."""
 MAX_KERNELS = 2048
 """How many kernels are remembered."""
-COMPILED = 20_000
-"""What the different kernels of a program may cost to compile, in additions: LLVM takes 0.4 ms each."""
+COMPILED = 6_000
+"""What all different kernels of a program may cost, in additions, of which LLVM compiles 1,300 a
+second; steps of the engine's benchmark take up to 560."""
 
 
 def fuse(
@@ -130,6 +132,7 @@ class _Fusion:
 
     def add(self, group: Group) -> None:
         """Turn a group into an instruction, unless it gains nothing."""
+        TURNS.pause()
         program, flow = self.program, self.flow
         steps = sorted(group.steps, key=lambda step: step.index)
         indices = [step.index for step in steps]
@@ -167,8 +170,9 @@ class _Fusion:
     def dear(self) -> set[int]:
         """Return the steps of the kernels that would take too long to compile, all together.
 
-        What is kept serves the most elements for its price. In a long program where no two groups
-        are alike, the others run step by step, each step's kernel being that of many.
+        What is kept, for half of what is allowed, serves the most elements for its price. In a long
+        program where no two groups are alike, the others run step by step, each step's kernel
+        being that of many.
         """
         prices = {kernel: kernel.cost for kernel in self.uses}
         if sum(prices.values()) <= COMPILED:
@@ -178,7 +182,7 @@ class _Fusion:
             groups = self.uses[kernel]
             return sum(len(g.steps) * math.prod(g.space) for g in groups) / prices[kernel]
 
-        left, dear = COMPILED, set[int]()
+        left, dear = COMPILED // 2, set[int]()
         for kernel in sorted(self.uses, key=worth, reverse=True):
             left -= prices[kernel]
             if left < 0:

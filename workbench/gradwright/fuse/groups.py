@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from .builder import Axes
 from .steps import Flow, Step, find_step
 
@@ -108,6 +109,7 @@ class _Former:
     def run(self) -> list[Group]:
         for start, end in itertools.pairwise([*self.cuts, len(self.steps)]):
             for index in range(start, end):
+                TURNS.pause()
                 step = self.steps[index]
                 if step is None:
                     self._pass(self.flow.program.instrs[index])
@@ -305,6 +307,7 @@ def in_order(units: Sequence[tuple[int, Instr]]) -> list[Instr]:
     heapq.heapify(ready)
     out = []
     while ready:
+        TURNS.pause()
         _, n = heapq.heappop(ready)
         out.append(units[n][1])
         for reader in readers[n]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from .fused import Fused
 from .ir import overlaid
 
@@ -28,6 +29,7 @@ def overlay(program: Program) -> None:
         last[roots.get(number, number)] = len(program.instrs)
     made: set[int] = set()
     for step, instr in enumerate(program.instrs):
+        TURNS.pause()
         if isinstance(instr.op, Fused):
             dying = {i for i in instr.ins if i is not None and i in made and last[i] == step}
             program.instrs[step] = _with_overlay(instr, dying, roots, program)

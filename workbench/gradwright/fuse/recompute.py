@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..program.turns import TURNS
 from .builder import Axes
 from .functions import EXP, FUNCTIONS, SLOW
 from .groups import MAX_MEMBERS, Group
@@ -25,6 +26,7 @@ def recompute(groups: list[Group], flow: Flow) -> None:
     """
     owner = {step.index: group for group in groups for step in group.steps}
     for group in groups:
+        TURNS.pause()
         if group.is_alone:
             continue
         stored = dict.fromkeys(leaving(group, flow))

@@ -23,15 +23,12 @@ from ..ops.draws.random import Bernoulli
 from ..ops.losses.labels import class_numbers
 from ..program.program import Instr, Program
 from ..program.stored import Parts
+from ..program.sums import added
+from ..program.turns import TURNS
 from ..spec import TensorSpec
 from ..spec.rounding import rounded
 from .builder import FLOAT32, FLOAT64, working
 from .rules import HALVES, trailing
-
-TERMS = 15
-"""Terms that one kernel adds to a sum: thousands of inputs are nothing LLVM is made for."""
-MANY_TERMS = 32
-"""Terms of a sum that is split."""
 
 
 class CheckClasses(Op, abstract=True):
@@ -85,17 +82,6 @@ class _Splitter:
         self.made.append(made)
         return number
 
-    def added(self, terms: Sequence[int | None], out: TensorSpec | int) -> int:
-        """Return the sum of terms from left to right, TERMS at a time; ``out`` as in ``emit``."""
-        total: int | None = terms[0]
-        for start in range(1, len(terms), TERMS):
-            ins = (total, *terms[start : start + TERMS])
-            is_last = start + TERMS >= len(terms)
-            spec = AddN().infer(*(self.spec(i) for i in ins))
-            total = self.emit(AddN(), ins, out if is_last else spec)
-        assert total is not None
-        return total
-
     def spec(self, value: int | None) -> TensorSpec:
         """Return the spec of a value."""
         assert value is not None
@@ -113,6 +99,7 @@ def split(program: Program, whole: Collection[str] = ()) -> Program:
     splitter = _Splitter(work)
     place: list[int] = []
     for instr in program.instrs:
+        TURNS.pause()
         place.append(len(splitter.made))
         splitter.origin = instr
         part = None if instr.op.name in whole else PARTS.get(instr.op.name)
@@ -146,22 +133,6 @@ def _mean(to: _Splitter, instr: Instr) -> bool:
         to.emit(Div(), (total, count), instr.outs[0])
     else:
         to.emit(Cast(dtype=x.dtype), (to.emit(Div(), (total, count), spec),), instr.outs[0])
-    return True
-
-
-def _add_n(to: _Splitter, instr: Instr) -> bool:
-    """Add up many terms some at a time; the sum of halves is rounded in the end."""
-    dtypes = {to.spec(i).dtype for i in instr.ins}
-    if len(instr.ins) <= MANY_TERMS or len(dtypes) != 1:
-        return False
-    (dtype,), ins, y = dtypes, list(instr.ins), instr.outs[0]
-    made = working(dtype)
-    if made == dtype:
-        to.added(ins, y)
-        return True
-    ins[0] = to.emit(Cast(dtype=made), ins[:1], to.spec(ins[0]).with_dtype(made))
-    total = to.added(ins, to.spec(y).with_dtype(made))
-    to.emit(Cast(dtype=dtype), (total,), y)
     return True
 
 
@@ -228,7 +199,7 @@ def _global_norm(to: _Splitter, instr: Instr) -> bool:
         square = to.emit(Square(), (wide,), spec)
         squares.append(to.emit(Sum(), (square,), TensorSpec((), FLOAT64)))
     scalar = TensorSpec((), FLOAT64)
-    total = to.added(squares, scalar)
+    total = added(squares, lambda ins: to.emit(AddN(), ins, scalar))
     to.emit(Cast(dtype=FLOAT32), (to.emit(Sqrt(), (total,), scalar),), instr.outs[0])
     return True
 
@@ -313,7 +284,6 @@ def _lone_sums(to: _Splitter, instr: Instr) -> bool:
 
 PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "mean": _mean,
-    "add_n": _add_n,
     "sum": _half_sum,
     "sum_like": _half_sum,
     "label_cross_entropy": _labels(0, 1),

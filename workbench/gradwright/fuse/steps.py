@@ -9,6 +9,7 @@ from typing import Any
 from ..op import Op
 from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from ..spec import TensorSpec
 from .builder import Axes
 from .rules import Place, Specs, find_place, rule_of
@@ -51,6 +52,7 @@ class Flow:
     def __post_init__(self) -> None:
         program = self.program
         for index, instr in enumerate(program.instrs):
+            TURNS.pause()
             if isinstance(instr.op, Boundary):  # as if it left the program and came as a feed
                 self.kept.update(self.source(i) for i in instr.ins if i is not None)
                 continue
@@ -116,6 +118,7 @@ MAX_FITS = 8192
 
 def find_step(flow: Flow, index: int) -> Step | None:
     """Return how an instruction fits into kernels, None if it does not."""
+    TURNS.pause()
     program, instr = flow.program, flow.program.instrs[index]
     if rule_of(instr.op) is None or instr.outs[0] in flow.views:
         return None

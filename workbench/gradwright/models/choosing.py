@@ -157,7 +157,7 @@ def _reached(p: Array, uniform: Array) -> Array:
     held = np.where(place < p.shape[-1], p[rows[:, None], np.minimum(place, p.shape[-1] - 1)], 0)
     within = (np.cumsum(held, -1, dtype=np.float64) <= share[:, None]).sum(-1)
     last = _BLOCK - 1 - (held[:, ::-1] > 0).argmax(-1)  # where sums differ by rounding
-    return block * _BLOCK + np.minimum(within, last)
+    return np.asarray(block * _BLOCK + np.minimum(within, last))
 
 
 def said(logits: Array, tokens: Sequence[int], temperature: float) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .memory import Interval, Layout, lay_out
 from .program import Program
+from .turns import TURNS
 
 
 class Lifetimes:
@@ -33,6 +34,7 @@ class Lifetimes:
         """Last step that needs a root; the number of steps where it leaves."""
         roots, dies = self.roots, self.dies
         for step, instr in enumerate(program.instrs):
+            TURNS.pause()
             if instr.op.views and instr.ins[0] is not None:
                 for o in instr.outs:
                     roots[o] = roots[instr.ins[0]]
@@ -69,6 +71,7 @@ def place(
     unshared = 0
     absent = lives.leaving if elsewhere is None else elsewhere
     for step, instr in enumerate(program.instrs):
+        TURNS.pause()
         if not fixed[step]:
             continue
         for place, o in enumerate(instr.outs):

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..spec import TensorSpec
 from .gaps import Gaps
+from .turns import TURNS
 
 Array = np.ndarray[Any, Any]
 ALIGN = 64
@@ -92,6 +93,7 @@ def _best_fit(intervals: Sequence[Interval]) -> tuple[dict[int, int], int]:
     ends: list[tuple[int, int, int]] = []  # (end step, offset, size), a heap
     offsets: dict[int, int] = {}
     for item in sorted(intervals, key=lambda i: i.start):
+        TURNS.pause()
         while ends and ends[0][0] < item.start:
             _, offset, size = heapq.heappop(ends)
             gaps.give(offset, size)

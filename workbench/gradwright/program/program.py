@@ -15,9 +15,12 @@ import numpy as np
 
 from ..graph import Constant, Node, Tensor, expansion
 from ..op import Op, redefinitions
+from ..ops.core.identity import AddN
+from ..ops.core.movement import Cast
 from ..shared import Bounded
-from ..spec import TensorSpec, known_spec
+from ..spec import TensorSpec, at_least_float32, is_floating, known_spec
 from .log import RewriteLog
+from .sums import MANY, added
 
 Array = np.ndarray[Any, Any]
 
@@ -135,9 +138,39 @@ class Program:
             )
             if opened is not None:
                 return opened.put_into(self, [i for i in given if i is not None], origin, path)
-        outs = tuple([self.new_value(s) for s in out_specs])
-        self.instrs.append(Instr(op, tuple(given), outs, origin, path))
-        return outs
+        if isinstance(op, AddN) and len(given) > MANY:
+            dtypes = {self.specs[i].dtype for i in given if i is not None}
+            if len(dtypes) == 1:
+                return (self._added(given, out_specs[0], origin, path),)
+        return self._put(op, given, out_specs, origin, path)
+
+    def _put(
+        self,
+        op: Op,
+        ins: Sequence[int | None],
+        outs: Sequence[TensorSpec],
+        origin: Node,
+        path: str,
+    ) -> tuple[int, ...]:
+        """Add an instruction; returns its values."""
+        made = tuple([self.new_value(s) for s in outs])
+        self.instrs.append(Instr(op, tuple(ins), made, origin, path))
+        return made
+
+    def _added(self, terms: Sequence[int | None], out: TensorSpec, origin: Node, path: str) -> int:
+        """Add a sum of many terms some at a time; that of halves is rounded in the end."""
+
+        def emit(ins: Sequence[int | None]) -> int:
+            spec = AddN().infer(*(self.specs[i] for i in ins if i is not None))
+            return self._put(AddN(), ins, (spec,), origin, path)[0]
+
+        wide = at_least_float32(out.dtype) if is_floating(out.dtype) else out.dtype
+        if wide == out.dtype:
+            return added(terms, emit)
+        first = self.specs[terms[0] or 0].with_dtype(wide)
+        (start,) = self._put(Cast(dtype=wide), terms[:1], (first,), origin, path)
+        total = added([start, *terms[1:]], emit)
+        return self._put(Cast(dtype=out.dtype), (total,), (out,), origin, path)[0]
 
     def _opened(
         self, op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]

@@ -117,7 +117,7 @@ class Writer:
         start = _LENGTH.size + len(head)
         parts = [_LENGTH.pack(len(head)), head, bytes(-start % ALIGN)]
         for array in self._held:
-            data = array.tobytes("A")
+            data = array.tobytes()
             parts += [data, bytes(-len(data) % ALIGN)]
         return b"".join(parts)
 
@@ -191,9 +191,8 @@ class Writer:
         if array.dtype.hasobject or array.dtype.kind == "T":
             raise NotStorableError("a constant holds text or other objects")
         shown = array[tuple([slice(0, 1) if not step else slice(None) for step in array.strides])]
-        order = "C" if shown.flags.c_contiguous else "F"
-        if not shown.flags.forc:
-            raise NotStorableError("a constant has gaps between its elements")
+        if sum(_span(shown.shape, shown.strides, shown.itemsize)) > MOST:
+            raise NotStorableError(f"a constant takes more than {MOST >> 20} MB")
         key = "constant", id(array)
         at = self._found.get(key)
         if at is None:
@@ -202,7 +201,7 @@ class Writer:
             self._size += -(-shown.nbytes // ALIGN) * ALIGN
         if self._size > MOST:
             raise NotStorableError(f"its constants take more than {MOST >> 20} MB")
-        return [dtype_name(array.dtype), array.shape, shown.shape, order, at]
+        return [dtype_name(array.dtype), array.shape, shown.shape, shown.strides, at]
 
 
 class Reader:
@@ -277,14 +276,25 @@ class Reader:
         return find_op(name)(**self.attributes(attributes))
 
     def _constant(self, data: Any, made: dict[Any, Array]) -> Array:
-        name, shape, shown, order, at = data
+        name, shape, shown, strides, at = data
         key = at, tuple(shape), name
         if key not in made:
             kind = dtype(name)
             raw = np.frombuffer(self._data, np.uint8, math.prod(shown) * kind.itemsize, at)
-            array = raw.copy().view(kind).reshape(shown, order=order)
+            before, after = _span(shown, strides, kind.itemsize)
+            # How elements lie decides which loops run over them, and so the last bits.
+            array = np.ndarray(shown, kind, np.zeros(before + after, np.uint8), before, strides)
+            array[...] = raw.view(kind).reshape(shown)
             made[key] = array if shown == shape else np.broadcast_to(array, shape)
         return made[key]
+
+
+def _span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """Return how many bytes of an array lie before its first element, and from there on."""
+    if not math.prod(shape):
+        return 0, itemsize
+    ways = [step * (n - 1) for n, step in zip(shape, strides, strict=True)]
+    return -sum(way for way in ways if way < 0), sum(way for way in ways if way > 0) + itemsize
 
 
 def is_ours(cls: type[Op]) -> bool:

@@ -1,6 +1,7 @@
 """From graph to program: flattening, and rewrites as a table of rules."""
 
 from . import cleanup, loops, formats, movement, parts, algebra, stable, scale, patterns  # noqa: I001  in the order tried
+from . import convolutions
 from ..program.log import Entry, RewriteLog
 from ..program.program import Instr, Program, Recipe
 from .table import RULES, Rule, check_names, rewrite, verify_rewrites
@@ -18,6 +19,7 @@ __all__ = [
     "algebra",
     "check_names",
     "cleanup",
+    "convolutions",
     "formats",
     "loops",
     "movement",

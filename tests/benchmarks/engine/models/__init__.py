@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.benchmarks.engine.models.cnn import CNN
+from tests.benchmarks.engine.models.convolutional import MobileNet, ResNet18
 from tests.benchmarks.engine.models.gat import GAT
 from tests.benchmarks.engine.models.gcn import GCN
 from tests.benchmarks.engine.models.llama import LlamaLoRA
@@ -12,6 +13,7 @@ from tests.benchmarks.engine.models.lstm import LSTM
 from tests.benchmarks.engine.models.max_messages import MaxMessages
 from tests.benchmarks.engine.models.mlp import MLP
 from tests.benchmarks.engine.models.model import Model
+from tests.benchmarks.engine.models.ragged import Ragged
 from tests.benchmarks.engine.models.router import Router
 from tests.benchmarks.engine.models.transformer import Transformer
 
@@ -27,8 +29,11 @@ MODELS: dict[str, Callable[[], Model]] = {
     "gat": GAT,
     "max": MaxMessages,
     "router": Router,
+    "ragged": Ragged,
+    "resnet": ResNet18,
+    "mobilenet": MobileNet,
 }
-"""The rows of the table, by letter, those of irregular access by name."""
+"""The rows of the table, by letter, those of irregular access and of deep convolutions by name."""
 
 __all__ = [
     "CNN",
@@ -39,7 +44,10 @@ __all__ = [
     "MODELS",
     "LlamaLoRA",
     "MaxMessages",
+    "MobileNet",
     "Model",
+    "Ragged",
+    "ResNet18",
     "Router",
     "Transformer",
 ]

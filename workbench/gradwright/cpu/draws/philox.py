@@ -22,7 +22,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from ..llvm.formats import DOUBLE
-from ..llvm.mathlib import log_parts, polynomial
+from ..llvm.kernels.mathlib import log_parts, polynomial
 from ..llvm.text import Code, Num
 
 LANES = 8

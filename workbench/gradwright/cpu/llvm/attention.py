@@ -25,6 +25,7 @@ from ...fuse.builder import Builder, Term, call, where
 from ...fuse.ir import Kernel
 from ...ops.attention.weights import scale_of
 from ...program.declined import DeclinedError
+from ..blocks import aligned
 from ..call import Call
 from .bind import bind_kernel
 from .gemm import bind_matmul
@@ -152,7 +153,7 @@ def _forward(op: Any, head: Mapping[str, Array], calls: _Calls) -> None:
     """Write the calls of a head's result."""
     q, k, v, y, lse = (head[name] for name in FORWARD)
     dtype, scale = q.dtype, np.array(scale_of(op.scale, q.shape[1]), q.dtype)
-    room = np.empty(QUERIES * KEYS, dtype)
+    room = _room(dtype)
     for rows, tiles in _runs(op, q, k):
         top, total, shrink = (("", x) for x in np.empty((3, rows.stop - rows.start), dtype))
         of_q, of_y = ("q", q[rows]), ("y", y[rows])
@@ -174,7 +175,7 @@ def _backward(op: Any, head: Mapping[str, Array], calls: _Calls) -> None:
     dtype, scale = q.dtype, np.array(scale_of(op.scale, q.shape[1]), q.dtype)
     for name, x in (("dk", dk), ("dv", dv)):
         calls.run(_zero(dtype), x.shape, (name, x), first=True)
-    rooms = np.empty((2, QUERIES * KEYS), dtype)
+    rooms = _room(dtype), _room(dtype)
     for rows, tiles in _runs(op, q, k):
         of_g, of_q = ("g", g[rows]), ("q", q[rows])
         for n, tile in enumerate(tiles):
@@ -218,6 +219,11 @@ class _Tile:
             return []
         numbers = np.arange(self.keys.stop - self.keys.start, dtype=found[0].dtype)
         return [("", x) for x in (numbers, *found)]
+
+
+def _room(dtype: np.dtype[Any]) -> Array:
+    """Return memory for the scores of a tile; vectors across two lines would take twice as long."""
+    return aligned(QUERIES * KEYS * dtype.itemsize).view(dtype)
 
 
 def _runs(op: Any, q: Array, k: Array) -> Iterator[tuple[slice, list[_Tile]]]:

@@ -39,7 +39,7 @@ def bind_kernel(
     lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
     named = [number for _, numbers in lying for number in numbers]
     key = id(kernel), shape, *map(layout_of, arrays)
-    found = None if named else _made.find(key)
+    found = None if named else CALLS.find(key)
     if found is not None and found[0] is kernel:
         scratch = np.empty(found[2], np.uint8)
         made = moved(found[1], arrays)
@@ -75,11 +75,11 @@ def bind_kernel(
         ns = elements * (0.1 + 0.02 * cost)
         call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
     if not calls and alarm is None:
-        _made.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
+        CALLS.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
     return [*calls, call]
 
 
-_made = Bounded[tuple[Kernel, Call, int]](4096)
+CALLS = Bounded[tuple[Kernel, Call, int]](4096)
 """Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
 
 

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...errors import DTypeError
 from ...graph import Tensor
-from ...op import ELEMENT, LINEAR, Cotangent, ErrorSample, NotDifferentiable, Op, Sample
-from ...op.dependence import OPAQUE
+from ...op import (
+    ELEMENT,
+    LINEAR,
+    OPAQUE,
+    ZERO,
+    Cotangent,
+    ErrorSample,
+    Op,
+    Sample,
+    attr,
+)
 from ...spec import TensorSpec, kind
-from ...spec.rows import RowsSpec
-from ..core.index import add_rows, places
-
-_UNBUILT = NotDifferentiable("rows are written by an update; differentiate a dense one")
+from ...spec.rows import INT64, RowsSpec
+from ..core.choice import Where
+from ..core.index import Gather, GatherGrad, add_rows, places
+from ..core.like import IotaLike, ZerosLike
+from ..core.movement import cast_to
+from ..core.reduce import Sum
+from ..core.reshape import Reshape
+from .base import AdamUpdate, MomentumUpdate, SgdUpdate, _Update
 
 
 class SumRows(Op):
@@ -64,7 +77,14 @@ class SumRows(Op):
         return rows, sums.reshape(rows.size, *values.shape[1:])
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [_UNBUILT] * 3
+        (ids, _, table), rows = xs, ys[0]
+
+        def of_values() -> Any:  # each place has the gradient of its row's sum
+            none = Sum(axis=tuple(range(1, table.rank)))(ZerosLike()(table))
+            number = PutRows()(cast_to(INT64, none), rows, IotaLike()(rows))
+            return Gather(axis=0)(gs[1], Gather(axis=0)(number, ids))
+
+        return ZERO, ZERO if gs[1] is ZERO else of_values, ZERO
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -109,7 +129,13 @@ class TakeRows(Op):
         return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [_UNBUILT] * 2
+        table, rows = xs
+
+        def of_table() -> Any:
+            is_named = Reshape(shape=(-1, *(1 for _ in table.shape[1:])))(rows >= 0)
+            return GatherGrad(axis=0)(Where()(is_named, gs[0], 0.0), rows, table)
+
+        return of_table, ZERO
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -126,7 +152,7 @@ class TakeRows(Op):
 class PutRows(Op):
     """A table with some of its rows written; negative numbers name none.
 
-    y = table,  y[rows[u]] = values[u] where rows[u] ≥ 0
+    y = table,  y[rows[u]] = values[u] where rows[u] ≥ 0; each row is named once
 
     A step that nobody watches writes them where the table lies, and copies nothing.
 
@@ -154,7 +180,12 @@ class PutRows(Op):
         return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [_UNBUILT] * 3
+        (g,), (_, rows, values) = gs, xs
+        return (
+            lambda: PutRows()(g, rows, ZerosLike()(values)),
+            ZERO,
+            lambda: TakeRows()(g, rows),
+        )
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -167,6 +198,78 @@ class PutRows(Op):
         rows, table = TensorSpec((2,), "int64"), TensorSpec((5, 3))
         yield ErrorSample((table, rows, TensorSpec((2, 4))), {}, "do not fit")
         yield ErrorSample((table, rows, TensorSpec((2, 3), "float64")), {}, "values are float64")
+
+
+class UpdateRows(Op):
+    """An update of the rows that are named; the others, and their state, stay as they are.
+
+    put_rows(t, rows, ·) of what ``op`` makes of take_rows(t, rows), for the table and each state
+
+    With rows: i64[K], −1 where there are no more, and grad: f32[K, …]. Then come the states and
+    the numbers that ``op`` takes.
+
+    >>> import gradwright as gw
+    >>> from gradwright.op import find_op
+    >>> from gradwright.ops.updates.rows import UpdateRows
+    >>> g = gw.Graph()
+    >>> table, rows = g.constant([[1.0], [2.0], [3.0]]), g.constant([2, -1])
+    >>> step = UpdateRows(op=find_op("sgd_update")())
+    >>> y = step(table, rows, g.constant([[4.0], [0.0]]), 0.25, 0.0, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[1.0], [2.0], [2.0]]
+    """
+
+    namespace = "gradient"
+    op: Op = attr(doc="The update, whose inputs are a parameter, its gradient, states and numbers.")
+
+    @property
+    def n_tables(self) -> int:
+        """How many tensors of the table's shape it moves: the table and its states."""
+        return 1 + cast(_Update, self.op).n_state
+
+    def infer(
+        self, table: TensorSpec, rows: TensorSpec, grad: TensorSpec, *rest: TensorSpec
+    ) -> Any:
+        RowsSpec.of(rows, grad, table)
+        n = self.n_tables - 1
+        states = [x.with_shape((*grad.shape[:1], *x.shape[1:])) for x in rest[:n]]
+        self.op.infer(table.with_shape(grad.shape), grad, *states, *rest[n:])
+        found = tuple(x.with_shape(table.shape) for x in (table, *rest[:n]))
+        return found if n else found[0]
+
+    def expand(self, table: Any, rows: Any, grad: Any, *rest: Any) -> Any:
+        n = self.n_tables - 1
+        old = [table, *rest[:n]]
+        param, *states = (TakeRows()(t, rows) for t in old)
+        made = self.op(param, grad, *states, *rest[n:])
+        new = made if n else (made,)
+        found = tuple(PutRows()(t, rows, y) for t, y in zip(old, new, strict=True))
+        return found if n else found[0]
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        rows = np.array([3, 0, -1])
+        for op in (SgdUpdate(), MomentumUpdate(nesterov=True), AdamUpdate()):
+            n, numbers = op.n_state, [np.asarray(x) for x in op.scalars()]
+            tables = [rng.uniform(0.5, 1.5, (5, 2, 3)) for _ in range(1 + n)]
+            grad = rng.standard_normal((3, 2, 3))
+            yield Sample((tables[0], rows, grad, *tables[1:], *numbers), {"op": op})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        rows, table, number = TensorSpec((2,), "int64"), TensorSpec((5, 3)), TensorSpec(())
+        given: dict[str, Any] = {"op": SgdUpdate()}
+        yield ErrorSample((table, rows, TensorSpec((2, 4)), number, number), given, "do not fit")
+        yield ErrorSample((table, rows, TensorSpec((2, 3)), rows, number), given, "be a scalar")
+
+
+def moves_each(op: Op) -> bool:
+    """Tell whether an op is an update that moves each element for itself.
+
+    >>> moves_each(SgdUpdate()), moves_each(SumRows())
+    (True, False)
+    """
+    return isinstance(op, _Update) and op.dependence == ELEMENT
 
 
 def stands_for(t: Tensor) -> RowsSpec | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...op import Sample, attr
+from ...op import ELEMENT, Sample, attr
 from ..core.choice import Maximum
 from ..core.comparison import Sign
 from ..core.exponential import Sqrt
@@ -93,6 +93,7 @@ class AdagradUpdate(_Update):
     array([ 0.9, -1.1], dtype=float32)
     """
 
+    dependence = ELEMENT
     n_state = 1
     accepts = "f"
 

@@ -170,7 +170,7 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
                 break
             if {"update", "op", "state"} & vars(cls).keys():
                 return f"{cls.__name__} moves every row"
-        if not cls.by_rows:
+        if not self.by_rows:
             return f"{type(self).__name__} moves every row"
         moving = [name for name in ("momentum", "weight_decay") if getattr(self, name, 0)]
         return f"{moving[0]} moves every row" if moving else ""

@@ -93,7 +93,8 @@ class Moves:
         for name in (how.l1, how.l2, how.decay):
             if name is not None and self._fed.get(name) is not None:
                 return f"{name} moves every row"
-        return self._optimizers[how.optimizer].moves_all()
+        why: str = self._optimizers[how.optimizer].moves_all()
+        return why
 
     def of(
         self,

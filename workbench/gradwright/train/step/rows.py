@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...graph import Tensor
+from ...graph.edit import discard
 from ...ops.core.elementwise import Add
 from ...ops.core.identity import AddN, Identity
 from ...ops.core.index import GatherGrad
@@ -20,7 +21,7 @@ from ...ops.core.joining import Concat
 from ...ops.core.movement import Cast, cast_to
 from ...ops.core.pullback import Pullback
 from ...ops.core.reshape import Reshape
-from ...ops.updates.rows import PutRows, SumRows, TakeRows
+from ...ops.updates.rows import PutRows, SumRows, TakeRows, UpdateRows, moves_each
 from ...spec import kind, normalize_axis
 from ...spec.rows import INT64, RowsSpec
 from ..optim import Optimizer
@@ -58,11 +59,23 @@ class Named:
     def updated(
         self, optimizer: Optimizer, slots: Sequence[Tensor], scalars: Mapping[str, Tensor]
     ) -> list[Tensor]:
-        """Return the table and its state with these rows of them updated."""
+        """Return the table and its state with these rows of them updated.
+
+        What one update op makes is an op too, which touches a row once.
+        """
         old = [self.table, *slots]
-        param, *state = map(self.taken, old)
-        new = optimizer.update(param, self.grad, state, scalars)
-        return [self.put(t, y) for t, y in zip(old, new, strict=True)]
+        taken = [self.taken(t) for t in old]
+        new = optimizer.update(taken[0], self.grad, taken[1:], scalars)
+        node = new[0].node
+        given = [taken[0], self.grad, *taken[1:]]
+        read = [id(t) for t in (*node.inputs[: len(given)], *new)]
+        is_one = moves_each(node.op) and read == [id(t) for t in (*given, *node.outputs)]
+        if not is_one:
+            return [self.put(t, y) for t, y in zip(old, new, strict=True)]
+        numbers = node.inputs[len(given) :]
+        found = UpdateRows(op=node.op)(self.table, self.rows, self.grad, *slots, *numbers)
+        discard([node, *(t.node for t in taken)])
+        return list(found) if slots else [found]
 
 
 def is_looked_up(grad: Tensor) -> bool:
@@ -126,8 +139,9 @@ def _opened(part: Tensor) -> Tensor:
 def _is_look_up(part: Tensor) -> bool:
     """Tell whether a part of a gradient is that of rows which were looked up."""
     op = part.node.op
-    is_gather = isinstance(op, GatherGrad) and kind(part.dtype) == "f"
-    return is_gather and normalize_axis(op.axis, part.rank) == 0
+    if not isinstance(op, GatherGrad) or kind(part.dtype) != "f":
+        return False
+    return normalize_axis(op.axis, part.rank) == 0
 
 
 def _flat(part: Tensor) -> tuple[Tensor, Tensor]:

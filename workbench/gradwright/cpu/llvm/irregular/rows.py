@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ....fuse.ir import Kernel
 from ...call import Call, Cut
+from ..bind import bind_kernel
 from ..convolution.machine import numbers
 from ..packed.lanes import fetch, near
 from ..packed.machine import entries
+from ..repeat import Turn, repeated
 from ..text import Code, Num
 
 Array = np.ndarray[Any, Any]
 NUMBER = (
     "ids", "rows", "hash", "places", "ends", "order", "count", "room", "n", "mask", "shift",
 )  # fmt: skip
-"""Block of what numbers rows: 64 bits of ids and rows, else 32; a hash is ``shift`` bits shorter."""
+"""Block of what numbers rows: ids and rows have 64 bits, the rest 32; a hash has 64 − ``shift``."""
 SUM = ("values", "sums", "ends", "order", "wide", "rows", "size")
 """Block of sums: so many rows, of ``size`` numbers each; room for one row in float64."""
 MOVE = ("old", "table", "rows", "values", "count", "n", "size")
 """Block of what moves rows of ``size`` words; a table is copied first from where it was."""
 TURNS = 64
 """Values that are added up in their own dtype, before the sum goes to float64."""
+HELD = 1 << 15
+"""Bytes of rows that are updated at a time: they stay in the nearest cache."""
 AHEAD = 8
 """Rows of a table that are asked for before they are needed: they lie far from each other."""
 
@@ -68,9 +74,10 @@ def bind_sum(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
     steps = [(1, sums.strides[0]), (2, ends.itemsize)]
     cut = Cut(SUM.index("rows"), len(rows), steps, 1 + 8192 // size, scratch=(4, wide.nbytes))
     label = f"sums of rows {values.dtype.char} {size} {len(rows).bit_length()}"
+    address = _compiled("sum", values.dtype.char + "s" * (size == 1))
     second = Call(
-        _compiled("sum", values.dtype.char + "s" * (size == 1)), block, [(0, 1), (1, 4)], (held, wide),
-        cut=cut, cost=0.25 * values.size, label=label,
+        address, block, [(0, 1), (1, 4)], (held, wide), cut=cut,
+        cost=0.25 * values.size, label=label,
     )  # fmt: skip
     return [first, second]
 
@@ -95,7 +102,7 @@ def _move(
     if not all(a.flags.c_contiguous for a in (old, table, rows, values)):
         return None
     n_bytes = table[0].nbytes
-    word = next(w for w in (8, 4, 2, 1) if n_bytes % w == 0)
+    word = min(table.itemsize, 8)
     block = numbers(
         MOVE,
         old=old.ctypes.data, table=table.ctypes.data, rows=rows.ctypes.data,
@@ -112,6 +119,57 @@ def _move(
 
 BINDS = {"sum_rows": bind_sum, "take_rows": bind_take, "put_rows": bind_put}
 """What binds each op."""
+
+
+def bind_update(
+    kernel: Kernel, reads: Sequence[int], n_tables: int, xs: Sequence[Array], ys: Sequence[Array]
+) -> Sequence[Call] | None:
+    """Return the calls that update rows of tables, some at a time, which stay in cache.
+
+    ``kernel`` reads, by number, the parameter's rows, their gradient, those of states, and then
+    numbers. Tables that lie elsewhere than they did are copied first.
+    """
+    rows, grad = xs[1:3]
+    states = range(3, 2 + n_tables)
+    olds, news = (0, *states), range(len(xs), len(xs) + n_tables)
+    if not grad.size:
+        return None
+    width, item = grad[0].size, grad.itemsize
+    block = max(1, min(len(rows), HELD // (width * item * n_tables)))
+    room = [np.empty((block, width), grad.dtype) for _ in olds]
+    every = [*xs, *ys]
+
+    def moved(kind: str, old: int, new: int, part: Array, values: Array) -> Call | None:
+        slots = [(0, old), (1, new), (2, 1)]
+        calls = _move(kind, every[old], every[new], part, values[: len(part)], slots)
+        return calls[0] if calls else None
+
+    def some(n: int, start: int, count: int) -> Call | None:
+        part = slice(start, start + count)
+        of = {0: (room[0], None), 1: (grad.reshape(len(rows), width)[part], 2)}
+        of |= {k: (room[k - 1], None) for k in range(2, 1 + n_tables)}
+        of |= {k: (every[k + 1], k + 1) for k in range(1 + n_tables, len(xs) - 1)}
+        arrays = [a[:count] if a is not None and a.ndim else a for a, _ in (of[k] for k in reads)]
+        made = bind_kernel(kernel, (count, width), [*arrays, *(r[:count] for r in room)])
+        operands = {n: of[k][1] for n, k in enumerate(reads)}
+        taken = [moved("take", o, o, rows[part], r) for o, r in zip(olds, room, strict=True)]
+        put = [moved("put", new, new, rows[part], r) for new, r in zip(news, room, strict=True)]
+        if made is None or None in taken or None in put:
+            return None
+        own = [
+            replace(c, slots=[(s, at) for s, k in c.slots if (at := operands.get(k)) is not None])
+            for c in made
+        ]
+        steps = dict.fromkeys(range(len(every)), 0)
+        steps |= {1: block * rows.itemsize, 2: block * width * item}
+        return repeated(n, [Turn(c, steps) for c in (*taken, *own, *put) if c is not None])
+
+    whole, rest = divmod(len(rows), block)
+    calls = [moved("put", old, new, rows[:0], room[0]) for old, new in zip(olds, news, strict=True)]
+    calls += [some(whole, 0, block)]
+    calls += [some(1, whole * block, rest)] if rest else []
+    found = [call for call in calls if call is not None]
+    return found if len(found) == len(calls) else None
 
 
 @functools.cache
@@ -217,7 +275,7 @@ def _remember(
 
 def _sum(code: Code, kind: str) -> None:
     """Write: of each row the sum of its values in order, some at a time; of single ones, each."""
-    (char, *_), turns = kind, 1 if kind.endswith("s") else TURNS
+    char, turns = kind[0], 1 if kind.endswith("s") else TURNS
     real, double = {"f": "float", "d": "double"}[char], "double"
     at = entries(code, SUM, 5)
     zero, parallel = code.const("i64", 0), [code.parallel]

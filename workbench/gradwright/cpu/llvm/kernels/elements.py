@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ....fuse.ir import Value
-from .. import mathlib
 from ..text import REORDER, Code, Num
+from . import mathlib
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _MEMORY = {

@@ -205,7 +205,7 @@ class Memory:
         if not self.worst:
             return
         alarm = self._entry("ptr", self.slots.alarm)
-        for named, pointer in self.worst.items():
+        for named, pointer in reversed(self.worst.items()):  # of several the first is told
             size, _ = self.named[named.operand, named.axis]
             worst = self.code.let("i64", f"load i64, ptr {pointer.name}")
             wrong = worst.compare("uge", size).to("zext", "i64")

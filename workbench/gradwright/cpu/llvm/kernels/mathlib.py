@@ -15,8 +15,8 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from .formats import DOUBLE, SINGLE, Format
-from .text import Num
+from ..formats import DOUBLE, SINGLE, Format
+from ..text import Num
 
 
 def _format(x: Num) -> Format:
