@@ -20,12 +20,10 @@ from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
 from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
-from ..program.lowering import Found
-from ..program.program import Instr, Program
+from ..program.program import Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .call import launcher
-from .dense import Dense, launch_of, make_dense
+from .dense import make_dense
 from .exits import Exits
 from .launchers import Launchers
 from .llvm.convolution.rooms import sharing
@@ -60,7 +58,7 @@ class Bound:
         roots = Lifetimes(program).roots
         self.overwrites = overwrites(program, roots, updates, known.in_place)
         self.lives = Lifetimes(program)
-        self.found = [self._launch(instr, known) for instr in program.instrs]
+        self.found = [known.within(program, instr) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
         self._binder = Binder(program, self.lives, self.found, self.overwrites, device.tuning)
         self.layout, self.over = place(
@@ -78,18 +76,6 @@ class Bound:
     def overwritten(self) -> set[str]:
         """Names of variables, as they are now, whose updates are written by ``overwrite``."""
         return {o.variable.name for o in self.overwrites}
-
-    def _launch(self, instr: Instr, known: Launchers) -> Found:
-        """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
-        is_there, found = known.of(instr)
-        if is_there:
-            return found
-        program = self.program
-        if isinstance(instr.op, Dense):
-            return launch_of(program, instr)
-        ins = [None if i is None else program.specs[i] for i in instr.ins]
-        outs = [program.specs[o] for o in instr.outs]
-        return launcher(instr.op, self.device.name, ins, outs)
 
     @property
     def homes(self) -> dict[int, Tensor]:
