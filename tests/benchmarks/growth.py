@@ -1,8 +1,8 @@
 """How times grow with the graph and with its parameters: ``python -m tests.benchmarks.growth``.
 
-    python -m tests.benchmarks.growth                       1,000 to 200,000 nodes, 1 to 500 M parameters
+    python -m tests.benchmarks.growth               1,000 to 200,000 nodes, 1 to 500 M parameters
     python -m tests.benchmarks.growth chain --most 20000    one kind, up to 20,000 nodes
-    python -m tests.benchmarks.growth --peers               torch.compile and jax.jit on a long chain
+    python -m tests.benchmarks.growth --peers       torch.compile and jax.jit on a long chain
 
 Times are processor time of this process, one thread. An exponent is the slope of log time over log
 size on the upper half of the sizes: 1 is linear, and what is above MOST is marked.
@@ -11,6 +11,7 @@ size on the upper half of the sizes: 1 is linear, and what is above MOST is mark
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import math
 import random
@@ -42,7 +43,7 @@ def chain(n: int) -> Built:
     rng, g = random.Random(0), gw.Graph()
     y = x = g.placeholder("x", (64,))
     functions = list(SMOOTH.values())
-    while len(g.nodes) < n:
+    for _ in range(n):
         y = rng.choice(functions)(y)
     return g, [y.sum(), x], {"x": np.linspace(-1, 1, 64, dtype="f4")}
 
@@ -51,7 +52,7 @@ def wide(n: int) -> Built:
     """Small networks beside each other, each with a variable of its own."""
     g, sums = gw.Graph(), []
     x = g.placeholder("x", (64,))
-    while len(g.nodes) < n:
+    for _ in range(n // 7):
         w = g.variable(f"w{len(sums)}", (64,), 0.5)
         h = gw.tanh(x * w)
         sums.append((gw.exp(h * 0.1) - h).sum())
@@ -64,7 +65,7 @@ def recurrent(n: int) -> Built:
     w, u = (g.variable(k, init=rng.normal(0, 0.1, (16, 16)).astype("f4")) for k in "wu")
     x = g.placeholder("x", (4, 16))
     h = x
-    while len(g.nodes) < n:
+    for _ in range(n // 4):
         h = gw.tanh(h @ w + x @ u)
     return g, [h.sum(), w, u], {"x": rng.normal(size=(4, 16)).astype("f4")}
 
@@ -82,7 +83,7 @@ def scattered(n: int) -> Built:
     rng, g = random.Random(1), gw.Graph()
     x = g.placeholder("x", (8, 8))
     known, functions = [x], list(SMOOTH.values())
-    while len(g.nodes) < n:
+    for _ in range(n // 3):
         a, b = rng.choice(known[-100:]), rng.choice(known[-100:])
         made = gw.tanh(a) * b if rng.random() < 0.3 else rng.choice(functions)(a) + b
         known.append(gw.sin(made))
@@ -92,14 +93,14 @@ def scattered(n: int) -> Built:
 KINDS: dict[str, Callable[[int], Built]] = {
     f.__name__: f for f in (chain, wide, recurrent, layers, scattered)
 }
-"""Graphs of n nodes: the graph, a loss and what it is differentiated by, and feeds."""
+"""Graphs of about n nodes: the graph, a loss and what it is differentiated by, and feeds."""
 
 
-def stages(build: Callable[[], Built], lap: Lap) -> int:
+def nodes(kind: Callable[[int], Built], n: int, lap: Lap) -> int:
     """Take a graph through all that is done with graphs; returns how many nodes it has."""
     from gradwright_widgets.drawing.spec import graph_spec
 
-    g, (loss, *wrt), feeds = lap("build", build)
+    g, (loss, *wrt), feeds = lap("build", lambda: kind(n))
     n = len(g.nodes)
     ys = [loss, *lap("gradient", lambda: gw.gradients(loss, wrt))]
     with tempfile.TemporaryDirectory() as folder:
@@ -226,9 +227,8 @@ def main(given: Sequence[str] | None = None) -> int:
             sizes = [n for n in PARAMETERS if n <= chosen.millions]
             good &= table(f"{kind:<10}", sizes, parameters)
             continue
-        build = KINDS[kind]
         sizes = [n for n in NODES if n <= chosen.most]
-        good &= table(f"{kind:<10}", sizes, lambda n, lap: stages(lambda: build(n), lap))
+        good &= table(f"{kind:<10}", sizes, functools.partial(nodes, KINDS[kind]))
     return 0 if good else 1
 
 

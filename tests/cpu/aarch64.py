@@ -25,6 +25,7 @@ import numpy as np
 from gradwright.cpu.llvm import chain, gemm, repeat
 from gradwright.cpu.llvm.compiler import Toolchain
 from gradwright.cpu.llvm.convolution import tiles, turning
+from gradwright.cpu.llvm.convolution.machine import machine_of
 from gradwright.cpu.llvm.kernels.emit import emit
 from gradwright.cpu.llvm.target import Target
 from gradwright.cpu.threads import forks
@@ -127,10 +128,9 @@ def texts() -> Iterator[tuple[str, str]]:
     for char in "fd":
         yield f"gemm {char}", gemm._source("m", char, False, 64)
         yield f"gemv {char}", gemm._source("v", char, False, 64)
-        machine = tiles.machine_of(TARGET, char)
+        machine = machine_of(TARGET, char)
         for rows in machine.shapes:
             yield f"taps {char} {rows}", tiles.source("taps", machine, rows)
-            yield f"taps {char} {rows} long", tiles.source("taps", machine, rows, 1)
         for taps in tiles.COUNTS:
             yield f"inner {char} {taps}", tiles.source("inner", machine, taps)
             yield f"outer {char} {taps}", tiles.source("outer", machine, taps, machine.columns)

@@ -14,6 +14,7 @@ from gradwright.cpu.llvm.bind import bind_copy
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.llvm.convolution import bind_untap, pooling, tiles, turning
 from gradwright.cpu.llvm.repeat import Turn, repeated
+from gradwright.cpu.llvm.target import Target
 from gradwright.ops.convolutions.cnn import ConvInputGrad, Convolution, ConvWeightGrad
 from gradwright.ops.convolutions.pooling import MaxPooling
 from gradwright.ops.convolutions.windows import Windows
@@ -282,6 +283,8 @@ def test_taps_of_no_window_write_nowhere_else(padding):
 def test_machines_with_smaller_vectors(flags, rng, monkeypatch):
     compiled = tiles.machine, tiles.compiled, pooling._compiled, turning._compiled
     monkeypatch.setattr(compiler, "identity", lambda: f"as if {flags}")
+    other = Target("native", "aarch64" if flags == "aarch64" else "x86_64", frozenset({flags}))
+    monkeypatch.setattr("gradwright.cpu.llvm.convolution.machine.target", lambda: other)
     try:
         for function in compiled:
             function.cache_clear()

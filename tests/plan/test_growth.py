@@ -151,3 +151,15 @@ def test_who_prepares_waits_for_the_step_that_runs() -> None:
 
 def test_exponents_are_of_the_upper_half() -> None:
     assert abs(exponent([1, 2, 4, 8], [9.0, 9.0, 16.0, 64.0]) - 2) < 1e-9
+
+
+def test_terms_of_a_long_sum_die_as_they_come() -> None:
+    def arena(n: int) -> int:
+        g, (loss, *wrt), feeds = KINDS["recurrent"](n)
+        ys = gw.gradients(loss, wrt)
+        plan = gw.Session(g, kernels="off").plan(ys, {k: v.shape for k, v in feeds.items()})
+        return plan.memory.arena
+
+    few, many = arena(200), arena(600)
+    activations = 100 * 4 * 16 * 4  # of 100 more cells; gradients of w and u would be 8 times that
+    assert many - few < 2 * activations

@@ -16,10 +16,9 @@ from ..op import run_forward
 from ..program.forward import apart, results
 from ..program.liveness import Lifetimes
 from ..program.lowering import Found, Launch, Returning
-from ..program.memory import ALIGN
 from ..program.program import Instr, Program
-from ..program.turns import TURNS
 from ..spec import TensorSpec
+from .blocks import aligned_for
 from .call import Call, Native, NativeReturning, numpy_launch, overwritable
 from .calls import Calls, Step
 from .dense import is_fixed, is_plain
@@ -89,7 +88,6 @@ class Binder:
 
     def _choose(self, step: int, instr: Instr, outputs: set[int]) -> None:
         """Decide where the outputs of a step lie."""
-        TURNS.pause()
         program, specs = self.program, self.program.specs
         if is_fixed(instr, program.constants):
             assert instr.ins[0] is not None
@@ -144,7 +142,7 @@ class Binder:
             elif isinstance(t.op, Variable) or specs[number].nbytes > STAGED:
                 self._place(number, Moving(specs[number]))
             else:
-                self._place(number, Fixed(_aligned(specs[number])))
+                self._place(number, Fixed(aligned_for(specs[number])))
         for number in self.elsewhere:
             self._place(number, Loose() if number in self.loose else Moving(specs[number]))
 
@@ -251,7 +249,6 @@ class Binder:
         return frees
 
     def _bind(self, step: int, instr: Instr, calls: Calls) -> None:
-        TURNS.pause()
         numbers = [*instr.ins, *instr.outs]
         for position, number in self.targets.get(id(instr), {}).items():
             numbers[position] = number
@@ -337,11 +334,10 @@ class Binder:
 
     def _may_alarm(self, calls: Sequence[Call], instr: Instr) -> bool:
         """Tell whether what a call checks is still there when all calls have run."""
-        if all(call.alarm is None for call in calls):
+        if all(call.alarm is None or call.tells for call in calls):
             return True
-        there = {*self.program.sources, *self.program.constants}
-        inputs = [self.owner[i] for i in instr.ins if i is not None]
-        return all(c.alarm is None or c.tells or there.issuperset(inputs) for c in calls)
+        there = self.program.sources.keys() | self.program.constants.keys()
+        return there.issuperset(self.owner[i] for i in instr.ins if i is not None)
 
     def _arguments(self, numbers: Sequence[int | None]) -> list[Any]:
         """Return arguments of a call of Python, which are filled in as values come."""
@@ -399,10 +395,3 @@ def _overwritable(instr: Instr, program: Program) -> Sequence[tuple[int, int]]:
         return [(y - op.kernel.n_inputs, x) for y, x in op.kernel.in_place]
     ins = [None if i is None else program.specs[i] for i in instr.ins]
     return overwritable(op, "cpu", ins, [program.specs[o] for o in instr.outs])
-
-
-def _aligned(spec: TensorSpec) -> Array:
-    """Return an array of its own, at the start of a cache line."""
-    raw = np.empty(spec.nbytes + ALIGN, np.uint8)
-    shape: Any = spec.shape
-    return np.ndarray(shape, spec.dtype, raw, -address(raw) % ALIGN)

@@ -15,6 +15,7 @@ from ..program.ledger import Ledger
 from ..program.program import Program
 from ..program.row import names_of
 from ..shared import default_bytes, module_lock
+from ..spec import TensorSpec
 from ..words.tables import size
 from .places import address
 
@@ -29,6 +30,12 @@ def aligned(nbytes: int) -> Array:
     raw = np.empty(nbytes + ALIGN, np.uint8)
     start = -address(raw) % ALIGN
     return raw[start : start + nbytes]
+
+
+def aligned_for(spec: TensorSpec) -> Array:
+    """Return an array of its own, at the start of a cache line."""
+    shape: Any = spec.shape
+    return np.ndarray(shape, spec.dtype, aligned(max(spec.nbytes, 1)))
 
 
 class Blocks(Protocol):

@@ -20,16 +20,13 @@ from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
 from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
-from ..program.lowering import Found
-from ..program.program import Instr, Program
-from ..program.turns import TURNS
+from ..program.program import Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .call import launcher
-from .dense import Dense, launch_of, make_dense
+from .dense import make_dense
 from .exits import Exits
 from .launchers import Launchers
-from .llvm.rooms import sharing
+from .llvm.convolution.rooms import sharing
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
 
@@ -61,7 +58,7 @@ class Bound:
         roots = Lifetimes(program).roots
         self.overwrites = overwrites(program, roots, updates, known.in_place)
         self.lives = Lifetimes(program)
-        self.found = [self._launch(instr, known) for instr in program.instrs]
+        self.found = [known.within(program, instr) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
         self._binder = Binder(program, self.lives, self.found, self.overwrites, device.tuning)
         self.layout, self.over = place(
@@ -80,19 +77,6 @@ class Bound:
         """Names of variables, as they are now, whose updates are written by ``overwrite``."""
         return {o.variable.name for o in self.overwrites}
 
-    def _launch(self, instr: Instr, known: Launchers) -> Found:
-        """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
-        TURNS.pause()
-        is_there, found = known.of(instr)
-        if is_there:
-            return found
-        program = self.program
-        if isinstance(instr.op, Dense):
-            return launch_of(program, instr)
-        ins = [None if i is None else program.specs[i] for i in instr.ins]
-        outs = [program.specs[o] for o in instr.outs]
-        return launcher(instr.op, self.device.name, ins, outs)
-
     @property
     def homes(self) -> dict[int, Tensor]:
         """Updates that overwrite their variables, by the number of the value."""
@@ -109,13 +93,13 @@ class Bound:
 
     # -- preparation -----------------------------------------------------------------------------
 
+    @sharing()
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
         moves = self._loan is not None
         arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
-        with sharing():
-            binder.bind(self.layout.offsets, arena, moves=moves)
+        binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}

@@ -13,6 +13,7 @@ from ..fuse.fused import Fused
 from ..op import run_forward
 from ..program.forward import ServedError
 from ..program.program import Program
+from ..program.turns import TURNS
 from .llvm.blas import Limit
 from .llvm.chain import IF_ZERO, chain
 from .places import address
@@ -41,10 +42,12 @@ class Calls:
 
     def add(self, step: int, call: Step) -> None:
         """Add a call of Python."""
+        TURNS.pause()
         self.found.append((step, call))
 
     def add_native(self, step: int, link: Link, *, is_large: bool) -> None:
         """Add machine code to the chain that ends here, or begin one."""
+        TURNS.pause()
         if not self.found or not isinstance(self.found[-1][1], list):
             self.found.append((step, []))
         natives = self.found[-1][1]

@@ -116,19 +116,6 @@ class Followed(Op, abstract=True):
         return give
 
 
-def _write(op: Followed, to: Writer) -> Any:
-    return to.op(op.first), op.n, to.op(op.fused), op.at
-
-
-def _read(data: Any, at: Reader) -> Followed:
-    first, n, fused, place = data
-    kernel: Any = at.op(fused)
-    return Followed(at.op(first), n, kernel, place)
-
-
-Parts.add(Followed, _write, _read)
-
-
 def follow(program: Program) -> None:
     """Let convolutions take up the kernels of elements that read them, where nobody else does."""
     makers = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}

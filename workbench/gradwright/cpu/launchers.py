@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from ..program.lowering import Found
 from ..program.options import current, using
 from ..program.program import Instr, Program
+from ..program.turns import TURNS
 from .call import Native, launcher
+from .dense import Dense, launch_of
 
 
 class Launchers:
@@ -35,6 +37,16 @@ class Launchers:
         with using(*self._options):
             return True, self._at(n)
 
+    def within(self, program: Program, instr: Instr) -> Found:
+        """Return how an instruction runs among kernels: as here, where it may hold plans."""
+        TURNS.pause()
+        is_there, found = self.of(instr)
+        if is_there:
+            return found
+        if isinstance(instr.op, Dense):
+            return launch_of(program, instr)
+        return self._launcher(program, instr)
+
     def in_place(self, instr: Instr) -> Sequence[tuple[int, int]]:
         """Return which outputs of an op that has machine code may lie over which inputs."""
         found = self.of(instr)[1]
@@ -46,11 +58,9 @@ class Launchers:
 
     def _at(self, n: int) -> Found:
         if n not in self._made:
-            instr, specs = self._program.instrs[n], self._program.specs
-            self._made[n] = launcher(
-                instr.op,
-                self._device,
-                [None if i is None else specs[i] for i in instr.ins],
-                [specs[o] for o in instr.outs],
-            )
+            self._made[n] = self._launcher(self._program, self._program.instrs[n])
         return self._made[n]
+
+    def _launcher(self, program: Program, instr: Instr) -> Found:
+        ins = [None if i is None else program.specs[i] for i in instr.ins]
+        return launcher(instr.op, self._device, ins, [program.specs[o] for o in instr.outs])

@@ -46,9 +46,11 @@ def _serials(program: Program) -> list[int]:
     found = [instr.origin.serial for instr in instrs]
     maker = {o: n for n, instr in enumerate(instrs) for o in instr.outs}
     for instr in instrs:
-        before = maker.get(instr.ins[0]) if isinstance(instr.op, AddN) else None
-        if before is not None and isinstance(instrs[before].op, AddN):
-            of_sum = instrs[before].origin is instr.origin
+        first = instr.ins[0] if isinstance(instr.op, AddN) else None
+        before = None if first is None else maker.get(first)
+        if before is None or not isinstance(instrs[before].op, AddN):
+            continue
+        if instrs[before].origin is instr.origin:
             terms = [found[maker[i]] for i in instrs[before].ins if i in maker]
-            found[before] = max(terms, default=found[before]) if of_sum else found[before]
+            found[before] = max(terms, default=found[before])
     return found

@@ -20,10 +20,10 @@ from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_kernel
 from ..repeat import Turn
-from ..rooms import shared
 from .forward import cost_of, fit, sliding, sliding_back, whole
 from .geometry import Slide, image
 from .product import Rows, moving
+from .rooms import shared
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,7 @@ def bind_average(
 
     job = sliding(slide, x.shape[1], x, y, (0, 1), rows, give)
     try:
-        return [whole(job, cost_of(y, slide, x.shape[1], (1, 1, *windows.kernel)))]
+        return [whole(job, cost_of(y, slide, x.shape[1], (1, 1, *slide.kernel)))]
     except DeclinedError:
         return None
 
@@ -75,7 +75,7 @@ def bind_average_grad(
             return _ones(g, ones[taps].size)
 
         job = sliding_back(slide, g.shape[1], parts, dx, (-1, len(xs)), rows)
-        cost, label = cost_of(g, slide, g.shape[1], (1, 1, *windows.kernel))
+        cost, label = cost_of(g, slide, g.shape[1], (1, 1, *slide.kernel))
         return [*first, whole(job, (cost, f"means of {label}"))]
     except DeclinedError:
         return None

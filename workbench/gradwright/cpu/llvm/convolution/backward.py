@@ -21,11 +21,11 @@ from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_kernel
 from ..repeat import Turn, repeated
-from ..rooms import shared
 from .forward import cost_of, fit
 from .geometry import Padded, Slide, copied, image, offsets, room
 from .machine import machine, numbers
 from .product import moving
+from .rooms import shared
 from .tiles import INNER, OUTER, compiled, taps_in_tile
 from .turning import turning
 

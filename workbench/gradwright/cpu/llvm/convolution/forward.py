@@ -17,9 +17,9 @@ import numpy as np
 from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
-from ..rooms import shared
 from .geometry import Lying, Padded, Slide, image
 from .product import Giving, Job, Part, Rows
+from .rooms import shared
 
 Array = np.ndarray[Any, Any]
 
@@ -108,7 +108,8 @@ def bind_transposed(
     split = weight.reshape(groups, n_out, n_in, *slide.kernel).swapaxes(1, 2)
 
     def rows(taps: tuple[slice, ...], number: int) -> Rows:
-        return Rows(split[(..., *taps)], 1, bias, number)
+        at: tuple[Any, ...] = (..., *taps)
+        return Rows(split[at], 1, bias, number)
 
     try:
         job = sliding_back(slide, groups, g, dx, (0, operand), rows, after)
@@ -135,11 +136,11 @@ def sliding_back(
     parts: list[Part] = []
     for some in itertools.product(*along):
         if all(p.size for p in some):
-            taps = itertools.product(
-                *([b + n for n in p.sources] for b, p in zip(before, some, strict=True))
-            )
+            seen = [[b + n for n in p.sources] for b, p in zip(before, some, strict=True)]
             kernels = rows(tuple(p.taps for p in some), len(parts))
-            parts.append(Part(kernels, [*taps], tuple(p.result for p in some)))
+            depth, height, width = (p.result for p in some)
+            taps = [(i, j, k) for i, j, k in itertools.product(*seen)]
+            parts.append(Part(kernels, taps, (depth, height, width)))
 
     def place(channels: int, n: int, piece: int) -> Padded:
         sizes = slide.n_out, before, behind, (1, 1, 1)

@@ -110,7 +110,7 @@ class Lying:
 
     def offset(self, at: Sequence[int]) -> int:
         """Return how many bytes behind its channel's start a coordinate is."""
-        return at[0] * self.plane + at[1] * self.row + at[2] * self.item
+        return int(at[0] * self.plane + at[1] * self.row + at[2] * self.item)
 
     def taking(self, x: Array) -> list[Call]:
         """Return the calls that copy images here: none."""

@@ -14,15 +14,15 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ...call import Call
 from ..repeat import Turn, repeated
-from ..rooms import shared
 from .geometry import Axes, Lying, Padded, Panels, Place, copied, offsets, room
 from .machine import machine, numbers
+from .rooms import shared
 from .tiles import TAPS, compiled
 
 Array = np.ndarray[Any, Any]
@@ -39,12 +39,9 @@ FULL = 12
 """Vectors of positions from which on images are taken one by one."""
 
 
-class Giving(Protocol):
-    """Copies a result from a scratch to where it belongs, image by image."""
-
-    def __call__(self, seen: Array, first: int, channels: slice, rows: slice) -> list[Turn]:
-        """Return the calls for ``seen[n, channels, D, rows, W]``, images from ``first`` on."""
-        ...
+Giving = Callable[[Array, int, slice, slice], list[Turn]]
+"""Gives the calls that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs:
+of images from a number on, some channels, and some rows."""
 
 
 @dataclass
