@@ -33,6 +33,7 @@ ALL: dict[str, optim.Optimizer] = {
     "adamax": optim.AdaMax(0.01),
     "nadam": optim.Nadam(0.01),
     "nadam, by the paper": optim.Nadam(0.01, momentum_decay=0.004),
+    "sparse_adam": optim.SparseAdam(0.01),
     "radam": optim.RAdam(0.01, beta2=0.9),
     "adabelief": optim.AdaBelief(0.01),
     "lamb": optim.LAMB(0.01),
@@ -233,6 +234,7 @@ PER_WEIGHT = {
     "sgd": 0, "noop": 0, "momentum": 1, "nesterov": 1, "lion": 1, "adagrad": 1, "muon": 1,
     "rmsprop": 1, "rmsprop, all": 3, "adadelta": 2, "adam": 2, "adamw": 2, "adamax": 2,
     "nadam": 2, "nadam, by the paper": 2 + 2 / 4096, "radam": 2, "adabelief": 2, "lamb": 2,
+    "sparse_adam": 2,
     "amsgrad": 3, "schedule-free": 3 + 4 / 4096, "adafactor": 2 / 64, "adam8bit": 0.5 + 2 / 4,
 }  # fmt: skip
 

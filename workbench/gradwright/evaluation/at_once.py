@@ -45,7 +45,8 @@ class Call:
         self, session: Session, data: Mapping[Any, Any], most: int, out: Any
     ) -> dict[str, Array] | None:
         """Return the outputs; None: the columns are no arrays of as many rows, or too many."""
-        arrays, rows = list[Array](), 0
+        arrays: list[Array] = []
+        rows = 0
         for key, t in self.columns:
             a = data[key]
             if type(a) is not np.ndarray or not a.ndim or (arrays and len(a) != rows):

@@ -30,9 +30,9 @@ LARGE = 1 << 18
 """Elements from which a cheap op alone is no faster than in numpy, whose call costs 1 µs."""
 MAX_KERNELS = 2048
 """How many kernels are remembered."""
-COMPILED = 6_000
-"""What all different kernels of a program may cost, in additions, of which LLVM compiles 1,300 a
-second; steps of the engine's benchmark take up to 560."""
+COMPILED = 3_000
+"""What all different kernels of a program may cost, in additions, of which LLVM compiles some 1,000
+a second; steps of the engine's benchmark take up to 560."""
 
 
 def fuse(

@@ -25,11 +25,13 @@ def lend(graph: Graph, out: Any, request: Request, plan: Plan, env: Env) -> dict
     Runs write what is dense and aligned, others are copied to. What a plan makes of each tensor is
     looked up once. Raises FeedError for what cannot be written.
     """
-    if not isinstance(out, Mapping):
+    if type(out) is not dict and not isinstance(out, Mapping):
         raise FeedError(f"out is a {type(out).__name__}", need="a dict by tensor or name", hint=OUT)
     if request.places[0] is not plan:
         request.places = plan, {}
-    places, given, fit = request.places[1], dict[Tensor, Array](), dict[Tensor, Array]()
+    places = request.places[1]
+    given: dict[Tensor, Array] = {}
+    fit: dict[Tensor, Array] = {}
     for key, array in out.items():
         t = key if type(key) is Tensor else named(graph, key)
         spec = places.get(t)

@@ -37,5 +37,8 @@ def is_small(plan: Plan | None) -> bool:
     if plan is None:
         return True
     program = plan.program
-    results = sum(program.specs[program.numbers[t]].nbytes for t in program.outputs)
-    return len(plan.parts) == 1 and plan.head.executor.laid.layout.nbytes + results <= SMALL
+    results = [program.specs[program.numbers[t]] for t in program.outputs]
+    if len(plan.parts) > 1 or not all(spec.is_concrete for spec in results):
+        return False
+    kept = sum(spec.nbytes for spec in results)
+    return plan.head.executor.laid.layout.nbytes + kept <= SMALL

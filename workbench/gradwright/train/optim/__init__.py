@@ -13,6 +13,7 @@ AdaDelta            Zeiler 2012, arXiv:1212.5701                                
 RMSProp             Tieleman & Hinton 2012; ``centered``: Graves 2013           1; +1 centered,
                                                                                 +1 with momentum
 Adam, AdamW         Kingma & Ba 2015; Loshchilov & Hutter 2019                  2
+SparseAdam          Adam of the rows that a batch looks up, as torch            2
 AMSGrad             Reddi, Kale & Kumar 2018                                    3
 AdaMax              Kingma & Ba 2015, §7.1                                      2
 Nadam               Dozat 2016                                                  2
