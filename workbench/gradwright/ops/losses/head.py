@@ -151,7 +151,7 @@ class HeadLogProbs(_OfHead):
         held = powers = None
         for run in self.runs(kept, len(weight)):
             x, _ = self.scores(h[run], w, bias, held)
-            if held is None:
+            if held is None or powers is None:
                 held, powers = x, np.empty_like(x)
             best = x.argmax(-1)
             top[run] = best == label[run]
@@ -237,7 +237,7 @@ class HeadLogProbsGrad(_OfHead):
         held = powers = None
         for run in self.runs(kept, len(weight)):
             x, slope = self.scores(h[run], w, bias, held)
-            if held is None:
+            if held is None or powers is None:
                 held, powers = x, np.empty_like(x)
             x -= x.max(-1, keepdims=True)
             p = np.exp(x, out=powers[: len(run)])
