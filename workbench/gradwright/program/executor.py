@@ -62,10 +62,18 @@ class Laid(Protocol):
     """How a program lies in memory, for reports."""
 
     program: Program
-    lives: Lifetimes
-    layout: Layout
-    over: dict[int, int]
-    """Values that are written over another one."""
+
+    @property
+    def lives(self) -> Lifetimes:
+        """From when to when each value is needed."""
+
+    @property
+    def layout(self) -> Layout:
+        """Where each value is."""
+
+    @property
+    def over(self) -> Mapping[int, int]:
+        """Values that are written over another one."""
 
     @property
     def homes(self) -> Mapping[int, Tensor]:

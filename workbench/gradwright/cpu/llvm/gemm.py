@@ -52,7 +52,8 @@ def bind_matmul(
     if found is None:
         found = [_bound(xs, ys, adds)]
         _made.keep(key, found)
-    return found[0] and [moved(found[0], arrays)]
+    (call,) = found
+    return None if call is None else [moved(call, arrays)]
 
 
 _made = Bounded[list[Call | None]](1024)
