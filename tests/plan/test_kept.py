@@ -53,6 +53,8 @@ def test_a_plan_that_was_read_tells_what_one_that_was_made_tells() -> None:
     assert str(read.rewrites) == str(made.rewrites) and made.rewrites.entries
     assert str(read.kernels) == str(made.kernels) and str(read.memory()) == str(made.memory())
     assert list(map(repr, read.program.instrs)) == list(map(repr, made.program.instrs))
+    known = [[plan.head.known[t] for t in plan.feeds] for plan in (made, read)]
+    assert known[0] == known[1], "profiles ask for them"
     plain = [plan.head.executor.plain for plan in (made, read)]
     assert plain[0].layout == plain[1].layout and plain[0].over == plain[1].over
 

@@ -88,7 +88,7 @@ class Plan:
         self._asked = known, given = _fed(feeds), {**sizes, **bind_sizes(feeds)}
         self.kept = Kept(self, known, given)
         """Where it is on disk, or why it is not."""
-        self.head = self._from_disk(given) or self._compile(0, dict(known), dict(given))
+        self.head = self._from_disk(known, given) or self._compile(0, dict(known), dict(given))
 
     def again(
         self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int], device: Device
@@ -323,13 +323,15 @@ class Plan:
         return Program(is_lowered, self.training, (name, lowering_revision()))
 
     @without_collecting()
-    def _from_disk(self, sizes: dict[str, int]) -> Segment | None:
+    def _from_disk(
+        self, known: dict[Tensor, TensorSpec], sizes: dict[str, int]
+    ) -> Segment | None:
         """Return the only segment as an earlier process has made it, if one has."""
         found = self.kept.read("program", self._empty)
         if found is None:
             return None
         program, takes = found
-        return self._segment(program, 0, len(self.order), [], False, {}, sizes, takes)
+        return self._segment(program, 0, len(self.order), [], False, known, sizes, takes)
 
     def _part(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
         """Return a program after its rewrites as a segment, with what follows it."""
