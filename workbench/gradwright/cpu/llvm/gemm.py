@@ -48,15 +48,15 @@ def bind_matmul(
     """
     arrays = [*xs, ys[0]]
     key = adds, *map(layout_of, arrays)
-    found = _made.find(key)
+    found = CALLS.find(key)
     if found is None:
         found = [_bound(xs, ys, adds)]
-        _made.keep(key, found)
+        CALLS.keep(key, found)
     (call,) = found
     return None if call is None else [moved(call, arrays)]
 
 
-_made = Bounded[list[Call | None]](1024)
+CALLS = Bounded[list[Call | None]](1024)
 """Calls of products by layouts: where layers are alike, that is found out once."""
 
 
