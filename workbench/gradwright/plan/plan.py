@@ -323,9 +323,7 @@ class Plan:
         return Program(is_lowered, self.training, (name, lowering_revision()))
 
     @without_collecting()
-    def _from_disk(
-        self, known: dict[Tensor, TensorSpec], sizes: dict[str, int]
-    ) -> Segment | None:
+    def _from_disk(self, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> Segment | None:
         """Return the only segment as an earlier process has made it, if one has."""
         found = self.kept.read("program", self._empty)
         if found is None:
