@@ -68,6 +68,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "what is fetched": {"fetched": "sum"},
     "rewrites": {"skip_rewrites": ["mul_one"]},
     "checkpoints": {"checkpoint": "sqrt"},
+    "a device": {"device": "guard"},
 }
 
 

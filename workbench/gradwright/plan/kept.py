@@ -165,7 +165,7 @@ def _key(plan: Plan, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int
         sorted(sizes.items()), sorted(range(len(order)), key=lambda n: order[n].serial),
     )  # fmt: skip
     told = (
-        plan.device.identity(), fingerprint(), list(RULES), fed, asked, rows,
+        plan.device.name, plan.device.identity(), fingerprint(), list(RULES), fed, asked, rows,
         list(ops.texts), list(specs.texts),
     )  # fmt: skip
     digest = hashlib.sha256(repr(told).encode("utf-8", "surrogatepass"))
@@ -246,16 +246,18 @@ def fingerprint() -> str:
     import ml_dtypes
 
     root = Path(__file__).parents[1]
-    found, folders = [], [str(root)]
+    found, folders, changed = [], [str(root)], 0
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     info = entry.stat()
                     found.append((entry.path[len(str(root)) :], info.st_size, info.st_mtime_ns))
+                    # One that is put there later may be of an earlier time.
+                    changed = max(changed, info.st_mtime_ns, info.st_ctime_ns)
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
-    if max(time_ns for _, _, time_ns in found) > _begun:
+    if changed > _begun:
         raise NotStorableError("gradwright's source has changed since it was imported")
     told = sys.version, sys.byteorder, np.__version__, ml_dtypes.__version__, sorted(found)
     return hashlib.sha256(repr(told).encode()).hexdigest()

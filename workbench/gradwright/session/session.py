@@ -270,16 +270,16 @@ class Session(Planned):
                 raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
             lender = None
-            if out is not None:
-                lender = self._planned(request, shapes, env)
-                given = lend(graph, out, request, lender, env)
-            if request.rng is not None:
-                env[request.rng] = np.array((self.seed, number), np.uint64)
-            if listeners:
-                event = RunEvent(request.fetches, request.training, number, feeds=dict(env))
-                for listener in listeners:
-                    listener.run_started(event)
             try:
+                if out is not None:
+                    lender = self._planned(request, shapes, env)
+                    given = lend(graph, out, request, lender, env)
+                if request.rng is not None:
+                    env[request.rng] = np.array((self.seed, number), np.uint64)
+                if listeners:
+                    event = RunEvent(request.fetches, request.training, number, feeds=dict(env))
+                    for listener in listeners:
+                        listener.run_started(event)
                 with graph.running(), self._running:
                     if listeners and any(listener.wants_nodes for listener in listeners):
                         committed = self._run_watched(request, env)
