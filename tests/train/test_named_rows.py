@@ -114,7 +114,7 @@ SAME: dict[str, tuple[Callable[..., Tensor], dict[str, Any]]] = {
     "float16": (model, {"precision": gw.Precision("float16")}),
     "window": (model, {"accumulation": gw.Accumulation(3)}),
     "average": (model, {"ema": gw.EMA(0.9)}),
-    "groups": (model, {"groups": [gw.Group("table", lr_multiplier=0.5)]}),
+    "groups": (model, {"groups": [gw.Group(("table",), lr_multiplier=0.5)]}),
 }
 CLOSE = {
     "clip_norm": (model, {"clip_norm": 0.05}),
@@ -208,7 +208,7 @@ def test_a_training_goes_on_to_the_bit(options: Any) -> None:
 
 
 @pytest.mark.parametrize("kernels", ["off", "wait"])
-def test_numbers_of_no_row_are_errors_of_their_node(kernels: str) -> None:
+def test_numbers_of_no_row_are_errors_of_their_node(kernels: Any) -> None:
     g = gw.Graph()
     t, ones = g.constant(TABLE), g.constant(np.ones((4, D), np.float32))
     ids = g.placeholder("ids", (4,), "int64")
