@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, cast
 
-from ..graph import SubGraph, Tensor
-from ..graph.expand import infer_nodes
+from ..graph import Graph, Node, SubGraph, Tensor, expansion
+from ..graph.expand import infer_nodes, inline, stand_in
 from ..ops.control.loop_op import NUMBER, item_of
 from ..ops.control.scan import scan
 from ..ops.control.scan_op import Scan
@@ -32,6 +32,8 @@ PAYS = 2
 """A sum waits if it is so many times as large as what is kept of a turn instead."""
 MOST = 4
 """What is kept takes at most so many times as much memory as what the loop goes along."""
+DEPTH = 4
+"""How deep composites in composites are opened to find the products in them."""
 Read = Callable[[Tensor], int]
 """The value that a tensor of a turn has in all turns, or outside."""
 Later = Callable[[Editor, Read], int]
@@ -52,7 +54,7 @@ def _sum_behind(at: Editor, instr: Instr) -> Sequence[int] | None:
     op: Any = instr.op
     if op.record or not all(i is not None and at.spec(i).is_concrete for i in instr.ins):
         return None
-    sums = _sums(op)
+    sums = _sums(op := _opened(at, op))
     if not sums:
         return None
     carries, items, captured = op.split(instr.ins)
@@ -93,6 +95,58 @@ def _sum_behind(at: Editor, instr: Instr) -> Sequence[int] | None:
     return [*(ends[j] for j in range(n)), *collected[: op.n_results]]
 
 
+def _opened(at: Editor, op: Scan) -> Scan:
+    """Return a scan whose turns add no pullbacks in one piece, but what these are made of."""
+    held: dict[Any, SubGraph] = op.body.__dict__.setdefault("_opened", {})
+    key = at.program.device, at.program.training, op.n_carry, op.n_xs
+    if key not in held:
+        body = op.body
+        for _ in range(DEPTH):
+            whole = {k for k in _added(body, op.n_carry) if _opens(at, k)}
+            if not whole:
+                break
+            body = _inlined(body, whole)
+        held[key] = body
+    return op if held[key] is op.body else cast(Scan, op.replace(body=held[key]))
+
+
+def _added(body: SubGraph, n_carry: int) -> set[Node]:
+    """Return what makes the terms that turns add to their carries."""
+    return {
+        t.node
+        for was, now in zip(body.inputs[1 : 1 + n_carry], body.outputs, strict=False)
+        if isinstance(now.op, Add) and any(t is was for t in now.node.inputs)
+        for t in now.node.inputs
+        if t is not None and t is not was
+    }
+
+
+def _opens(at: Editor, node: Node) -> bool:
+    ins = [None if t is None else t.spec for t in node.inputs]
+    outs = [t.spec for t in node.outputs]
+    return node.op.is_composite() and not at.program.is_lowered(node.op, ins, outs)
+
+
+def _inlined(body: SubGraph, whole: Collection[Node]) -> SubGraph:
+    """Return a body with the expansions of some of its nodes in their places."""
+    graph = Graph("turns", scratch=True)
+    own = [stand_in(graph, f"in{i}", t.spec) for i, t in enumerate(body.inputs)]
+    made = dict(zip(body.inputs, own, strict=True))
+    for node in body.nodes:
+        if node.outputs[0] in made:
+            continue
+        if node in whole:
+            specs = [None if t is None else t.spec for t in node.inputs]
+            sub, ins = expansion(node.op, specs), [t for t in node.inputs if t is not None]
+        else:
+            ins = list(dict.fromkeys(t for t in node.inputs if t is not None))
+            sub = SubGraph(ins, node.outputs)
+        made |= zip(node.outputs, inline(sub, graph, [made[t] for t in ins]), strict=True)
+    left = SubGraph(own, [made[t] for t in body.outputs])
+    left.sizes = body.sizes
+    return left
+
+
 def _sums(op: Scan) -> dict[int, tuple[list[Tensor], Later]]:
     """Return the carries that turns only add to: what they read of a turn, and the sum of all."""
     body, n = op.body, op.n_carry
@@ -101,7 +155,7 @@ def _sums(op: Scan) -> dict[int, tuple[list[Tensor], Later]]:
     for j, (was, now) in enumerate(zip(body.inputs[1 : 1 + n], body.outputs, strict=False)):
         if not isinstance(now.op, Add) or (readers[was], readers[now]) != (1, 1):
             continue
-        terms = [t for t in now.node.inputs if t is not was]
+        terms: list[Any] = [t for t in now.node.inputs if t is not was]
         needs: list[Tensor] = []
         later = _later(op, terms[0], needs) if len(terms) == 1 else None
         if later is not None and terms[0].spec == was.spec:
@@ -113,8 +167,8 @@ def _later(op: Scan, t: Tensor, needs: list[Tensor]) -> Later | None:
     """Return how the sum of a tensor over all turns is made behind them; adds what it reads."""
     first = 1 + op.n_carry
     shared = {op.body.inputs[0], *op.body.inputs[first + op.n_xs :]}
-    node, ins = t.node, t.node.inputs
-    made = node.op
+    made = t.op
+    ins: Any = t.node.inputs
 
     def keeps(*tensors: Tensor) -> bool:
         needs.extend(tensors)
@@ -157,21 +211,22 @@ def _chosen(
     """Return the sums that are worth what has to be kept of each turn, the largest first."""
     carries, scanned, captured = ([at.spec(i) for i in some] for some in op.split(instr.ins))
     items = [item_of(s) for s in scanned]
+    sizes: list[Any] = [math.prod(s.shape) for s in carries]
     tensors = list(dict.fromkeys(t for needs, _ in sums.values() for t in needs))
     body = SubGraph(op.body.inputs, tensors)
     body.sizes = op.body.sizes
     specs = infer_nodes(body, [NUMBER, *carries, *items, *captured])
     if not all(s.is_concrete for s in (*specs, *items)):
         return []
-    size = {t: math.prod(s.shape) for t, s in zip(tensors, specs, strict=True)}
+    size: dict[Tensor, Any] = {t: math.prod(s.shape) for t, s in zip(tensors, specs, strict=True)}
     first, n = 1 + op.n_carry, op.n_carry
     there = {*op.body.inputs[first : first + op.n_xs], *op.body.outputs[n:]}
-    left = MOST * sum(math.prod(s.shape) for s in items)
-    chosen = []
-    for j in sorted(sums, key=lambda j: -math.prod(carries[j].shape)):
+    left: Any = MOST * sum(math.prod(s.shape) for s in items)
+    chosen: list[int] = []
+    for j in sorted(sums, key=lambda j: -sizes[j]):
         new = {t for t in sums[j][0] if t not in there}
         cost = sum(size[t] for t in new)
-        if PAYS * cost <= math.prod(carries[j].shape) and cost <= left:
+        if PAYS * cost <= sizes[j] and cost <= left:
             chosen.append(j)
             there |= new
             left -= cost
