@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.ops.control.scan_op import Scan
 
 RNG = np.random.default_rng(0)
 WORDS, INPUTS, CELLS = 40, 6, 8
@@ -68,7 +69,7 @@ def test_gradients_are_those_that_the_turns_add_up(how: str, kernels: Any) -> No
 def carries(targets: list[gw.Tensor], **sizes: Any) -> list[int]:
     """Return how many carries the loops of a plan have."""
     plan = gw.Session(targets[0].graph, kernels="off").plan(targets, sizes)
-    return [i.op.n_carry for i in plan.program.instrs if i.op.name == "scan"]
+    return [i.op.n_carry for i in plan.program.instrs if isinstance(i.op, Scan)]
 
 
 def test_matrices_and_tables_leave_the_loop_where_rows_are_few() -> None:
@@ -82,8 +83,7 @@ def test_matrices_and_tables_leave_the_loop_where_rows_are_few() -> None:
 def test_second_gradients_are_right() -> None:
     loss, weights = ragged("plain")
     first = gw.gradients(loss, weights)
-    along = sum((g * g).sum() for g in first[1:])
-    second = gw.gradients(along, weights)
+    second = gw.gradients(sum(((g * g).sum() for g in first[2:]), (first[1] ** 2.0).sum()), weights)
     found = [
         gw.Session(loss.graph, kernels="off", skip_rewrites=skip).run(second, fed(3, 2))
         for skip in ((), ("sum_behind",))
@@ -102,6 +102,17 @@ def test_other_lengths_and_rows_are_right_in_one_session() -> None:
         given = fed(turns, rows)
         for mine, theirs in zip(session.run(grads, given), plain.run(grads, given), strict=True):
             np.testing.assert_allclose(mine, theirs, 1e-11, 1e-13)
+
+
+def test_outer_products_of_single_rows_are_one_product() -> None:
+    g = gw.Graph()
+    w, x = g.variable("w", init=WEIGHTS["turned"]), g.placeholder("x", (9, CELLS), "float64")
+    c, _ = gw.scan(lambda c, t: (gw.tanh(c @ w + t), ()), g.constant(np.zeros(CELLS)), x)
+    (grad,) = gw.gradients((c * c).sum(), [w])
+    assert carries([grad], x=(9, CELLS)) == [1, 1]
+    xs = {"x": RNG.standard_normal((9, CELLS))}
+    plain = gw.Session(g, kernels="off", skip_rewrites=("sum_behind",)).run(grad, xs)
+    np.testing.assert_allclose(gw.Session(g, kernels="off").run(grad, xs), plain, 1e-12, 1e-14)
 
 
 def test_a_sum_that_is_read_inside_stays() -> None:

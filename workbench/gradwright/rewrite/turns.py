@@ -17,7 +17,7 @@ from ..graph.expand import infer_nodes, inline, stand_in
 from ..ops.control.loop_op import NUMBER, item_of
 from ..ops.control.scan import scan
 from ..ops.control.scan_op import Scan
-from ..ops.core.elementwise import Add, Neg
+from ..ops.core.elementwise import Add, Mul, Neg
 from ..ops.core.identity import AddN
 from ..ops.core.index import GatherGrad
 from ..ops.core.like import SumLike, ZerosLike
@@ -183,7 +183,7 @@ def _later(op: Scan, t: Tensor, needs: list[Tensor]) -> Later | None:
     if isinstance(made, Moving | Neg):
         inner = _later(op, ins[0], needs)
         return None if inner is None else lambda at, read: at.make(made, inner(at, read))
-    if isinstance(made, Matmul) and all(x.rank == 2 for x in ins):
+    if isinstance(made, Matmul | Mul) and _is_product(made, ins):
         a, b = ins
         turned = isinstance(a.op, Transpose) and a.op.order(2) == (1, 0)
         a = a.node.inputs[0] if turned else a
@@ -193,6 +193,13 @@ def _later(op: Scan, t: Tensor, needs: list[Tensor]) -> Later | None:
     if isinstance(made, SumLike) and ins[1] in shared:
         return (lambda at, read: at.make(made, *map(read, ins))) if keeps(ins[0]) else None
     return None
+
+
+def _is_product(op: Matmul | Mul, ins: Sequence[Tensor]) -> bool:
+    """Tell whether it is a product of matrices, or of a column and a row."""
+    if any(x.rank != 2 for x in ins):
+        return False
+    return isinstance(op, Matmul) or (ins[0].shape[1] == 1 and ins[1].shape[0] == 1)
 
 
 def _product(at: Editor, a: int, b: int, turned: bool) -> int:
