@@ -41,8 +41,9 @@ STEEP = 4
 def bind_max_pool(
     windows: Windows, xs: Sequence[Array], ys: Sequence[Array]
 ) -> Sequence[Call] | None:
-    """Return the calls that find the largest element of each window and, where ``ys`` has a place
-    for it, its tap; None: numpy must.
+    """Return the calls that find the largest element of each window; None: numpy must.
+
+    They tell its tap, too, where ``ys`` has a place for it.
 
     >>> x, y, tap = np.ones((1, 1, 4)), np.empty((1, 1, 2)), np.empty((1, 1, 2), np.uint8)
     >>> from gradwright.cpu.llvm.compiler import available
