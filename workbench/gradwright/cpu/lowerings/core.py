@@ -119,7 +119,7 @@ def _bind_parts(xs: Sequence[Any], parts: Sequence[Any]) -> Sequence[Call] | Non
     """
     calls: list[Call] = []
     for i, (x, part) in enumerate(zip(xs, parts, strict=True)):
-        if address(x) == address(part) and x.strides == part.strides:
+        if address(x) == address(part) and x.flags.c_contiguous and part.flags.c_contiguous:
             continue
         copied = numbered(bind_copy(x, part), (i, len(xs))) if x.size else []
         if copied is None:
