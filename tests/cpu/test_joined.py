@@ -34,7 +34,11 @@ def random_program(seed, steps=12):
             else:
                 made = gw.tanh(a + b.mean(1, keepdims=True))
             values.append(made[:, :6] if made.shape[1] > 6 else made)
-        fetched = [values[-1].sum(1), *(v.mean() for v in values), values[rng.integers(len(values))]]
+        fetched = [
+            values[-1].sum(1),
+            *(v.mean() for v in values),
+            values[rng.integers(len(values))],
+        ]
     return g, fetched
 
 
