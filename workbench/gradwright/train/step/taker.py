@@ -144,8 +144,10 @@ class Taker:
         With ``watching`` it notes its changes. A batch that is not finite ends its window: it is
         skipped.
         """
-        values, control = self._setup.session.values, self._control
-        before = {t: values.array(t.name) for t in self.keeper.watched} if watching else {}
+        control, before = self._control, {}
+        if watching:
+            values = self._setup.session.values
+            before = {t: values.array(t.name) for t in self.keeper.watched}
         control.in_step = True
         try:
             outcome = self._run(run, watching)
@@ -258,12 +260,12 @@ class Taker:
 
     def _count(self, run: Run, outcome: Outcome) -> None:
         """Count a batch, and then add what it measured to the window and to the epoch."""
-        begun = self._position.begun
-        self._position.taken += 1
-        begun.batches += run.rows > 0
+        position, rule, share = self._position, self._setup.config.accumulation, run.rows
+        begun, measured = position.begun, outcome.measured
+        position.taken += 1
+        begun.batches += share > 0
         if not outcome.finite:
             return
-        measured, rule, share = outcome.measured, self._setup.config.accumulation, run.rows
         if rule is not None:
             weight: Any = (
                 run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
