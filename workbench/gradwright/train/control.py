@@ -45,7 +45,7 @@ class Control:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._is_awaited = False
-        """Whether somebody has waited for a change; to tell nobody takes 2 us of a small step."""
+        """Whether somebody has waited for a change; to tell nobody takes 1 us."""
         self._pausing = self._stopping = False
         self._signal = 0
         """The one that waits."""
