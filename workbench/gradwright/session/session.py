@@ -258,7 +258,8 @@ class Session(Planned):
         self, request: Request, arrays: list[Any], step: int | None, out: Any = None
     ) -> Any:
         with self._lock:
-            self._check_open()
+            if self._closed:
+                self._check_open()
             graph, listeners = self.graph, self.listeners
             graph.settle()
             stamp = graph.revision + redefinitions() + lowering_revision()
