@@ -23,6 +23,7 @@ from ..slots import Slots
 from .accumulate import SUMS, WEIGHT
 from .adapted import penalties
 from .average import AVERAGED
+from .backward import StandIns
 from .chosen import candidates, moving, trained
 from .graph import Phase, StepGraph
 from .groups import treatments
@@ -61,13 +62,14 @@ class StepKeeper:
         losses: Sequence[Tensor],
         measures: Measures,
         chosen: Sequence[Tensor | str] | None,
+        stand_ins: StandIns | None = None,
     ) -> None:
         self._setup, self._losses = setup, list(losses)
         self._slots: Slots | None = None
         self.watched: list[Tensor] = []
         """What may be trained, frozen or not."""
         self._graph = self._losses[0].graph
-        self._measures, self._chosen = measures, chosen
+        self._measures, self._chosen, self._stand_ins = measures, chosen, stand_ins
         self._wrt: list[Tensor] = []
         self._step: tuple[StepGraph, Any, Any] | None = None
         """The graph of a step, what it depends on, and the settings that it has been told."""
@@ -205,6 +207,7 @@ class StepKeeper:
             gradients_of=self._wrt,
             config=config,
             state=slots,
+            stand_ins=self._stand_ins,
         )
 
     def _held_slots(self) -> Slots:

@@ -66,9 +66,11 @@ class Taker:
     ) -> None:
         self._setup, self._position, self._control = setup, position, control
         self.measures = Measures(objective.graph, objective.losses, objective.metrics)
-        self.keeper = StepKeeper(setup, list(objective.losses.values()), self.measures, parameters)
+        stand_ins = getattr(objective, "stand_ins", None)
+        losses = list(objective.losses.values())
+        self.keeper = StepKeeper(setup, losses, self.measures, parameters, stand_ins)
         self.history = History()
-        self._losses, self._looked = list(objective.losses.values()), False
+        self._losses, self._looked = losses, False
         self.last_feeds: Feeds = {}
         """What the latest step was fed with; a failing step can be replayed from it."""
         self.scaler: LossScaler | None = None
