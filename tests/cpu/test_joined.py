@@ -54,7 +54,7 @@ def run(g, fetched, kernels):
 def test_random_programs_are_as_in_numpy(seed):
     g, fetched = random_program(seed)
     expected, _ = run(g, fetched, "off")
-    ours, laid = run(g, fetched, "wait")
+    ours, _ = run(g, fetched, "wait")
     for a, b in zip(ours, expected, strict=True):
         np.testing.assert_allclose(a, b, 1e-5, 1e-5)
 
