@@ -28,6 +28,7 @@ from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
 from ..rollouts.sampler import GenerationSampler, Progress
 from .critic import critic_values
+from .distinct import Distinct
 from .drawing import Drawing, fed, looked_at
 from .facts import Fact, facts, names
 from .kept import arrays_of, check_method, experience_of
@@ -157,6 +158,8 @@ class PolicyObjective:
         with graph._at_top(), graph.scope(graph._free_scope(type(method).__name__.lower())):
             self._fed = {name: graph.placeholder(name, shape) for name, shape in shapes.items()}
             given = {name: t for name, t in self._fed.items() if name != "facts"}
+            shares = method.in_groups and not method.critic
+            self._distinct = Distinct(self.model) if shares else None
             loss = method.loss(
                 Step(said.log_probs, said.entropy, said.mask, values=values, **given)
             )
@@ -314,7 +317,15 @@ class PolicyObjective:
                 feeds[t] = given[name][rows]
         for t, array in fed(self.graph, made.rollout).items():
             feeds[t] = array[rows]
+        if self._distinct is not None:
+            feeds |= self._distinct.feeds(made, np.arange(len(made.rollout))[rows])
         return feeds
+
+    def stand_ins(self, tensors: Sequence[Tensor], scope: str) -> Mapping[Tensor, Tensor]:
+        """Return what a step computes for tensors, under a scope of the derived layer."""
+        if self._distinct is None:
+            return {t: t for t in tensors}
+        return self._distinct.stand_ins(tensors, scope)
 
     def check_ratio(self, feeds: Feeds) -> None:
         """Raise TrainingError where policy and sampler are not the same before the first step.
@@ -326,6 +337,8 @@ class PolicyObjective:
         if most is None:
             return
         few, own = looked_at(len(feeds[self.model.ids])), set(self._fed.values())
+        if self._distinct is not None:
+            own |= {self._distinct.rows, self._distinct.tokens}
         old = feeds[self._fed["old_log_probs"]][few]
         of_rows = {t: a[few] for t, a in feeds.items() if t not in own}
         now = self._session.run(self._said(), of_rows, training=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...gradient import gradients
 from ...graph import Graph, Tensor
@@ -16,6 +16,9 @@ from ...spec import at_least_float32
 from ..config import TrainingConfig
 from ..precision.forward import Lowered, lowered
 from ..slots import Slots
+
+StandIns = Callable[[Sequence[Tensor], str], Mapping[Tensor, Tensor]]
+"""From tensors and a scope of the derived layer to what a step computes in their place."""
 
 
 class Backward:
@@ -33,11 +36,15 @@ class Backward:
         wrt: Sequence[Tensor],
         config: TrainingConfig,
         state: Slots,
+        stand_ins: StandIns | None = None,
     ) -> None:
         graph, scope = state.graph, state.scope
         clear(graph, state)
+        running = graph.updates.before(losses, placeholders(measured))
+        if stand_ins is not None and not running:
+            known = stand_ins([*measured, *losses], scope)
+            losses, measured = [known[t] for t in losses], [known[t] for t in measured]
         self.needed = placeholders(measured)
-        running = graph.updates.before(losses, self.needed)
         self.scale: Tensor | None = None
         """Placeholder of the loss scale."""
         low = list(losses)

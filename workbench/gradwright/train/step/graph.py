@@ -17,7 +17,7 @@ from ..config import TrainingConfig
 from ..precision.forward import Lowered
 from ..slots import Slots
 from .accumulate import Sums, counted
-from .backward import Backward
+from .backward import Backward, StandIns
 from .moves import Moves
 
 
@@ -72,12 +72,15 @@ class StepGraph:
         config: TrainingConfig,
         state: Slots,
         penalties: Mapping[str, Tensor],
+        stand_ins: StandIns | None = None,
     ) -> None:
         self.params, self.scope = list(params), state.scope
         self._state = state
         self.config = config
         """The settings as they stood when the step was asked for last."""
-        self._back = back = Backward(losses, measured, gradients_of, config, state)
+        self._back = back = Backward(
+            losses, measured, gradients_of, config, state, stand_ins
+        )
         self.loss, self.value = back.loss, back.value
         for p in params:
             if p in back.updates:
