@@ -9,6 +9,7 @@ import gradwright as gw
 from gradwright.cpu.llvm.compiler import available
 from gradwright.ops.convolutions.averages import AvgPooling
 from gradwright.plan import kept
+from gradwright.program import lowering
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 
@@ -115,6 +116,24 @@ def test_what_others_read_is_written(rng):
         ours, steps = run(make, arrays, "wait")
         assert ("conv2d",) in steps
         close(ours, expected)
+
+
+def test_a_lowering_of_others_is_left_to_run(rng, monkeypatch):
+    table = lowering._table
+    monkeypatch.setattr(lowering, "_table", table.copy())
+    calls = []
+
+    @gw.lowering("conv2d")
+    def mine(op, ins, outs):
+        def launch(xs, ys):
+            calls.append(op.name)
+            ys[0][...] = op.forward(*xs)
+
+        return launch
+
+    arrays = [rng.standard_normal(s).astype("f") for s in ((2, 4, 9, 8), (6, 4, 3, 3))]
+    _, steps = run(lambda x, w: [gw.nn.relu(conv(x, w))], arrays, "wait")
+    assert calls and ("conv2d",) in steps
 
 
 @pytest.mark.parametrize("is_constant", [True, False])

@@ -42,19 +42,20 @@ def random_program(seed, steps=12):
     return g, fetched
 
 
-def run(g, fetched, kernels):
+def run(g, fetched, kernels, memory="arena"):
     x = np.random.default_rng(0).uniform(-1, 1, (1, 2, N)).astype("f")
-    with gw.Session(g, kernels=kernels) as session:
+    with gw.Session(g, kernels=kernels, memory=memory) as session:
         for _ in range(2):
             found = session.run(fetched, {"x": x})
-        return found, session.plan(fetched, {"x": x.shape}).head.executor.laid
+        return found, session.plan(fetched, {"x": x.shape}).head.executor.laid.layout.within
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [4, 7, 20, 28])
 def test_random_programs_are_as_in_numpy(seed):
     g, fetched = random_program(seed)
     expected, _ = run(g, fetched, "off")
-    ours, _ = run(g, fetched, "wait")
+    ours, within = run(g, fetched, "wait", "caching" if seed == 7 else "arena")
+    assert within
     for a, b in zip(ours, expected, strict=True):
         np.testing.assert_allclose(a, b, 1e-5, 1e-5)
 
