@@ -179,7 +179,7 @@ class Numbers:
 
 def _is_steady(optimizer: Optimizer) -> bool:
     """Tell whether each step has the learning rate that is stated now."""
-    number = vars(optimizer).get("learning_rate")
+    number: Any = vars(optimizer).get("learning_rate")
     is_own = type(number) in (float, int) and type(optimizer).rate is Optimizer.rate
     return is_own and not range_missed("learning_rate", number)
 
