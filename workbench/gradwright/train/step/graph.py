@@ -78,9 +78,7 @@ class StepGraph:
         self._state = state
         self.config = config
         """The settings as they stood when the step was asked for last."""
-        self._back = back = Backward(
-            losses, measured, gradients_of, config, state, stand_ins
-        )
+        self._back = back = Backward(losses, measured, gradients_of, config, state, stand_ins)
         self.loss, self.value = back.loss, back.value
         for p in params:
             if p in back.updates:
