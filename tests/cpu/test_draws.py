@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -90,6 +93,31 @@ def test_threads_do_not_change_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "blas", Library)
     several = draws.drawn("normal", key, 1, 10_007, philox.AS_DRAWN)
     assert one is not None and several is not None and one.tobytes() == several.tobytes()
+
+
+def test_threads_hold_what_they_write_when_others_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays: list[Any] = []
+    go = threading.Event()
+
+    def address(array: Any) -> int:
+        arrays.append(weakref.ref(array if array.base is None else array.base))
+        return int(array.ctypes.data)
+
+    def call(block: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        go.wait()
+
+    monkeypatch.setattr(draws, "APART", 1000)
+    monkeypatch.setattr(draws, "blas", lambda: types.SimpleNamespace(get_threads=lambda: 2))
+    monkeypatch.setattr(draws, "function", lambda kind: call)
+    monkeypatch.setattr(draws, "address", address)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            draws.drawn("words", np.array([5, 6], np.uint64), 1, 3200, 0)
+        assert all(array() is not None for array in arrays[:3])
+    finally:
+        go.set()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])

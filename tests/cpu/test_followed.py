@@ -34,6 +34,12 @@ FUNCTIONS = [
 ]
 
 
+def in_turn(kinds):
+    """Return the numbers of kinds, each with a dtype in turn, and the first with all."""
+    dtypes = list(TOLERANCE)
+    return [(0, dtypes[0]), *((n, dtypes[(n + 1) % 2]) for n in range(len(kinds)))]
+
+
 def conv(x, *rest, **attrs):
     return {3: gw.cnn.conv1d, 4: gw.cnn.conv2d, 5: gw.cnn.conv3d}[x.rank](x, *rest, **attrs)
 
@@ -54,15 +60,15 @@ def close(ours, theirs):
         np.testing.assert_allclose(a, b, 0, TOLERANCE[a.dtype.name] * np.abs(b).max(initial=1.0))
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("x", "w", "attrs"), SHAPES)
-def test_what_follows_is_part_of_the_step(x, w, attrs, dtype, rng):
+@pytest.mark.parametrize(("n", "dtype"), in_turn(SHAPES))
+def test_what_follows_is_part_of_the_step(n, dtype, rng):
+    x, w, attrs = SHAPES[n]
     spec = gw.cnn.conv1d if len(x) == 3 else gw.cnn.conv2d if len(x) == 4 else gw.cnn.conv3d
     g = gw.Graph()
     size = tuple(map(int, spec(g.placeholder("x", x), g.placeholder("w", w), **attrs).shape))
     shapes = x, w, w[:1], size, (w[0], *(1,) * (len(x) - 2))
     arrays = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
-    follow = FUNCTIONS[SHAPES.index((x, w, attrs)) % len(FUNCTIONS)]
+    follow = FUNCTIONS[n % len(FUNCTIONS)]
 
     def make(x, w, b, r, s):
         return [follow(conv(x, w, b, **attrs), r, s)]
@@ -148,9 +154,9 @@ MEANS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("shape", "attrs"), MEANS)
-def test_means_of_windows(shape, attrs, dtype, rng, monkeypatch):
+@pytest.mark.parametrize(("n", "dtype"), in_turn(MEANS))
+def test_means_of_windows(n, dtype, rng, monkeypatch):
+    shape, attrs = MEANS[n]
     pool = {3: gw.cnn.avg_pool1d, 4: gw.cnn.avg_pool2d, 5: gw.cnn.avg_pool3d}[len(shape)]
     size = pool(gw.Graph().placeholder("x", shape), **attrs).shape
     arrays = [rng.standard_normal(s).astype(dtype) for s in (shape, tuple(map(int, size)))]
@@ -165,3 +171,27 @@ def test_means_of_windows(shape, attrs, dtype, rng, monkeypatch):
         monkeypatch.setattr("gradwright.ops.convolutions.averages.chunks", None)  # numpy cannot
     ours, _ = run(make, arrays, "wait")
     close(ours, expected)
+
+
+POOLS = [
+    ((2, 3, 9, 37), {"kernel_size": 3, "stride": 2}),
+    ((5, 4, 9, 7), {"kernel_size": 3, "stride": (1, 3), "padding": 1}),
+]
+
+
+@pytest.mark.parametrize(("shape", "attrs"), POOLS)
+def test_taps_that_nobody_reads_are_not_told(shape, attrs, rng):
+    x = np.round(rng.standard_normal(shape), 1).astype("f")
+    x.flat[::31], x.flat[::17] = np.nan, -np.inf
+    g = gw.Graph()
+    y = gw.cnn.max_pool2d(g.placeholder("x", shape), **attrs)
+    with g:
+        both = [y, *gw.gradients(y.sum(), [g["x"]])]
+    expected = gw.Session(g, kernels="off").run(y, {"x": x})
+    for threads, fetches, told in ((1, [y], 1), (2, [y], 1), (1, both, 2)):
+        with gw.Session(g, kernels="wait", threads=threads) as session:
+            np.testing.assert_array_equal(session.run(fetches, {"x": x})[0], expected)
+            plan = session.plan(fetches, {"x": shape})
+            (step,) = (n for n, row in enumerate(plan.kernels) if row.ops == ("max_pool2d",))
+            assert plan.kernels[step].what == "machine code"
+            assert len(plan.kernels[step].outs) == told

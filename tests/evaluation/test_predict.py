@@ -139,6 +139,10 @@ def test_a_trainer_predicts_in_the_precision_that_it_evaluates_in(settings):
     assert cross_entropy(trainer) == pytest.approx(evaluated, rel=1e-6)
     exact = cross_entropy(trainer.session)
     assert (exact == pytest.approx(evaluated, rel=1e-5)) == (not settings)
+    p = gw.nn.softmax(logits, name="p")
+    asked = [gw.predict(m, p, data)["p"] for m in (trainer.session, trainer) * 2]
+    assert (asked[0] == asked[2]).all() and (asked[1] == asked[3]).all()
+    assert (asked[0] == asked[1]).all() == (not settings)
     before = trainer.parts.taker.current()
     trainer.fit(data, progress=False)
     assert trainer.parts.taker.current() is before

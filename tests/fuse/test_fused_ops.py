@@ -123,7 +123,7 @@ def test_hundreds_of_shapes_run_the_same_machine_code(
     with gw.Session(g, kernels="wait", max_plans=6) as session:
 
         def run(n: int) -> int:
-            """Run n shapes, narrow ones first, and the six whose plans stay; return what is held."""
+            """Run n shapes, narrow ones first, and six whose plans stay; return what is held."""
             shapes = [(2, 3), (3, 30), *(tuple(rng.integers(2, 40, 2)) for _ in range(n))]
             for shape in [*shapes, *((20, t) for t in range(20, 26))]:
                 session.run(fetches, {"x": rng.standard_normal((*shape, 8)).astype("f4")})

@@ -22,7 +22,7 @@ from gradwright.models import (
     TopP,
     in_order,
 )
-from gradwright.models.choosing import Draws, chosen
+from gradwright.models.choosing import Draws, _drawn, chosen
 from gradwright.ops.draws import philox
 
 Array = np.ndarray[Any, Any]
@@ -119,3 +119,15 @@ def test_logits_that_choose_nothing_are_told_in_the_midst_of_rows() -> None:
 
     with pytest.raises(GraphError, match="forbid every token"):
         chosen(logits, [Nothing()], held, [1] * 3, draws, range(3))
+
+
+def test_rows_beside_do_not_decide_near_the_border_of_two_tokens() -> None:
+    """A row of few tokens is looked at alone, or with all others where the next has all."""
+    rng = np.random.default_rng(0)
+    token, y = np.sort(rng.permutation(3000)[:300]), np.full(3000, -np.inf, np.float32)
+    y[token] = rng.standard_normal(300)
+    p = np.exp(y[token] - y.max()).astype(np.float64)
+    uniform, rows = np.cumsum(p)[:-1] / p.sum() + 1e-10, np.tile(y, (299, 1))
+    other = rng.standard_normal((1, 3000)).astype(np.float32)
+    beside = _drawn(np.concatenate([rows, other]), np.append(uniform, 0.5))
+    assert _drawn(rows, uniform).tolist() == beside[:-1].tolist() == token[1:].tolist()

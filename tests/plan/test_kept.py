@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from gradwright.files import trusted
 from gradwright.plan import kept
 from gradwright.program.lowering import _table
 from gradwright.program.program import Program
-from gradwright.program.stored import Places, Reader, Writer
+from gradwright.program.stored import NotStorableError, Places, Reader, Writer
 from tests import plans
 from tests.plan.small_steps import steps
 
@@ -68,6 +70,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "what is fetched": {"fetched": "sum"},
     "rewrites": {"skip_rewrites": ["mul_one"]},
     "checkpoints": {"checkpoint": "sqrt"},
+    "a device": {"device": "guard"},
 }
 
 
@@ -109,6 +112,24 @@ def test_other_versions_and_edited_sources_do_not_share(monkeypatch: pytest.Monk
     monkeypatch.setattr(kept, "fingerprint", FINGERPRINT)
     monkeypatch.setattr(kept, "_begun", 0)
     assert "source has changed since it was imported" in steps()[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, files tell no time of their change")
+def test_a_file_of_the_same_size_and_date_is_another_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "__file__", str(folder / "plan" / "kept.py"))
+    source, found = folder / "source.py", set()
+    for text in ("1", "2"):
+        source.write_text(text)
+        os.utime(source, (1e9, 1e9))
+        monkeypatch.setattr(kept, "_begun", time.time_ns() + 10**9)
+        found.add(FINGERPRINT())
+        monkeypatch.setattr(kept, "_begun", 10**18)
+        with pytest.raises(NotStorableError, match="has changed"):
+            FINGERPRINT()
+        time.sleep(0.02)  # the clock of a file system may go in steps of 10 ms
+    assert len(found) == 2
 
 
 def test_a_file_of_somebody_else_and_a_link_are_not_read(folder: Path) -> None:

@@ -112,6 +112,14 @@ def test_threads_and_ops_that_ask_their_own_graph_get_sessions_of_their_own() ->
     assert sums == more == [6.0 * i for i in range(40)]
 
 
+def test_each_prediction_draws_what_the_first_did() -> None:
+    g, y = graph()
+    with g:
+        noisy = y + gw.random.normal((3,))
+    found = [gw.predict(m, noisy, ONE)[noisy.name] for m in (g, g, gw.Session(g))]
+    assert found[0].tolist() == found[1].tolist() == found[2].tolist()
+
+
 def test_errors_are_those_of_the_first_call() -> None:
     g, y = graph()
     for _ in range(2):

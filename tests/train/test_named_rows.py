@@ -12,6 +12,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.graph import Tensor
+from gradwright.op import find_op
+from gradwright.ops.updates.rows import UpdateRows
 
 N, D, STEPS = 60, 5, 6
 rng = np.random.default_rng(3)
@@ -112,7 +114,7 @@ SAME: dict[str, tuple[Callable[..., Tensor], dict[str, Any]]] = {
     "float16": (model, {"precision": gw.Precision("float16")}),
     "window": (model, {"accumulation": gw.Accumulation(3)}),
     "average": (model, {"ema": gw.EMA(0.9)}),
-    "groups": (model, {"groups": [gw.Group("table", lr_multiplier=0.5)]}),
+    "groups": (model, {"groups": [gw.Group(("table",), lr_multiplier=0.5)]}),
 }
 CLOSE = {
     "clip_norm": (model, {"clip_norm": 0.05}),
@@ -203,6 +205,37 @@ def test_a_training_goes_on_to_the_bit(options: Any) -> None:
         second.step({"ids": ids})
     for name in ("table", "w"):
         assert np.array_equal(second.values[name], whole.values[name])
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+def test_numbers_of_no_row_are_errors_of_their_node(kernels: Any) -> None:
+    g = gw.Graph()
+    t, ones = g.constant(TABLE), g.constant(np.ones((4, D), np.float32))
+    ids = g.placeholder("ids", (4,), "int64")
+    found = gw.training.sum_rows(ids, ones, t, name="summed")
+    taken = gw.training.take_rows(t, ids, name="taken")
+    put = gw.training.put_rows(t, ids, ones, name="put")
+    with gw.Session(g, kernels=kernels) as session:
+        for fetched, wrong in (([*found], (N, -N - 1)), ([taken], (N,)), ([put], (2**40,))):
+            want = session.run(fetched, {ids: np.arange(4)})
+            for number in wrong:
+                with pytest.raises(gw.errors.LoweringError, match=f"{number} is out of"):
+                    session.run(fetched, {ids: np.array([1, 2, number, 3])})
+            for a, b in zip(session.run(fetched, {ids: np.arange(4)}), want, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_rows_are_updated_by_a_gradient_that_lies_otherwise() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"table": (7, 2, 3), "grad": (3, 2, 4), "moment": (7, 2, 3)}
+    feeds = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    g = gw.Graph()
+    table, grad, moment = (g.placeholder(name, a.shape) for name, a in feeds.items())
+    turned, rows = gw.transpose(grad, (2, 1, 0)), g.constant([5, 0, -1, 3])
+    y = UpdateRows(op=find_op("momentum_update")())(table, rows, turned, moment, 0.1, 0.9, 0.0)
+    want, found = (gw.Session(g, kernels=k).run([*y], feeds) for k in ("off", "wait"))
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a, b, 1e-6, 1e-6)
 
 
 MEMORY = """

@@ -237,3 +237,38 @@ def test_an_optimizer_that_builds_a_number_in_is_built_anew_for_another() -> Non
     assert moved() == pytest.approx(1.0) and made(trainer) == before
     trainer.optimizer.scale = 3.0
     assert moved() == pytest.approx(2.0) and made(trainer) != before
+
+
+def test_a_rate_that_stays_is_fed_again_until_it_is_set_follows_something_or_is_wrong():
+    @dataclass
+    class Halving(optim.SGD):
+        """A rate that only its own method knows."""
+
+        def rate(self, step: int) -> float:
+            return self.learning_rate * 0.5**step
+
+    g = gw.Graph()
+    w = g.variable("w", (), init=0.0)
+    trainer = gw.Trainer(g, w * 1.0, optimizer=optim.SGD(0.5))
+
+    def moved() -> float:
+        before = float(g.values["w"])
+        record = trainer.step({})
+        assert record is not None
+        assert before - float(g.values["w"]) == record.metrics["learning_rate"]
+        return record.metrics["learning_rate"]
+
+    assert [moved(), moved()] == [0.5, 0.5]
+    trainer.optimizer.learning_rate = 0.25
+    assert [moved(), moved()] == [0.25, 0.25]
+    trainer.optimizer.learning_rate = -1.0
+    with pytest.raises(TrainingError, match="step 5: the learning rate is -1"):
+        trainer.step({})
+    trainer.optimizer.learning_rate = lambda step: 2.0 ** (step - 4)
+    assert [moved(), moved()] == [1.0, 2.0]
+    trainer.optimizer = Halving(64.0)
+    assert [moved(), moved()] == [1.0, 0.5]
+    trainer.optimizer.learning_rate = held = np.array(1024.0)
+    assert moved() == 4.0
+    held[...] = 512.0
+    assert moved() == 1.0

@@ -265,7 +265,7 @@ class Binder:
             if native is not None and self._may_alarm(native, instr):
                 for call in native:
                     self._bind_native(step, call, numbers, calls)
-                    if call.alarm is not None:
+                    if call.alarm is not None and step < self.n_last:  # later all is written
                         xs = [] if call.tells else self._arguments(instr.ins)
                         calls.alarms.append((call.alarm, step, xs))
                 self.code[step] = len(calls.found), tuple(call.address for call in native)

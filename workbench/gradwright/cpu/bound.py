@@ -19,13 +19,14 @@ from ..fuse.overwrite import overwrites
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
 from ..program.forward import explained
-from ..program.liveness import Lifetimes, place
+from ..program.liveness import Lifetimes
 from ..program.program import Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
 from .dense import make_dense
 from .exits import Exits
 from .launchers import Launchers
+from .laying import laid
 from .llvm.convolution.rooms import sharing
 from .memory import Memory
 from .places import Loose, Moving, Place, Within, address
@@ -61,9 +62,7 @@ class Bound:
         self.found = [known.within(program, instr) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
         self._binder = Binder(program, self.lives, self.found, self.overwrites, device.tuning)
-        self.layout, self.over = place(
-            self.lives, self._binder.fixed, self._binder.overwritable, self._binder.elsewhere
-        )
+        self.layout, self.over = laid(self._binder)
         self.reader: Reader | None = None
         self._commit_if = commit_if
         self._has_tail = self._binder.n_body < len(program.instrs)

@@ -121,10 +121,11 @@ def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> Non
     if not alarm[0]:
         return
     instr = program.instrs[step]
-    if not isinstance(instr.op, Fused):
+    if len(alarm) == 1:
         run_forward(instr.op, xs, training=program.training)
         return
     _, place, size, operand = alarm.tolist()
+    origin = instr.origins[instr.op.sites[operand]] if isinstance(instr.op, Fused) else instr.origin
     index = place if place >= 0 else place - size
     error = IndexError(f"index {index} is out of range for size {size}")
-    raise ServedError(error, instr.origins[instr.op.sites[operand]])
+    raise ServedError(error, origin)

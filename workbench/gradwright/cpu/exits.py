@@ -64,7 +64,7 @@ class Exits:
         """Add the results to ``env``."""
         lent = self.lent
         for t, array in self._copied:
-            if t in lent:
+            if lent and t in lent:
                 lent[t][...] = array
                 env[t] = lent[t]
             else:

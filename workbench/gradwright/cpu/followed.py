@@ -8,7 +8,7 @@ core, and are written once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -116,8 +116,11 @@ class Followed(Op, abstract=True):
         return give
 
 
-def follow(program: Program) -> None:
-    """Let convolutions take up the kernels of elements that read them, where nobody else does."""
+def follow(program: Program, replaced: Collection[str]) -> None:
+    """Let convolutions take up the kernels of elements that read them, where nobody else does.
+
+    Ops that others have ``replaced`` stay as they are.
+    """
     makers = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
     readers: dict[int, int] = dict.fromkeys((program.numbers[t] for t in program.outputs), 1)
     for instr in program.instrs:
@@ -134,6 +137,7 @@ def follow(program: Program) -> None:
             for at, i in enumerate(instr.ins)
             if i in makers
             and readers[i] == 1
+            and program.instrs[makers[i]].op.name not in replaced
             and (makers[i] < n_body) == (step < n_body)
             and _fits(program, program.instrs[makers[i]], instr.op, at)
         ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ..files.trusted import OBJECTS
@@ -12,6 +13,7 @@ from ..program.executor import Keep
 from ..program.lowering import replaced_ops
 from ..program.program import Instr, Program
 from .followed import follow
+from .untapped import untap
 
 PART = "kernels"
 """What it is called on disk."""
@@ -41,7 +43,10 @@ class Fusing:
         found, self._read = self._found(), None
         if found is not None and not refused:
             return found[0]
-        fused = fuse(self._program, refused, replaced_ops(self._device), follow)
+        replaced = replaced_ops(self._device)
+        fused = fuse(
+            self._program, refused, replaced, functools.partial(_taken_up, replaced=replaced)
+        )
         if self._keep is not None:  # who binds it puts it in another order
             self._made = _copy(fused)
         return fused
@@ -59,6 +64,12 @@ class Fusing:
             self._is_read = True
             self._read = self._keep.read(PART, lambda: _copy(self._program), self._program)
         return self._read
+
+
+def _taken_up(program: Program, replaced: Collection[str]) -> None:
+    """Make of a program with kernels what machine code here does in fewer steps, or shorter."""
+    follow(program, replaced)
+    untap(program, replaced)
 
 
 def _copy(program: Program) -> Program:

@@ -18,6 +18,7 @@ from .call import Native
 from .dense import Dense
 from .followed import Followed
 from .plain import Plain
+from .untapped import Untapped
 
 
 def rows(plain: Plain, bound: Bound | None, first: int, chain: int, *, is_ready: bool) -> list[Row]:
@@ -107,7 +108,7 @@ def _reason(instr: Instr, found: Found, program: Program) -> str:
 
 
 def _ops(op: Op) -> tuple[str, ...]:
-    if isinstance(op, Fused | Followed):
+    if isinstance(op, Fused | Followed | Untapped):
         return op.names
     return (op.viewing.name if isinstance(op, Dense) else op.name,)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .columns import Array, Columns, collate, examples, join, order, words
+from .columns import Array, Columns, collate, examples, join, order, ranks, words
 from .dataset import At, Table, picked, places
 from .stages import Mapped, Picked, Stage, following
 
@@ -82,7 +82,7 @@ def block_order(seed: int, epoch: int, sizes: Array) -> Array:
     for i in range(0, len(chosen), MIXED):
         window = [np.arange(starts[b], starts[b] + sizes[b]) for b in chosen[i : i + MIXED]]
         rows = np.concatenate(window)
-        parts.append(rows[np.argsort(keys[done : done + len(rows)], kind="stable")])
+        parts.append(rows[ranks(keys[done : done + len(rows)])])
         done += len(rows)
     return np.concatenate(parts)
 

@@ -58,7 +58,8 @@ class Call:
         if not 0 < rows <= most:
             return None
         request = self._request
-        found = session._execute(request, arrays, None, out and self._given(out))
+        given = None if out is None else self._given(out)
+        found = session._execute(request, arrays, None, given)
         if request.shapes is not self._shapes:
             self._shapes, self.is_small = request.shapes, is_small(request.plan())
         results = {}
@@ -109,16 +110,17 @@ def at_once(
     kind = type(outputs)
     try:
         if kind is Tensor or kind is str:
-            key = outputs, tuple(data)
+            asked = outputs
         else:
-            key = (kind, *(outputs.items() if kind is dict else outputs)), tuple(data)
-        call = session.answers.get(("predict", key))
-        is_bare = model is session or type(model) is Graph
+            asked = kind, *(outputs.items() if kind is dict else outputs)
+        is_bare = model is session or type(model) is Graph  # a trainer has a precision of its own
+        key = "predict", is_bare, asked, tuple(data)
+        call = session.answers.get(key)
         if call is None or not (is_bare or _runs(model, call)):
             call = _made(model, session, outputs, data)
             if call is None:
                 return None
-            session.answers["predict", key] = call
+            session.answers[key] = call
     except (GradwrightError, TypeError, AttributeError):  # said where batches are made
         return None
     found: dict[str, Array] | None = call(session, data, most, out)

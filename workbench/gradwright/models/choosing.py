@@ -145,11 +145,12 @@ def _reached(p: Array, uniform: Array) -> Array:
     """Return where sums along rows of p >= 0 first exceed a share of their totals.
 
     Rows are added up block by block, and number by number within the block alone that holds it.
+    Sums are float64, so that which tokens are looked at, which rows beside may decide, does not.
     """
     rows, whole = np.arange(len(p)), p.shape[-1] // _BLOCK * _BLOCK
-    blocks = p[:, :whole].reshape(len(p), -1, _BLOCK).sum(-1)
-    rest = p[:, whole:].sum(-1, keepdims=True)
-    total = np.cumsum(np.concatenate([blocks, rest], -1), -1, dtype=np.float64)
+    blocks = np.einsum("nbk->nb", p[:, :whole].reshape(len(p), -1, _BLOCK), dtype=np.float64)
+    rest = p[:, whole:].sum(-1, keepdims=True, dtype=np.float64)
+    total = np.cumsum(np.concatenate([blocks, rest], -1), -1)
     share = np.minimum(uniform * total[:, -1], np.nextafter(total[:, -1], 0))
     block = (total <= share[:, None]).sum(-1)
     share -= np.where(block > 0, total[rows, block - 1], 0)

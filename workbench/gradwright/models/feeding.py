@@ -43,6 +43,8 @@ class Feeding:
 
     def checked(self, feeds: Mapping[str, Any], rows: int) -> dict[str, Array]:
         """Return what rows feed as arrays; raises FeedError for what the graph does not take."""
+        if not feeds and not self._read:
+            return {}
         taken = {t.name for t in self._graph.placeholders} - self._own  # a graph may gain some
         if unknown := sorted(feeds.keys() - taken):
             raise FeedError(

@@ -370,4 +370,8 @@ class Generation:
     def read_weights(self) -> None:
         """Take over what has changed since the last generation began; arrays are not copied."""
         if self._followed is not None:
-            self._followed.hand((v.name for v in self.graph.variables), self.session)
+            answers = self.session.answers
+            names = answers.get("variables")
+            if names is None:
+                names = answers["variables"] = [v.name for v in self.graph.variables]
+            self._followed.hand(names, self.session)

@@ -165,7 +165,7 @@ def _key(plan: Plan, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int
         sorted(sizes.items()), sorted(range(len(order)), key=lambda n: order[n].serial),
     )  # fmt: skip
     told = (
-        plan.device.identity(), fingerprint(), list(RULES), fed, asked, rows,
+        plan.device.name, plan.device.identity(), fingerprint(), list(RULES), fed, asked, rows,
         list(ops.texts), list(specs.texts),
     )  # fmt: skip
     digest = hashlib.sha256(repr(told).encode("utf-8", "surrogatepass"))
@@ -240,8 +240,9 @@ def _switch(name: str) -> str:
 def fingerprint() -> str:
     """Return what tells this code, and what it computes with, from any other: versions and files.
 
-    Files count by name, size and time, which takes 4 ms, so that an edit of the source leaves no
-    plan that was made before it.
+    Files count by name, size and times, which takes 4 ms, so that an edit of the source leaves no
+    plan that was made before it. One that is put there may bring an old date with it, but not that
+    of its change, which the file system sets.
     """
     import ml_dtypes
 
@@ -252,10 +253,11 @@ def fingerprint() -> str:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     info = entry.stat()
-                    found.append((entry.path[len(str(root)) :], info.st_size, info.st_mtime_ns))
+                    times = info.st_mtime_ns, info.st_ctime_ns
+                    found.append((entry.path[len(str(root)) :], info.st_size, times))
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
-    if max(time_ns for _, _, time_ns in found) > _begun:
+    if max(max(times) for _, _, times in found) > _begun:
         raise NotStorableError("gradwright's source has changed since it was imported")
     told = sys.version, sys.byteorder, np.__version__, ml_dtypes.__version__, sorted(found)
     return hashlib.sha256(repr(told).encode()).hexdigest()

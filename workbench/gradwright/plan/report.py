@@ -225,26 +225,30 @@ def _rows(part: Laid, start: int, seen: set[Any]) -> list[Held]:
     makers = {o: instr for instr in program.instrs for o in instr.outs}
     overwritten = {x: o for o, x in part.over.items()}
     homes = {o: v.name for o, v in part.homes.items()}
+    within = part.layout.within
+    filled = lives.filled(within)
     outputs: dict[int, list[Any]] = {}
     for t in program.outputs:
         outputs.setdefault(program.numbers[t], []).append(t)
         seen.add(t)
     for step, instr in enumerate(program.instrs):
         for o in instr.outs:
-            dies = min(start + lives.dies[lives.roots[o]], last)
+            born, dies = filled.get(o, (step, lives.dies[lives.roots[o]]))
+            dies = min(start + dies, last)
             if o in overwritten:  # from that step on the bytes are those of the other
                 dies = start + lives.born[overwritten[o]] - 1
             place = (
                 "result" if o in lives.leaving else "arena" if o in part.layout.offsets else "loose"
             )
-            nbytes = 0 if lives.roots[o] != o or o in homes else _bytes(program.specs[o])
+            is_apart = lives.roots[o] == o and o not in homes and o not in within
+            nbytes = _bytes(program.specs[o]) if is_apart else 0
             reason = (
                 f"written over {homes[o]}, or new while somebody holds its array"
                 if o in homes
                 else _reason(o, instr, part, makers, outputs, overwritten)
             )
             rows.append(
-                Held(instr.path, instr.op.name, program.specs[o], nbytes, start + step, dies,
+                Held(instr.path, instr.op.name, program.specs[o], nbytes, start + born, dies,
                      place, reason)
             )  # fmt: skip
     return rows
@@ -270,6 +274,8 @@ def _reason(
     root = lives.roots[o]
     if root != o:
         return f"view of {makers[root].path if root in makers else 'what came in'}"
+    if o in part.layout.within:
+        return f"part of {makers[part.layout.within[o][0]].path}, where it is made"
     before = f"in place over {makers[part.over[o]].path}, " if o in part.over else ""
     if maker.recompute:
         before += "computed again, "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
-from .memory import Interval, Layout, lay_out
+from .memory import Inside, Interval, Layout, lay_out
 from .program import Program
 from .turns import TURNS
 
@@ -49,22 +50,36 @@ class Lifetimes:
         for i in self.leaving:
             dies[i] = len(program.instrs)
 
+    def filled(self, within: Inside) -> dict[int, tuple[int, int]]:
+        """Return for values that others lie within the first and the last step that needs them."""
+        found: dict[int, tuple[int, int]] = {}
+        for part, (home, _) in within.items():
+            first, last = found.get(home, (self.born[home], self.dies[home]))
+            found[home] = min(first, self.born[part]), max(last, self.dies[part])
+        return found
+
 
 def place(
     lives: Lifetimes,
     fixed: Sequence[bool],
     overwrites: Mapping[int, Sequence[tuple[int, int]]],
     elsewhere: Collection[int] | None = None,
+    within: Inside = MappingProxyType({}),
 ) -> tuple[Layout, dict[int, int]]:
     """Lay out the outputs of the ``fixed`` steps, those that write into given buffers.
 
     ``overwrites`` holds for a step pairs of an output and an input that it may be written over.
     That happens where the input dies there and no other input lies in its buffer. Values that lie
-    ``elsewhere``, by default those that leave, are left out.
+    ``elsewhere``, by default those that leave, are left out. Those ``within`` others have their
+    place there, which is theirs from when the first of them is made.
 
     Returns the layout, and for each value that is written over another that other one.
     """
     program, roots, dies = lives.program, lives.roots, lives.dies
+    filled = lives.filled(within)
+    if within:
+        roots = [within.get(r, (r, 0))[0] for r in roots]
+        dies = dies | {home: last for home, (_, last) in filled.items()}
     holder: dict[int, int] = {}
     over: dict[int, int] = {}
     spans: dict[int, tuple[int, int, int]] = {}  # holder -> (bytes, start, end)
@@ -76,7 +91,7 @@ def place(
             continue
         for place, o in enumerate(instr.outs):
             spec = program.specs[o]
-            if o in absent or spec.by_reference:
+            if o in absent or o in within or spec.by_reference:
                 continue
             holder[o] = o
             unshared += spec.nbytes
@@ -87,11 +102,12 @@ def place(
                 if not _lies_elsewhere(instr.ins, x, roots):
                     over[o], holder[o] = x, holder[x]
                     break
-            start = spans[holder[o]][1] if o in over else step
+            start = spans[holder[o]][1] if o in over else filled.get(o, (step, 0))[0]
             spans[holder[o]] = spec.nbytes, start, dies[o]
     layout = lay_out([Interval(value, *span) for value, span in spans.items()])
     offsets = {o: layout.offsets[h] for o, h in holder.items()}
-    return Layout(offsets, layout.nbytes, unshared), over
+    offsets |= {part: offsets[home] + at for part, (home, at) in within.items()}
+    return Layout(offsets, layout.nbytes, unshared, within), over
 
 
 def _lies_elsewhere(ins: Sequence[int | None], x: int, roots: Sequence[int]) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import bisect
 import heapq
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from .gaps import Gaps
 from .turns import TURNS
 
 Array = np.ndarray[Any, Any]
+Inside = Mapping[int, tuple[int, int]]
+"""For each value that lies in another one that other, which lies in none, and the byte there."""
 ALIGN = 64
 LARGE = 1 << 16
 """Bytes from which a result is worth being written where an earlier one was."""
@@ -49,6 +51,8 @@ class Layout:
     """Size of the arena."""
     unshared: int
     """What the buffers would take without sharing."""
+    within: Inside = field(default_factory=dict)
+    """Values that are parts of others, and lie there."""
 
 
 def lower_bound(intervals: Sequence[Interval]) -> int:

@@ -1,6 +1,6 @@
 """From graph to program: flattening, and rewrites as a table of rules."""
 
-from . import cleanup, loops, formats, movement, parts, algebra, stable, scale, patterns  # noqa: I001  in the order tried
+from . import cleanup, loops, turns, formats, movement, parts, algebra, stable, scale, patterns  # noqa: I001  in the order tried
 from . import convolutions
 from ..program.log import Entry, RewriteLog
 from ..program.program import Instr, Program, Recipe
@@ -28,5 +28,6 @@ __all__ = [
     "rewrite",
     "scale",
     "stable",
+    "turns",
     "verify_rewrites",
 ]

@@ -16,6 +16,8 @@ PLANS = 32
 def taken(graph: Graph, kernels: Kernels) -> Session:
     """Return the session of a graph for a way of running, or a new one where it is in use.
 
+    It draws what a new one does.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> session = taken(g, "later")
@@ -24,7 +26,10 @@ def taken(graph: Graph, kernels: Kernels) -> Session:
     (True, False)
     """
     held: Session | None = graph.idle.pop(kernels, None)
-    return Session(graph, kernels=kernels, max_plans=PLANS) if held is None else held
+    if held is None:
+        return Session(graph, kernels=kernels, max_plans=PLANS)
+    held.step = 0
+    return held
 
 
 def give_back(session: Session) -> None:

@@ -81,9 +81,7 @@ class Request:
         """What results are that were written into given arrays, and of which plan."""
         self.times = Times("", "")
         """Where its runs are noted, once it has a plan."""
-        self._stated = [
-            (i, t, None if t.spec.by_reference else t.dtype) for i, t in enumerate(feeds)
-        ]
+        self._dtypes = [None if t.spec.by_reference else t.dtype for t in feeds]
         fed = set(feeds)
         self._outcomes = [(t, _outcome(t, t in fed)) for t in self.fetches]
         self._plain = all(how is _as_it_is for _, how in self._outcomes)
@@ -117,8 +115,16 @@ class Request:
 
     def fit(self, arrays: list[Any]) -> tuple[Any, ...]:
         """Make arrays of what is fed, in place, and return what plans depend on of them."""
+        shapes = tuple(
+            [
+                a.shape if type(a) is np.ndarray and a.dtype is dtype else None
+                for a, dtype in zip(arrays, self._dtypes)  # noqa: B905 - as many, by all callers
+            ]
+        )
+        if shapes == self.shapes:  # what has been planned before has been checked before
+            return shapes
         found: list[Any] = []
-        for i, t, dtype in self._stated:
+        for i, (t, dtype) in enumerate(zip(self.feeds, self._dtypes, strict=True)):
             a = arrays[i]
             if type(a) is not np.ndarray or a.dtype is not dtype:
                 a = arrays[i] = as_feed(t, a)

@@ -258,7 +258,8 @@ class Session(Planned):
         self, request: Request, arrays: list[Any], step: int | None, out: Any = None
     ) -> Any:
         with self._lock:
-            self._check_open()
+            if self._closed:
+                self._check_open()
             graph, listeners = self.graph, self.listeners
             graph.settle()
             stamp = graph.revision + redefinitions() + lowering_revision()
@@ -270,16 +271,16 @@ class Session(Planned):
                 raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
             lender = None
-            if out is not None:
-                lender = self._planned(request, shapes, env)
-                given = lend(graph, out, request, lender, env)
-            if request.rng is not None:
-                env[request.rng] = np.array((self.seed, number), np.uint64)
-            if listeners:
-                event = RunEvent(request.fetches, request.training, number, feeds=dict(env))
-                for listener in listeners:
-                    listener.run_started(event)
             try:
+                if out is not None:
+                    lender = self._planned(request, shapes, env)
+                    given = lend(graph, out, request, lender, env)
+                if request.rng is not None:
+                    env[request.rng] = np.array((self.seed, number), np.uint64)
+                if listeners:
+                    event = RunEvent(request.fetches, request.training, number, feeds=dict(env))
+                    for listener in listeners:
+                        listener.run_started(event)
                 with graph.running(), self._running:
                     if listeners and any(listener.wants_nodes for listener in listeners):
                         committed = self._run_watched(request, env)

@@ -44,6 +44,8 @@ class Control:
         """
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
+        self._is_awaited = False
+        """Whether somebody has waited for a change; to tell nobody takes 1 us."""
         self._pausing = self._stopping = False
         self._signal = 0
         """The one that waits."""
@@ -88,7 +90,7 @@ class Control:
             interrupt = self._interrupt
             for number in _ENDINGS:
                 held = _signal.getsignal(number)  # None where something else than Python has it
-                if held == _signal.SIG_DFL or (number == _signal.SIGINT and callable(held)):
+                if (number == _signal.SIGINT and callable(held)) or held == _signal.SIG_DFL:
                     self._handlers[number] = held
                     _signal.signal(number, interrupt)
 
@@ -98,10 +100,13 @@ class Control:
         with self._lock:
             self._seconds += time.perf_counter() - self._since if self.status == "running" else 0.0
             self.status = "idle"
-            self._pausing, self._stopping, self._signal = False, False, 0
-            self._until = math.inf
-            self.attention = self.in_step = self.in_hooks = False
-            self._changed.notify_all()
+            if self.attention:  # nobody asks for something without it
+                self._pausing, self._stopping, self._signal = False, False, 0
+                self._until, self.attention = math.inf, False
+            self.in_step = self.in_hooks = False
+            if self._is_awaited:
+                self._is_awaited = False
+                self._changed.notify_all()
 
     def _interrupt(self, number: int, frame: Any) -> None:
         if not (self.in_step or self.in_hooks) or self._signal:
@@ -131,7 +136,7 @@ class Control:
         """Return when ``resume`` or ``stop`` has been called; raises as ``pauses`` does."""
         self.interrupt()
         with self._changed:
-            wait_for(self._changed, lambda: self.status != "paused")
+            self._wait_while("paused")
 
     def interrupt(self) -> None:
         """Raise what a signal that has waited stands for; the next one waits again."""
@@ -157,7 +162,7 @@ class Control:
             if self.status == "running":
                 self._pausing = self.attention = True
             if wait:
-                wait_for(self._changed, lambda: self.status != "running")
+                self._wait_while("running")
 
     def resume(self, until: float = math.inf, wait: bool = False) -> None:
         """Let a paused loop go on, and pause again when ``until`` steps are done."""
@@ -168,7 +173,7 @@ class Control:
             self._pausing, self._until, self.attention = False, until, True
             self._go()
             if wait:
-                wait_for(self._changed, lambda: self.status != "running")
+                self._wait_while("running")
 
     def stop(self) -> None:
         """Ask the loop to end after the present step; nothing happens when none runs."""
@@ -176,6 +181,11 @@ class Control:
             if self.status != "idle":
                 self._stopping = self.attention = True
                 self._go()
+
+    def _wait_while(self, status: str) -> None:
+        """Wait, holding the lock, as long as the loop has this status."""
+        self._is_awaited = True
+        wait_for(self._changed, lambda: self.status != status)
 
     def _check_wait(self, wait: bool) -> None:
         if wait and self.status != "idle" and self.is_here:

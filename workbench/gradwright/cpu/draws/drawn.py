@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
@@ -52,7 +53,8 @@ def drawn(
         for at, start, stop in pieces
     ]
     call = function(kind)
-    others = [Thread(target=call, args=(address(block),)) for block in blocks[1:parts]]
+    # Each thread holds what it reads and writes: Ctrl-C may end the wait for it.
+    others = [Thread(target=_draw, args=(call, block, out, flags)) for block in blocks[1:parts]]
     for thread in others:
         thread.start()
     for block in blocks[:1] + blocks[parts:]:
@@ -66,3 +68,7 @@ def drawn(
         wide = philox.truncated_of(words, *given[5:]) if given[3:] else philox.normal_of(words)
         here[:] = philox.scaled(wide.astype(out.dtype), *given[:3])[: here.size]
     return out
+
+
+def _draw(call: Callable[[int], None], block: Array, *held: Array) -> None:
+    call(address(block))

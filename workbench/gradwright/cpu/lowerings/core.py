@@ -16,6 +16,7 @@ from ...spec import TensorSpec, normalize_axis
 from ..call import Call, Native, numbered
 from ..llvm.bind import bind_copy, bind_kernel
 from ..llvm.products import bind_product
+from ..places import address
 from .common import Specs, floats, runs
 
 
@@ -112,9 +113,14 @@ def _is_copied(ins: Specs, y: TensorSpec) -> bool:
 
 
 def _bind_parts(xs: Sequence[Any], parts: Sequence[Any]) -> Sequence[Call] | None:
-    """Return the calls that copy each input to its part of the output; None: numpy has to."""
+    """Return the calls that copy each input to its part of the output; None: numpy has to.
+
+    What was made there has no call.
+    """
     calls: list[Call] = []
     for i, (x, part) in enumerate(zip(xs, parts, strict=True)):
+        if address(x) == address(part) and x.flags.c_contiguous and part.flags.c_contiguous:
+            continue
         copied = numbered(bind_copy(x, part), (i, len(xs))) if x.size else []
         if copied is None:
             return None

@@ -128,6 +128,11 @@ def _max_pool(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     return Native(lambda xs, ys: bind_max_pool(windows, xs, ys))
 
 
+@lowering("untapped")
+def _untapped(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    return _max_pool(op.pooling, ins, outs)
+
+
 @lowering("untap")
 def _untap(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Add up what goes to the largest elements, one by one."""

@@ -81,24 +81,22 @@ class Measures:
 
     def of_batch(self, arrays: Sequence[Any]) -> dict[str, float]:
         """Return the numbers of one batch alone; what is beyond those of ``fetches`` is ignored."""
-        return self._with_sum(
-            {
-                name: float(arrays[own.start])
-                if type(metric) is Mean
-                else _number(name, metric, metric.add(metric.start(), arrays[own], 1))
-                for name, metric, own, _ in self._slices
-            }
-        )
+        found = {
+            name: float(arrays[own.start])
+            if type(metric) is Mean
+            else _number(name, metric, metric.add(metric.start(), arrays[own], 1))
+            for name, metric, own, _ in self._slices
+        }
+        return self._with_sum(found) if self._parts else found
 
     def results(self, totals: Totals) -> dict[str, float]:
         """Return the numbers that totals stand for."""
-        return self._with_sum(
-            {n: _number(n, m, totals.get(n, m.start())) for n, m in self._metrics.items()}
-        )
+        found = {n: _number(n, m, totals.get(n, m.start())) for n, m in self._metrics.items()}
+        return self._with_sum(found) if self._parts else found
 
     def _with_sum(self, found: dict[str, float]) -> dict[str, float]:
-        """Return numbers with the sum of the losses before them, where there are several."""
-        return {"loss": sum(found[name] for name in self._parts), **found} if self._parts else found
+        """Return numbers with the sum of the losses before them."""
+        return {"loss": sum(found[name] for name in self._parts), **found}
 
     def check(self, saved: Mapping[str, Any]) -> None:
         """Raise TrainingError for saved totals that are not of these metrics."""

@@ -17,7 +17,7 @@ from ...graph import Graph, Tensor
 from ...ops.core.slicing import StridedSlice
 from ..config import TrainingConfig
 from ..optim import Optimizer
-from ..optim.base import BOUNDS, Number, number_at
+from ..optim.base import BOUNDS, Number, number_at, range_missed
 from ..settings import PENALTIES
 
 
@@ -163,11 +163,25 @@ class Numbers:
         self._config = config if moving else None
         self._fed = () if moving else tuple(map(float, held.values()))  # type: ignore[arg-type]
 
+    def steady(self, optimizers: Sequence[Optimizer]) -> tuple[Any, ...] | None:
+        """Return learning rates and other numbers as steps are fed; None where some may move."""
+        if self._config is not None or not all(map(_is_steady, optimizers)):
+            return None
+        rates = [optimizer.rate(0) for optimizer in optimizers]
+        return (*rates, self._fed) if self._fed else tuple(rates)
+
     def at(self, step: int) -> tuple[float, ...]:
         """Return what a step, counted from 0, is fed with."""
         if self._config is None:
             return self._fed
         return tuple(numbers(self._config, step).values())  # type: ignore[arg-type]
+
+
+def _is_steady(optimizer: Optimizer) -> bool:
+    """Tell whether each step has the learning rate that is stated now."""
+    number = vars(optimizer).get("learning_rate")
+    is_own = type(number) in (float, int) and type(optimizer).rate is Optimizer.rate
+    return is_own and not range_missed("learning_rate", number)
 
 
 class Fed:

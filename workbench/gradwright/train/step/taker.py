@@ -121,7 +121,8 @@ class Taker:
     def next(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Run:
         """Return the next run: an update, or where a window waits for more, a batch of it."""
         step, rule = self.keeper.ready() or self.current(), self._setup.config.accumulation
-        self._look_at(feeds)
+        if not self._looked:
+            self._look_at(feeds)
         self.last_feeds = feeds
         if rule is None:
             return Run(step, step.update, feeds, rows, self._numbers(step), (), source)
@@ -145,8 +146,10 @@ class Taker:
         With ``watching`` it notes its changes. A batch that is not finite ends its window: it is
         skipped.
         """
-        values, control = self._setup.session.values, self._control
-        before = {t: values.array(t.name) for t in self.keeper.watched} if watching else {}
+        control, before = self._control, {}
+        if watching:
+            values = self._setup.session.values
+            before = {t: values.array(t.name) for t in self.keeper.watched}
         control.in_step = True
         try:
             outcome = self._run(run, watching)
@@ -183,7 +186,8 @@ class Taker:
         step, number, control = self.current(), self._position.steps, self._control
         fed, skip = [self._fed(step, number + i) for i in range(len(group))], self._skips()
         batches = [feeds for feeds, _ in group]
-        self._look_at(batches[0])
+        if not self._looked:
+            self._look_at(batches[0])
         records: list[Record] = []
         failed: Exception | None = None
         control.in_step = True
@@ -208,15 +212,16 @@ class Taker:
 
     def _look_at(self, feeds: Feeds) -> None:
         """Refuse labels of the first batch that cannot be meant; later ones are not looked at."""
-        if not self._looked:
-            refuse_labels(self._losses, feeds)
-            self._looked = True
+        refuse_labels(self._losses, feeds)
+        self._looked = True
 
     # -- running a phase -------------------------------------------------------------------------
 
     def _numbers(self, step: StepGraph) -> Fed:
         """Return what is fed beside data: what settings say of this step, and the loss's scale."""
-        fed = self._fed(step, self._position.steps)
+        fed = self.keeper.steady
+        if fed is None:
+            fed = self._fed(step, self._position.steps)
         return fed if self.scaler is None else (*fed, self.scaler.scale)
 
     def _fed(self, step: StepGraph, number: int) -> Fed:
@@ -257,12 +262,12 @@ class Taker:
 
     def _count(self, run: Run, outcome: Outcome) -> None:
         """Count a batch, and then add what it measured to the window and to the epoch."""
-        begun = self._position.begun
-        self._position.taken += 1
-        begun.batches += run.rows > 0
+        position, rule, share = self._position, self._setup.config.accumulation, run.rows
+        begun, measured = position.begun, outcome.measured
+        position.taken += 1
+        begun.batches += share > 0
         if not outcome.finite:
             return
-        measured, rule, share = outcome.measured, self._setup.config.accumulation, run.rows
         if rule is not None:
             weight: Any = (
                 run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
@@ -278,10 +283,11 @@ class Taker:
         It counts, without a record, where a metric raises.
         """
         config, phase, position = self._setup.config, run.phase, self._position
+        rule = config.accumulation
         try:
             if phase is not run.step.flush:  # that is of batches which have been counted
                 self._count(run, outcome)
-            if config.accumulation is None or (phase.needed and not outcome.finite):
+            if rule is None or (phase.needed and not outcome.finite):
                 metrics = self.measures.of_batch(outcome.measured)
             else:
                 metrics = self.measures.results(position.begun.window)
@@ -290,7 +296,7 @@ class Taker:
             if config.groups or phase.extras or self.scaler is not None or shown:
                 self._add_extras(metrics, run, outcome)
         finally:
-            if config.accumulation is not None:
+            if rule is not None:
                 if not outcome.finite:
                     self.forget_window()
                 position.begun.gathered, position.begun.window = 0, {}

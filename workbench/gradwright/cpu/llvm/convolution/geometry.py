@@ -88,8 +88,6 @@ class Slide:
 class Lying:
     """An image that is read where it lies, by windows that need no padding and step by one."""
 
-    images = 1
-
     def __init__(self, x: Array) -> None:
         self.array = x
         item = x.itemsize
@@ -112,18 +110,12 @@ class Lying:
         """Return how many bytes behind its channel's start a coordinate is."""
         return int(at[0] * self.plane + at[1] * self.row + at[2] * self.item)
 
-    def taking(self, x: Array) -> list[Call]:
-        """Return the calls that copy images here: none."""
-        return []
-
 
 class Panels:
     """A place for rows of an image as vectors of positions, each with all channels in order.
 
     That way they come from the cache one line after the other, for windows of one element.
     """
-
-    images = 1
 
     def __init__(self, x: Array) -> None:
         _, channels, depth, height, along = x.shape
@@ -171,7 +163,7 @@ class Padded:
         images: int = 1,
         taps: Iterable[Axes] | None = None,
     ) -> None:
-        self.stride, self.item, self.images = stride, dtype.itemsize, images
+        self.stride, self.item = stride, dtype.itemsize
         self._cropped = tuple(
             slice(max(-a, 0), n - max(-b, 0)) for n, a, b in zip(size, before, after, strict=True)
         )

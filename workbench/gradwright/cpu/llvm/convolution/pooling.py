@@ -7,8 +7,10 @@ that stride; all other numbers stand in the block.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,9 @@ STEEP = 4
 def bind_max_pool(
     windows: Windows, xs: Sequence[Array], ys: Sequence[Array]
 ) -> Sequence[Call] | None:
-    """Return the calls that find the largest element of each window and its tap; None: numpy must.
+    """Return the calls that find the largest element of each window; None: numpy must.
+
+    They tell its tap, too, where ``ys`` has a place for it.
 
     >>> x, y, tap = np.ones((1, 1, 4)), np.empty((1, 1, 2)), np.empty((1, 1, 2), np.uint8)
     >>> from gradwright.cpu.llvm.compiler import available
@@ -48,54 +52,58 @@ def bind_max_pool(
     >>> calls is None or [operand for _, operand in calls[0].slots] == [0, 1, 2]
     True
     """
-    x, y, tap = xs[0], *ys
+    x, y, *taps = xs[0], *ys
     slide = Slide.of(windows, x.shape[2:])
-    if not fit(x, y) or slide.stride[2] > STEEP or not _dense(*ys):
+    if not fit(x, y) or slide.stride[2] > STEEP or not _dense(x, *ys):
         return None
-    n, channels = x.shape[:2]
+    seen = image(x)
+    n = math.prod(x.shape[:2])
     size = math.prod(slide.n_out)
     firsts = np.zeros(size + machine(x.dtype.char).width, np.int32)  # read in whole vectors
-    firsts[:size] = first_inside(windows, x.shape[2:]).reshape(-1)
-    code = _compiled("largest", x.dtype.char, slide.stride[2], tap.itemsize)
+    if taps:
+        firsts[:size] = first_inside(windows, x.shape[2:]).reshape(-1)
+    code = _compiled("largest", x.dtype.char, slide.stride[2], taps[0].itemsize if taps else 0)
+    names, slots = ("x", "y", "tap")[: 2 + len(taps)], [(0, 0), (1, 1), (2, 2)][: 2 + len(taps)]
+    steps = {k: size * a.itemsize for k, a in zip(names[1:], ys, strict=True)}
 
-    def call(seen: Array, taps: Sequence[int], planes: int, held: Any) -> Call:
-        offsets = np.array(taps, np.int64)
+    def call(seen: Array, at: Sequence[int], planes: int, held: Any, first: int = 0) -> Call:
+        offsets = np.array(at, np.int64)
+        starts = {k: a.ctypes.data + first * steps[k] for k, a in zip(names[1:], ys, strict=True)}
         block = numbers(
             LARGEST,
             x=seen.ctypes.data,
-            y=y.ctypes.data,
-            tap=tap.ctypes.data,
+            **{"tap": 0, **starts},
             offsets=offsets.ctypes.data,
             firsts=firsts.ctypes.data,
-            taps=len(taps),
+            taps=len(at),
             **_walk(slide, planes, seen.strides[-4:]),
         )
-        steps = {"x": seen.strides[-4], "y": y.itemsize * size, "tap": tap.itemsize * size}
-        return Call(
-            code,
-            block,
-            [(0, 0), (1, 1), (2, 2)],
-            (held, offsets, firsts),
-            cut=_cut(LARGEST, planes, steps),
-            cost=0.25 * y.size * len(taps),
-            label=f"largest {x.dtype.char} {x.shape} {slide}",
-        )
+        cut = _cut(LARGEST, planes, {"x": seen.strides[-4], **steps})
+        return Call(code, block, slots, (held, offsets, firsts), cut=cut)
 
-    if _dense(x) and not any(slide.before) and not any(slide.after):
-        seen = image(x)
-        return [call(seen, _distances(slide, seen), n * channels, None)]
+    def padded(first: int, planes: int) -> Call:
+        """Copy one plane after the other to where it has padding, and search it there."""
+        around = slide.n_in, slide.before, slide.after, (1, 1, 1)
+        place = Padded(1, *around, x.dtype, fill=-np.inf)
+        flat = seen.reshape(n, 1, *seen.shape[2:])[first : first + 1]
+        turns = moving(place.taking(flat), 0, seen.strides[1])
+        own = call(place.array[:, 0, 0], [*map(place.offset, slide.taps())], 1, place, first)
+        own = Call(own.address, own.block, slots[1:], own.held)
+        moves = {slot: steps[k] for slot, k in enumerate(names[1:], 1)}
+        return repeated(planes, [*turns, Turn(own, moves)])
+
+    def pieces(parts: int) -> list[Call]:
+        ends = [n * i // parts for i in range(parts + 1)]
+        return [padded(a, b - a) for a, b in itertools.pairwise(ends) if a < b]
+
+    label = f"largest {x.dtype.char} {x.shape} {slide}{'' if taps else ' alone'}"
+    told: Any = {"cost": 0.25 * y.size * math.prod(slide.kernel), "label": label}
+    if not any(slide.before) and not any(slide.after):
+        return [replace(call(seen, _distances(slide, seen), n, None), **told)]
     try:
-        place = Padded(
-            channels, slide.n_in, slide.before, slide.after, (1, 1, 1), x.dtype, fill=-np.inf
-        )
-        turns = moving(place.taking(image(x)[:1]), 0, x.strides[0])
+        return [replace(padded(0, n), cut=pieces, **told)]
     except DeclinedError:
         return None
-    taps = [place.offset(tap) for tap in slide.taps()]
-    own = call(place.array[:, 0, 0], taps, channels, place)
-    own = Call(own.address, own.block, [(1, 1), (2, 2)], own.held)
-    turns.append(Turn(own, {1: y.strides[0], 2: tap.strides[0]}))
-    return [repeated(n, turns)]
 
 
 def bind_untap(windows: Windows, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
@@ -190,7 +198,7 @@ def _compiled(kind: str, char: str, stride: int, tap_size: int) -> int:
 def _largest(text: Text, stride: int, bits: int) -> None:
     """Write the search: a vector of windows at a time, tap by tap; of equal ones the first wins.
 
-    NaN wins over numbers, and the last of them over others.
+    NaN wins over numbers, and the last of them over others. Taps of no bits are not told.
     """
     code, item, width = text.code, text.item, text.width
     at = text.entries(LARGEST, 5)
@@ -212,10 +220,12 @@ def _largest(text: Text, stride: int, bits: int) -> None:
             reach = (left - 1) * stride + 1
             masks = [text.lanes_below(reach, part * width) for part in range(stride)]
             seen = text.shift(x, column.index * (stride * item))
-            first = text.shift(at["firsts"], (before + column.index) * 4)
-            load = code.let(many, f"load {many}, ptr {first.name}, align 4")
-            with code.loop(text.zero, at["taps"], carried=[low, load]) as loop:
-                best, winner = loop.carried
+            carried = [low]
+            if bits:
+                first = text.shift(at["firsts"], (before + column.index) * 4)
+                carried.append(code.let(many, f"load {many}, ptr {first.name}, align 4"))
+            with code.loop(text.zero, at["taps"], carried=carried) as loop:
+                best = loop.carried[0]
                 tap = text.shift(seen, text.offset(at["offsets"], loop.index))
                 parts = [
                     text.masked_load(text.shift(tap, part * width * item), masks[part])
@@ -224,15 +234,21 @@ def _largest(text: Text, stride: int, bits: int) -> None:
                 value = _every(text, parts, stride)
                 larger = code.let(mask.type, f"fcmp ogt {text.type} {value.name}, {best.name}")
                 nan = code.let(mask.type, f"fcmp uno {text.type} {value.name}, {value.name}")
-                wins = larger | nan
-                this = text.fill(loop.index.to("trunc", "i32"))
-                loop.turned += [_select(text, wins, value, best), _select(text, wins, this, winner)]
-            best, winner = loop.carried
+                if bits:
+                    wins = larger | nan
+                    this = text.fill(loop.index.to("trunc", "i32"))
+                    loop.turned.append(_select(text, wins, value, best))
+                    loop.turned.append(_select(text, wins, this, loop.carried[1]))
+                else:  # the first is one instruction
+                    most = _select(text, larger, value, best)
+                    loop.turned.append(_select(text, nan, value, most))
             place = done + column.index
-            text.masked_store(best, text.shift(at["y"], place * item), mask, item)
-            taps = winner.to("trunc", number) if bits < 32 else winner
-            where = text.shift(at["tap"], place * (bits // 8))
-            text.masked_store(taps, where, mask, bits // 8)
+            text.masked_store(loop.carried[0], text.shift(at["y"], place * item), mask, item)
+            if bits:
+                winner = loop.carried[1]
+                taps = winner.to("trunc", number) if bits < 32 else winner
+                where = text.shift(at["tap"], place * (bits // 8))
+                text.masked_store(taps, where, mask, bits // 8)
 
 
 def _scattered(text: Text, stride: int, bits: int) -> None:

@@ -24,12 +24,13 @@ from ..text import Code, Num
 
 Array = np.ndarray[Any, Any]
 NUMBER = (
-    "ids", "rows", "hash", "places", "ends", "order", "count", "room", "n", "mask", "shift",
+    "ids", "rows", "hash", "places", "ends", "order", "alarm", "count", "room", "n", "mask",
+    "shift",
 )  # fmt: skip
 """Block of what numbers rows: ids and rows have 64 bits, the rest 32; a hash has 64 − ``shift``."""
 SUM = ("values", "sums", "ends", "order", "wide", "rows", "size")
 """Block of sums: so many rows, of ``size`` numbers each; room for one row in float64."""
-MOVE = ("old", "table", "rows", "values", "count", "n", "size")
+MOVE = ("old", "table", "rows", "values", "alarm", "count", "n", "size")
 """Block of what moves rows of ``size`` words; a table is copied first from where it was."""
 TURNS = 64
 """Values that are added up in their own dtype, before the sum goes to float64."""
@@ -59,13 +60,16 @@ def bind_sum(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
     held = [np.empty(n, np.int32) for n in (1 << bits, ids.size, len(rows) + 1, ids.size)]
     hashes, places, ends, order = held
     wide = np.empty(size)
+    alarm = np.zeros(4, np.int64)
     block = numbers(
         NUMBER,
         ids=ids.ctypes.data, rows=rows.ctypes.data, hash=hashes.ctypes.data,
         places=places.ctypes.data, ends=ends.ctypes.data, order=order.ctypes.data,
-        count=ids.size, room=len(rows), n=len(table), mask=(1 << bits) - 1, shift=64 - bits,
+        alarm=alarm.ctypes.data, count=ids.size, room=len(rows), n=len(table),
+        mask=(1 << bits) - 1, shift=64 - bits,
     )  # fmt: skip
-    first = Call(_compiled("number"), block, [(0, 0), (1, 3)], held, cost=8.0 * ids.size)
+    slots, cost = [(0, 0), (1, 3)], 8.0 * ids.size
+    first = Call(_compiled("number"), block, slots, held, alarm, cost=cost, tells=True)
     block = numbers(
         SUM,
         values=values.ctypes.data, sums=sums.ctypes.data, ends=ends.ctypes.data,
@@ -103,10 +107,12 @@ def _move(
         return None
     n_bytes = table[0].nbytes
     word = min(table.itemsize, 8)
+    alarm = np.zeros(4, np.int64)
     block = numbers(
         MOVE,
         old=old.ctypes.data, table=table.ctypes.data, rows=rows.ctypes.data,
-        values=values.ctypes.data, count=len(rows), n=len(table), size=n_bytes // word,
+        values=values.ctypes.data, alarm=alarm.ctypes.data, count=len(rows), n=len(table),
+        size=n_bytes // word,
     )  # fmt: skip
     steps = [(2, rows.itemsize), (3, n_bytes)]
     cut = (
@@ -114,7 +120,8 @@ def _move(
     )
     label = f"{kind} rows {n_bytes} {len(rows).bit_length()}"
     cost = len(rows) * (20.0 + n_bytes / 16)
-    return [Call(_compiled(kind, str(word)), block, slots, cut=cut, cost=cost, label=label)]
+    code = _compiled(kind, str(word))
+    return [Call(code, block, slots, alarm, alarm, cut, cost, label, tells=True)]
 
 
 BINDS = {"sum_rows": bind_sum, "take_rows": bind_take, "put_rows": bind_put}
@@ -132,7 +139,7 @@ def bind_update(
     rows, grad = xs[1:3]
     states = range(3, 2 + n_tables)
     olds, news = (0, *states), range(len(xs), len(xs) + n_tables)
-    if not grad.size:
+    if not (grad.size and grad.flags.c_contiguous):
         return None
     width, item = grad[0].size, grad.itemsize
     block = max(1, min(len(rows), HELD // (width * item * n_tables)))
@@ -205,7 +212,7 @@ def _number(code: Code, _: str) -> None:
     ``ends[u + 1]`` counts the places of row u, then says where they begin in ``order``, and when
     they are all there where they end.
     """
-    at = entries(code, NUMBER, 6)
+    at = entries(code, NUMBER, 7)
     zero, one, none = (code.const(t, v) for t, v in (("i64", 0), ("i32", 1), ("i32", -1)))
     hashes, rows, places, ends, order = (at[k] for k in NUMBER[2:3] + NUMBER[1:2] + NUMBER[3:6])
     parallel = [code.parallel]
@@ -221,7 +228,9 @@ def _number(code: Code, _: str) -> None:
         place, held = _probe(code, hashes, rows, row, start, at["mask"])
         is_new = held < 0
         number = is_new.where(known.to("trunc", "i32"), held)
-        fits = (row.compare("ult", at["n"])) & (number.to("sext", "i64") < at["room"])
+        is_row = row.compare("ult", at["n"])
+        _tell(at, is_row.where(zero, 1), row)
+        fits = is_row & (number.to("sext", "i64") < at["room"])
         number = fits.where(number, -1)
         _set(places, turn.index, number)
         wide = number.to("sext", "i64")
@@ -317,10 +326,10 @@ def _row(at: dict[str, Num], index: Num, bytes_: Num) -> Num:
 
 def _take(code: Code, word: str) -> None:
     """Write: each row that is named goes to its place, and zeros to those of the others."""
-    type_, at = f"i{8 * int(word)}", entries(code, MOVE, 4)
+    type_, at = f"i{8 * int(word)}", entries(code, MOVE, 5)
     zero, size = code.const("i64", 0), at["size"]
     with code.loop(zero, at["count"]) as turn:
-        row, is_there = _named(at, turn.index)
+        row, is_there = _named(at, turn.index, tells=True)
         source = near(at["table"], row * size * int(word))
         target = near(at["values"], turn.index * size * int(word))
         _ask(at, turn.index, int(word))
@@ -331,23 +340,33 @@ def _take(code: Code, word: str) -> None:
 
 def _put(code: Code, word: str) -> None:
     """Write: the table as it was, if it lies elsewhere now, and then each row that is named."""
-    type_, at = f"i{8 * int(word)}", entries(code, MOVE, 4)
+    type_, at = f"i{8 * int(word)}", entries(code, MOVE, 5)
     zero, size = code.const("i64", 0), at["size"]
     is_home = at["old"].to("ptrtoint", "i64").equals(at["table"].to("ptrtoint", "i64"))
     _copy(code, at["old"], at["table"], type_, is_home.where(zero, size * at["n"]))
     with code.loop(zero, at["count"]) as turn:
-        row, is_there = _named(at, turn.index)
+        row, is_there = _named(at, turn.index, tells=True)
         source = near(at["values"], turn.index * size * int(word))
         target = near(at["table"], row * size * int(word))
         _ask(at, turn.index, int(word))
         _copy(code, source, target, type_, is_there.where(size, 0))
 
 
-def _named(at: dict[str, Num], index: Num) -> tuple[Num, Num]:
+def _named(at: dict[str, Num], index: Num, *, tells: bool = False) -> tuple[Num, Num]:
     """Return the number of a row, 0 if it is none of the table's, and whether it is one."""
     row = _get(at["rows"], "i64", index)
+    if tells:
+        _tell(at, (row < at["n"]).where(row.code.const("i64", 0), 1), row)
     is_there = row.compare("ult", at["n"])
     return is_there.where(row, 0), is_there
+
+
+def _tell(at: dict[str, Num], times: Num, row: Num) -> None:
+    """Tell the alarm, once or not at all, of a number that no row has."""
+    code = row.code
+    with code.loop(code.const("i64", 0), times):
+        for place, x in enumerate((code.const("i64", 1), row, at["n"])):
+            _set(at["alarm"], code.const("i64", place), x)
 
 
 def _ask(at: dict[str, Num], index: Num, word: int) -> None:
