@@ -28,7 +28,8 @@ class Objective(Protocol):
     The supervised one feeds the data as it stands. Another may make the feeds of a batch by the
     model that it trains: prompts become sampled sequences and what they were worth. One that has
     ``state_dict`` and ``load_state_dict`` is saved with the training. One that runs the model
-    itself, and has ``in_its_precision``, is told there what stands for tensors in a step.
+    itself, and has ``in_its_precision``, is told there what stands for tensors in a step. One that
+    has ``stand_ins`` says there what a step computes in their place, by fewer operations.
     """
 
     @property

@@ -65,7 +65,7 @@ class Distinct:
         tokens = np.flatnonzero(own)
         places[own] = np.arange(len(tokens))
         places = np.where(prompted, places[first], places)
-        more = rounded(len(tokens)) - len(tokens)
+        more = min(rounded(len(tokens)), own.size) - len(tokens)  # few shapes, few plans
         return {self.rows: places, self.tokens: np.pad(tokens, (0, more))}
 
 
@@ -82,9 +82,9 @@ class _Build:
         self._graph, self._pure, self._prefix = ids.graph, pure, prefix
         self._given, self._ids = of, ids
         self._flat: dict[Tensor, Tensor] = {}
-        """Those in one row, [1, N, …]."""
+        """Those in one row, [1, N, D]."""
         self._whole: dict[Tensor, Tensor] = {}
-        """Those of rows, [B, T, …], that are not what they stand for."""
+        """Those of rows, [B, T, D], that are not what they stand for."""
 
     def of(self, tensors: Sequence[Tensor]) -> dict[Tensor, Tensor]:
         """Return the stand-ins of tensors, in rows."""
@@ -111,32 +111,34 @@ class _Build:
         """Tell whether a node works on each token by itself, and on no more than tokens."""
         op, (first, *others) = node.op, node.inputs
         if isinstance(op, Embedding):
-            return first is self._ids
-        if any(t.rank < 3 or t.shape[:2] != self._ids.shape for t in node.outputs):
+            return first is self._ids and self._is_same(others[0])
+        if any(t.rank != 3 or t.shape[:2] != self._ids.shape for t in node.outputs):
             return False
         if isinstance(op, Matmul):
-            return self._is_told(first) and others[0].rank == 2 and self._is_same(others[0])
+            weight = others[0]
+            is_matrix = weight is not None and weight.rank == 2 and self._is_same(weight)
+            return is_matrix and self._is_told(first)
         if isinstance(op, RmsNorm | LayerNorm):
             return op.axis == -1 and self._is_told(first) and all(map(self._is_same, others))
         given = [t for t in node.inputs if t is not None]
         if not any(t in self._flat for t in given):
             return False
-        rank = node.outputs[0].rank
         by_element = isinstance(op, Swiglu) or all(
             op.depends(i).kind in BY_ELEMENT for i in range(len(node.inputs))
         )
         return by_element and all(
-            (t.rank == rank and self._is_told(t)) or (t.rank <= rank - 2 and self._is_same(t))
-            for t in given
+            self._is_told(t) or (t.rank <= 1 and self._is_same(t)) for t in given
         )
 
     def _is_same(self, t: Tensor | None) -> bool:
         """Tell whether a tensor is its own stand-in."""
         return t is None or (t not in self._flat and t not in self._whole)
 
-    def _is_told(self, t: Tensor) -> bool:
-        """Tell whether a tensor is about tokens, [B, T, …], and the same wherever one stands."""
-        by_token = t.rank > 2 and t.shape[:2] == self._ids.shape
+    def _is_told(self, t: Tensor | None) -> bool:
+        """Tell whether a tensor is about tokens, [B, T, D], and the same wherever one stands."""
+        if t is None:
+            return False
+        by_token = t.rank == 3 and t.shape[:2] == self._ids.shape
         return t in self._flat or (by_token and t.node in self._pure and t in self._whole)
 
     def _in_one(self, t: Tensor) -> Tensor:
@@ -155,7 +157,7 @@ class _Build:
         return self._whole[t]
 
     def _picked(self, x: Tensor) -> Tensor:
-        """Return the distinct tokens of [B, T, …] in one row."""
+        """Return the distinct tokens of [B, T] or [B, T, D] in one row."""
         rest = x.shape[2:]
         table = self._table(x, rest or (1,))
         (picked,) = self._put(Embedding(), [self._given.tokens, table], f"{x.name}/tokens")

@@ -160,6 +160,7 @@ class PolicyObjective:
             given = {name: t for name, t in self._fed.items() if name != "facts"}
             shares = method.in_groups and not method.critic
             self._distinct = Distinct(self.model) if shares else None
+            self.stand_ins = None if self._distinct is None else self._distinct.stand_ins
             loss = method.loss(
                 Step(said.log_probs, said.entropy, said.mask, values=values, **given)
             )
@@ -321,12 +322,6 @@ class PolicyObjective:
             feeds |= self._distinct.feeds(made, np.arange(len(made.rollout))[rows])
         return feeds
 
-    def stand_ins(self, tensors: Sequence[Tensor], scope: str) -> Mapping[Tensor, Tensor]:
-        """Return what a step computes for tensors, under a scope of the derived layer."""
-        if self._distinct is None:
-            return {t: t for t in tensors}
-        return self._distinct.stand_ins(tensors, scope)
-
     def check_ratio(self, feeds: Feeds) -> None:
         """Raise TrainingError where policy and sampler are not the same before the first step.
 
@@ -337,8 +332,6 @@ class PolicyObjective:
         if most is None:
             return
         few, own = looked_at(len(feeds[self.model.ids])), set(self._fed.values())
-        if self._distinct is not None:
-            own |= {self._distinct.rows, self._distinct.tokens}
         old = feeds[self._fed["old_log_probs"]][few]
         of_rows = {t: a[few] for t, a in feeds.items() if t not in own}
         now = self._session.run(self._said(), of_rows, training=True)
