@@ -23,6 +23,11 @@ PRODUCTS = {"large": [1e17, -1e17, 3e16, 5e16], "mixed": [1e15, -1e15, 1e-30, 0.
 """What products of matrices have instead: a number is taken into them below 1e34."""
 
 
+def pools(name):
+    """Return the numbers to feed to the example of a rule."""
+    return POOLS | PRODUCTS if "matmul" in name or name == "sum_behind" else POOLS
+
+
 def same(a, b):
     """Tell whether two arrays are equal up to the rounding of what their numbers were made of."""
     if a.dtype.kind not in "fV":
@@ -53,9 +58,8 @@ def test_values_do_not_depend_on_what_else_is_fetched(name):
     fetches = [[y], [y, *slopes], [y, *inner], [y, *inner, *slopes], [*inner, *slopes]]
     fetches += [[t] for t in (*inner, *slopes)] + [[y, t] for t in inner]
     fetches += [[d, t] for d in slopes for t in inner]
-    pools = POOLS | PRODUCTS if "matmul" in name else POOLS
     with gw.Session(g, kernels="off") as s:
-        for pool in pools.values():
+        for pool in pools(name).values():
             feeds, first = feeds_for(fed, 5, pool), {}
             for targets in filter(None, fetches):
                 for t, value in zip(targets, s.run(targets, feeds), strict=True):
@@ -65,10 +69,9 @@ def test_values_do_not_depend_on_what_else_is_fetched(name):
 @pytest.mark.parametrize("name", RULES)
 def test_kernels_and_the_plain_run_agree_at_extremes(name):
     g, y, inner, slopes, fed = sketch(name)
-    pools = POOLS | PRODUCTS if "matmul" in name else POOLS
     with gw.Session(g, kernels="wait", check="replay") as s:
         for targets in ([y], [y, *inner, *slopes]):
-            for pool in pools.values():
+            for pool in pools(name).values():
                 s.run(targets, feeds_for(fed, 5, pool))
 
 
