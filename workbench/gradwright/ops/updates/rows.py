@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import DTypeError
 from ...graph import Tensor
 from ...op import (
+    AFFINE,
     ELEMENT,
     LINEAR,
     OPAQUE,
@@ -165,7 +166,7 @@ class PutRows(Op):
     """
 
     namespace = "training"
-    dependence = ELEMENT, OPAQUE, OPAQUE
+    dependence = AFFINE, OPAQUE, LINEAR
 
     def infer(self, table: TensorSpec, rows: TensorSpec, values: TensorSpec) -> TensorSpec:
         RowsSpec.of(rows, values, table)
