@@ -54,8 +54,10 @@ def bind_max_pool(
     """
     x, y, *taps = xs[0], *ys
     slide = Slide.of(windows, x.shape[2:])
-    if not fit(x, y) or slide.stride[2] > STEEP or not _dense(x, *ys):
+    if not fit(x, y) or slide.stride[2] > STEEP or not _dense(*ys):
         return None
+    if not _dense(x):
+        return _put_in_order(windows, x, ys)
     seen = image(x)
     n = math.prod(x.shape[:2])
     size = math.prod(slide.n_out)
@@ -104,6 +106,23 @@ def bind_max_pool(
         return [replace(padded(0, n), cut=pieces, **told)]
     except DeclinedError:
         return None
+
+
+def _put_in_order(windows: Windows, x: Array, ys: Sequence[Array]) -> Sequence[Call] | None:
+    """Return the calls for images that lie otherwise, as permuted ones do: they are copied."""
+    place = np.empty(x.shape, x.dtype)
+    calls = bind_max_pool(windows, [place], ys)
+    try:
+        first = copied(x, place, 0)
+    except DeclinedError:
+        return None
+    if calls is None:
+        return None
+    rest = [
+        replace(c, slots=[s for s in c.slots if s[1] > 0], held=(place, c.held), cut=None)
+        for c in calls
+    ]
+    return [*first, *rest]
 
 
 def bind_untap(windows: Windows, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
