@@ -26,6 +26,8 @@ from .product import Rows, moving
 from .rooms import shared
 
 Array = np.ndarray[Any, Any]
+WIDE = 256
+"""Elements of the largest window: of more, a sum in order loses more than one by pairs."""
 
 
 def bind_average(
@@ -41,9 +43,9 @@ def bind_average(
     1
     """
     x, y = xs[0], ys[0]
-    if not fit(x, y):
-        return None
     slide = Slide.of(windows, x.shape[2:])
+    if not fit(x, y) or math.prod(slide.kernel) > WIDE:
+        return None
     rows = _ones(x, math.prod(slide.kernel))
 
     def give(seen: Array, first: int, channels: slice, along: slice) -> list[Turn]:
@@ -63,9 +65,9 @@ def bind_average_grad(
 ) -> Sequence[Call] | None:
     """Return the calls of what goes back from means of windows; None: numpy must do it."""
     g, dx = xs[0], ys[0]
-    if not fit(g, dx):
-        return None
     slide = Slide.of(windows, dx.shape[2:])
+    if not fit(g, dx) or math.prod(slide.kernel) > WIDE:
+        return None
     try:
         parts = shared(("parts", g.shape, g.dtype), lambda: np.empty(g.shape, g.dtype))
         first = _bound([image(g), _counts(counts, g), image(parts)], (0, None, None))
