@@ -54,7 +54,9 @@ class LanguageShape:
         """Return the bytes of all results of a forward run that training keeps."""
         wide, kv = self.heads * self.features, self.kv_heads * self.features
         position = 4 * self.width + 3 * wide + 4 * kv + 4 * self.inner * self.active
-        scores = self.heads * length
+        from ..ops.attention.scaled import TILED  # of no use to who only opens a file
+
+        scores = 0 if length * length >= TILED else self.heads * length
         layer = batch * length * (position + scores)
         logits = 2 * batch * length * self.vocabulary
         return NUMBER * (self.layers * layer + batch * length * 2 * self.width + logits)
