@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import FeedError
 from ..graph import Node, Rng, Tensor, Values
 from ..op import Op
+from ..ops.matrices.linalg import Matmul
 from ..program.program import Instr, Program
 from ..program.row import Row, sizes
 from ..spec import known_spec
@@ -209,4 +210,4 @@ def _work(instr: Instr, program: Program) -> tuple[float, int]:
         [i if i is None else program.specs[i] for i in some] for some in (instr.ins, instr.outs)
     )
     flops = float(instr.op.flops(ins, outs))
-    return flops * (flops > nbytes), nbytes
+    return flops * (isinstance(instr.op, Matmul) or flops > nbytes), nbytes
