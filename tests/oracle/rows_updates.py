@@ -60,7 +60,7 @@ ELSEWHERE = {
         _STEPS,
     ),
     **dict.fromkeys(
-        ("sum_rows", "take_rows", "put_rows", "update_rows"),
+        ("sum_rows", "take_rows", "put_rows"),
         "tables of torch with sparse gradients in test_named_rows.py",
     ),
     "adam8bit_update": "a plain restatement of the paper in test_optimizers.py",
