@@ -131,6 +131,7 @@ def test_a_plan_from_disk_has_the_same_bits_and_names_the_same_node(
 ) -> None:
     monkeypatch.setenv("GRADWRIGHT_CACHE", str(tmp_path))
     monkeypatch.setattr(kept, "LEAST", 8)
+    monkeypatch.delenv("GRADWRIGHT_PLANS", raising=False)
     found, states = [], []
     for _ in range(2):
         g, feeds, fetches = messages()

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GRADWRIGHT_CACHE", str(tmp_path))
+    monkeypatch.delenv("GRADWRIGHT_PLANS", raising=False)
     monkeypatch.setattr(kept, "LEAST", 8)
     monkeypatch.setattr(kept, "fingerprint", lambda: "")  # whoever edits meanwhile
     return tmp_path
