@@ -22,9 +22,9 @@ for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
 import numpy as np  # noqa: E402
 
 from gradwright.cpu.llvm.compiler import compile_text  # noqa: E402
+from gradwright.cpu.llvm.lanes import load, near  # noqa: E402
 from gradwright.cpu.llvm.packed.bind import products  # noqa: E402
-from gradwright.cpu.llvm.packed.lanes import load, near  # noqa: E402
-from gradwright.cpu.llvm.packed.machine import entries, machine  # noqa: E402
+from gradwright.cpu.llvm.packed.machine import machine  # noqa: E402
 from gradwright.cpu.llvm.text import Code  # noqa: E402
 from gradwright.models import DecoderConfig  # noqa: E402
 from gradwright.ops.quantised.blocks import FORMATS, packed_ggml  # noqa: E402
@@ -79,7 +79,7 @@ def _function(address: int) -> Callable[[int], None]:
 def reading(whole: Array) -> tuple[Calls, Any]:
     """Return a call that reads a file by lines of a cache, eight at a time."""
     code = Code()
-    at = entries(code, ("p", "out", "n"), 2)
+    at = code.entries(("p", "out", "n"), 2)
     zero, none = code.const("i64", 0), code.const("<8 x i64>", 0)
     with code.loop(zero, at["n"], step=512, carried=[none] * 8) as loop:
         p = near(at["p"], loop.index)

@@ -23,6 +23,7 @@ from enum import IntEnum
 
 from ..llvm.formats import DOUBLE
 from ..llvm.kernels.mathlib import log_parts, polynomial
+from ..llvm.lanes import joined, near, pick, spread, store
 from ..llvm.text import Code, Num
 
 LANES = 8
@@ -78,43 +79,19 @@ class Slot(IntEnum):
     SCALE, OFFSET, FACTOR, LOW, SPAN, LEAST, MOST = range(9, 16)
 
 
-class _Writer:
-    """The code of one kernel."""
+def _woven(parts: list[Num]) -> Num:
+    """Return four vectors as one: the first lanes of all, then the second ones."""
+    return pick(joined(parts), [part * LANES + i for i in range(LANES) for part in range(4)])
 
-    def __init__(self) -> None:
-        self.code = Code(flags="")
 
-    def slot(self, slot: int, type_: str = "i64") -> Num:
-        at = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {int(slot)}")
-        return self.code.let(type_, f"load {type_}, ptr {at.name}")
-
-    def splat(self, x: Num) -> Num:
-        """Return a vector with a number in all lanes."""
-        type_ = f"<{LANES} x {x.type}>"
-        one = self.code.let(type_, f"insertelement {type_} poison, {x.type} {x.name}, i64 0")
-        zeros = f"<{LANES} x i32> zeroinitializer"
-        return self.code.let(type_, f"shufflevector {type_} {one.name}, {type_} poison, {zeros}")
-
-    def woven(self, parts: list[Num], type_: str) -> Num:
-        """Return four vectors as one: the first lanes of all, then the second ones."""
-        of, halves = f"<{LANES} x {type_}>", []
-        for a, b in (parts[:2], parts[2:]):
-            index = ", ".join(f"i32 {i}" for i in range(2 * LANES))
-            text = f"shufflevector {of} {a.name}, {of} {b.name}, <{2 * LANES} x i32> <{index}>"
-            halves.append(self.code.let(f"<{2 * LANES} x {type_}>", text))
-        index = ", ".join(f"i32 {part * LANES + i}" for i in range(LANES) for part in range(4))
-        a, b = halves
-        text = f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{GROUP} x i32> <{index}>"
-        return self.code.let(f"<{GROUP} x {type_}>", text)
-
-    def rounds(self, first: Num, fixed: list[Num], keys: list[tuple[Num, Num]]) -> list[Num]:
-        """Return the four words of eight blocks, each in the low half of 64 bits."""
-        c0, (c1, c2, c3) = first, fixed
-        for k0, k1 in keys:
-            p0, p1 = c0 * M0, c2 * M1
-            c0, c1 = p1.op("lshr", 32) ^ c1 ^ k0, p1 & LOW
-            c2, c3 = p0.op("lshr", 32) ^ c3 ^ k1, p0 & LOW
-        return [c0, c1, c2, c3]
+def _rounds(first: Num, fixed: list[Num], keys: list[tuple[Num, Num]]) -> list[Num]:
+    """Return the four words of eight blocks, each in the low half of 64 bits."""
+    c0, (c1, c2, c3) = first, fixed
+    for k0, k1 in keys:
+        p0, p1 = c0 * M0, c2 * M1
+        c0, c1 = p1.op("lshr", 32) ^ c1 ^ k0, p1 & LOW
+        c2, c3 = p0.op("lshr", 32) ^ c3 ^ k1, p0 & LOW
+    return [c0, c1, c2, c3]
 
 
 def _double(word: Num) -> Num:
@@ -213,52 +190,42 @@ def text(kind: str) -> str:
     >>> "define" in text("normal")
     True
     """
-    w = _Writer()
-    code, slot = w.code, w.slot
-    out, flags, groups, first = (
-        slot(Slot.OUT, "ptr"),
-        slot(Slot.FLAGS, "ptr"),
-        slot(Slot.GROUPS),
-        slot(Slot.FIRST),
-    )
-    keys, (k0, k1) = [], (slot(Slot.KEY0), slot(Slot.KEY1))
+    code = Code(flags="")
+    out, flags = (code.entry(slot, "ptr") for slot in (Slot.OUT, Slot.FLAGS))
+    groups, first, k0, k1 = map(code.entry, (Slot.GROUPS, Slot.FIRST, Slot.KEY0, Slot.KEY1))
+    keys = []
     for _ in range(10):
-        keys.append((w.splat(k0), w.splat(k1)))
+        keys.append((spread(k0, LANES), spread(k1, LANES)))
         k0, k1 = (k0 + W0) & LOW, (k1 + W1) & LOW
-    fixed = [w.splat(slot(s)) for s in (Slot.STREAM, Slot.STEP0, Slot.STEP1)]
+    fixed = [spread(code.entry(s), LANES) for s in (Slot.STREAM, Slot.STEP0, Slot.STEP1)]
     bounds = []
     if kind == "truncated":
-        bounds = [w.splat(slot(s, "double")) for s in (Slot.LOW, Slot.SPAN, Slot.LEAST, Slot.MOST)]
+        of_bounds = Slot.LOW, Slot.SPAN, Slot.LEAST, Slot.MOST
+        bounds = [spread(code.entry(s, "double"), LANES) for s in of_bounds]
     if kind in ("uniform", "normal", "truncated"):
         scale, offset, factor = (
-            w.splat(slot(s, "double").to("fptrunc", "float"))
+            spread(code.entry(s, "double").to("fptrunc", "float"), LANES)
             for s in (Slot.SCALE, Slot.OFFSET, Slot.FACTOR)
         )
     elif kind == "bernoulli":
-        threshold = w.splat(slot(Slot.SCALE))
+        threshold = spread(code.entry(Slot.SCALE), LANES)
     steps = code.const(f"<{LANES} x i64>", list(range(LANES)))
-    size = {"words": 4, "bernoulli": 1}.get(kind, 4) * GROUP
+    size = (1 if kind == "bernoulli" else 4) * GROUP
     with code.loop(code.const("i64", 0), groups) as loop:
         at = first + loop.index * LANES
-        words = w.rounds(w.splat(at) + steps, fixed, keys)
+        words = _rounds(spread(at, LANES) + steps, fixed, keys)
         if kind == "words":
-            whole = w.woven([x.to("trunc", f"<{LANES} x i32>") for x in words], "i32")
+            whole = _woven([x.to("trunc", f"<{LANES} x i32>") for x in words])
         elif kind == "bernoulli":
-            bits = [(x < threshold).to("zext", f"<{LANES} x i8>") for x in words]
-            whole = w.woven(bits, "i8")
+            whole = _woven([(x < threshold).to("zext", f"<{LANES} x i8>") for x in words])
         else:
             found, doubtful = _numbers(kind, words, bounds)
-            whole = w.woven([(x * scale + offset) * factor for x in found], "float")
+            whole = _woven([(x * scale + offset) * factor for x in found])
             if doubtful is not None:
                 reduce = f"llvm.vector.reduce.or.v{LANES}i1"
                 flag = code.call("i1", reduce, doubtful).to("zext", "i8")
-                there = code.let(
-                    "ptr", f"getelementptr i8, ptr {flags.name}, i64 {loop.index.name}"
-                )
-                code.do(f"store i8 {flag.name}, ptr {there.name}")
-        offset_ = loop.index * size
-        place = code.let("ptr", f"getelementptr i8, ptr {out.name}, i64 {offset_.name}")
-        code.do(f"store {whole.type} {whole.name}, ptr {place.name}, align 4")
+                store(flag, near(flags, loop.index))
+        store(whole, near(out, loop.index * size))
     return code.module()
 
 

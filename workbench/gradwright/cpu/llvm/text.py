@@ -90,6 +90,18 @@ class Code:
         self.masked = self.node('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
         """Hint of a loop: what is left of the last vector is masked, not another loop."""
 
+    def entry(self, slot: int, type_: str = "i64") -> Num:
+        """Read an entry of the block."""
+        at = self.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
+        return self.let(type_, f"load {type_}, ptr {at.name}, {self.constant}")
+
+    def entries(self, names: Sequence[str], pointers: int) -> dict[str, Num]:
+        """Read the block, whose first entries are addresses."""
+        return {
+            name: self.entry(slot, "ptr" if slot < pointers else "i64")
+            for slot, name in enumerate(names)
+        }
+
     def module(self, attributes: str = "") -> str:
         """Return what has been written, as a function ``k`` of a block that it only reads."""
         nodes = (f"!{number} = {node}" for number, node in enumerate(self.nodes))

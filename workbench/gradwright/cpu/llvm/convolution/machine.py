@@ -1,4 +1,4 @@
-"""What functions of convolutions are written with: the vectors of a machine, entries of a block."""
+"""What functions of convolutions are written with: the vectors of a machine, addresses, masks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def machine_of(target: Target, char: str) -> Machine:
 
 
 class Text:
-    """What the functions are written with: vectors, addresses, entries of the block."""
+    """What the functions are written with: vectors, addresses, masks."""
 
     def __init__(self, machine: Machine) -> None:
         self.code, self.machine = Code(), machine
@@ -90,15 +90,6 @@ class Text:
     def number(self, n: int) -> Num:
         """Return a constant integer."""
         return self.code.const("i64", n)
-
-    def entries(self, names: Sequence[str], pointers: int) -> dict[str, Num]:
-        """Read the block, whose first entries are addresses."""
-        found = {}
-        for slot, name in enumerate(names):
-            kind = "ptr" if slot < pointers else "i64"
-            at = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
-            found[name] = self.code.let(kind, f"load {kind}, ptr {at.name}, {self.code.constant}")
-        return found
 
     def shift(self, pointer: Num, by: Num | int) -> Num:
         """Return an address some bytes further on."""

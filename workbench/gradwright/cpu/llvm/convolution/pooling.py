@@ -220,7 +220,7 @@ def _largest(text: Text, stride: int, bits: int) -> None:
     NaN wins over numbers, and the last of them over others. Taps of no bits are not told.
     """
     code, item, width = text.code, text.item, text.width
-    at = text.entries(LARGEST, 5)
+    at = text.code.entries(LARGEST, 5)
     many, number = text.vector("i32"), text.vector(f"i{bits}")
     low = text.fill(code.const(text.real, -np.inf))
     with (
@@ -276,7 +276,7 @@ def _scattered(text: Text, stride: int, bits: int) -> None:
     A tap that no window has counts as its last one: nothing else may be written.
     """
     code, item = text.code, text.item
-    at = text.entries(SCATTERED, 4)
+    at = text.code.entries(SCATTERED, 4)
     with (
         code.loop(text.zero, at["planes"]) as plane,
         code.loop(text.zero, at["depth"]) as slab,

@@ -76,7 +76,7 @@ def _taps(text: Text, rows: int) -> None:
     what they compute is nobody's.
     """
     code, item, width = text.code, text.item, text.width
-    at = text.entries(TAPS, 5)
+    at = text.code.entries(TAPS, 5)
     vectors = (at["length"] + (width - 1)).op("sdiv", width)
     rounds = (at["taps"] + (at["at_once"] - 1)).op("sdiv", at["at_once"])
     rounds = rounds.call("smax", 1)  # one where there are no taps: there is the bias
@@ -153,7 +153,7 @@ def _taps_tile(
 def _panels(text: Text) -> None:
     """Write the copy of rows to panels, a channel after the other."""
     code, item, width = text.code, text.item, text.width
-    at = text.entries(PANELS, 2)
+    at = text.code.entries(PANELS, 2)
     with code.loop(text.zero, at["channels"]) as channel:
         x = text.shift(at["x"], channel.index * at["x_channel"])
         y = text.shift(at["y"], channel.index * at["y_channel"])
@@ -171,7 +171,7 @@ def _panels(text: Text) -> None:
 def _outer(text: Text, taps: int, n: int) -> None:
     """Write products of tiles of ``taps`` taps by ``n`` vectors of output channels."""
     code, item, step = text.code, text.item, text.item * text.width
-    at = text.entries(OUTER, 5)
+    at = text.code.entries(OUTER, 5)
     columns = at["columns"] * (n * step)
     with code.loop(text.zero, at["groups"]) as group:
         x_group = text.shift(at["x"], group.index * at["x_group"])
@@ -211,7 +211,7 @@ def _inner(text: Text, taps: int) -> None:
     Behind the end of a row both factors count as 0, so that no infinity is there.
     """
     code, item, width, real = text.code, text.item, text.width, text.real
-    at = text.entries(INNER, 5)
+    at = text.code.entries(INNER, 5)
     reduce = f"llvm.vector.reduce.fadd.{suffix(text.type)}"
     with code.loop(text.zero, at["groups"]) as group:
         x_group = text.shift(at["x"], group.index * at["x_group"])

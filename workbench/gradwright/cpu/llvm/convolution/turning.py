@@ -58,7 +58,7 @@ def source(machine: Machine) -> str:
     """Return the text of the function; the last block of positions may overlap the one before."""
     text = Text(machine)
     code, item, width = text.code, text.item, text.width
-    at = text.entries(TURNED, 2)
+    at = text.code.entries(TURNED, 2)
     vectors = (at["channels"] + (width - 1)).op("sdiv", width)
     with (
         code.loop(text.zero, at["groups"]) as group,

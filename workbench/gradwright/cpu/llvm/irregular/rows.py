@@ -17,8 +17,7 @@ from ....fuse.ir import Kernel
 from ...call import Call, Cut
 from ..bind import bind_kernel
 from ..convolution.machine import numbers
-from ..packed.lanes import fetch, near
-from ..packed.machine import entries
+from ..lanes import fetch, near
 from ..repeat import Turn, repeated
 from ..text import Code, Num
 
@@ -209,7 +208,7 @@ def _number(code: Code, _: str) -> None:
     ``ends[u + 1]`` counts the places of row u, then says where they begin in ``order``, and when
     they are all there where they end.
     """
-    at = entries(code, NUMBER, 7)
+    at = code.entries(NUMBER, 7)
     zero, one, none = (code.const(t, v) for t, v in (("i64", 0), ("i32", 1), ("i32", -1)))
     hashes, rows, places, ends, order = (at[k] for k in NUMBER[2:3] + NUMBER[1:2] + NUMBER[3:6])
     parallel = [code.parallel]
@@ -283,7 +282,7 @@ def _sum(code: Code, kind: str) -> None:
     """Write: of each row the sum of its values in order, some at a time; of single ones, each."""
     char, turns = kind[0], 1 if kind.endswith("s") else TURNS
     real, double = {"f": "float", "d": "double"}[char], "double"
-    at = entries(code, SUM, 5)
+    at = code.entries(SUM, 5)
     zero, parallel = code.const("i64", 0), [code.parallel]
     size, bytes_ = at["size"], at["size"] * (4 if char == "f" else 8)
     with code.flagged(""), code.loop(zero, at["rows"]) as row:
@@ -323,7 +322,7 @@ def _row(at: dict[str, Num], index: Num, bytes_: Num) -> Num:
 
 def _take(code: Code, word: str) -> None:
     """Write: each row that is named goes to its place, and zeros to those of the others."""
-    type_, at = f"i{8 * int(word)}", entries(code, MOVE, 5)
+    type_, at = f"i{8 * int(word)}", code.entries(MOVE, 5)
     zero, size = code.const("i64", 0), at["size"]
     with code.loop(zero, at["count"]) as turn:
         row, is_there = _named(at, turn.index, tells=True)
@@ -337,7 +336,7 @@ def _take(code: Code, word: str) -> None:
 
 def _put(code: Code, word: str) -> None:
     """Write: the table as it was, if it lies elsewhere now, and then each row that is named."""
-    type_, at = f"i{8 * int(word)}", entries(code, MOVE, 5)
+    type_, at = f"i{8 * int(word)}", code.entries(MOVE, 5)
     zero, size = code.const("i64", 0), at["size"]
     is_home = at["old"].to("ptrtoint", "i64").equals(at["table"].to("ptrtoint", "i64"))
     _copy(code, at["old"], at["table"], type_, is_home.where(zero, size * at["n"]))

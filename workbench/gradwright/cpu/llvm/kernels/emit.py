@@ -162,9 +162,7 @@ class _Emitter(Memory):
         elif not (reduces or sums or plan.stores[p]):
             return
         scattered = next((s for s in plan.stores[p] if s.places), None)
-        apart = scattered is not None and any(
-            plan.levels[n] == Level.ELEMENT for n in scattered.places
-        )
+        apart = scattered is not None and self._is_apart(scattered)
         if scattered is not None and not apart:
             columns = self._is_there(scattered, columns)
         folds = [Fold(values[r].extra, values[r].args[0], values[r].dtype) for r in reduces]
@@ -219,12 +217,16 @@ class _Emitter(Memory):
             for store in self.plan.stores[p]:
                 if not store.places:
                     self._put(store, self.known[store.value], column)
-                elif any(self.plan.levels[n] == Level.ELEMENT for n in store.places):
+                elif self._is_apart(store):
                     with self.code.loop(self.zero, self._is_there(store, column.of(1))):
                         self._join(store, column)
                 else:
                     self._join(store, column)
         self.known = outside
+
+    def _is_apart(self, store: Store) -> bool:
+        """Tell whether each column of a value has places of its own."""
+        return any(self.plan.levels[n] == Level.ELEMENT for n in store.places)
 
     def _is_kept(self, number: int, p: int) -> bool:
         """Tell whether pass p finds a value where an earlier one has put it."""

@@ -36,22 +36,22 @@ class Memory:
     def _read_block(self) -> None:
         code, slots, n_outer = self.code, self.slots, self.pattern.n_outer
         self.zero = code.const("i64", 0)
-        self.columns = self._entry("i64", slots.columns)
-        self.outer = [self._entry("i64", slots.outer(loop)) for loop in range(n_outer)]
+        self.columns = self.code.entry(slots.columns)
+        self.outer = [self.code.entry(slots.outer(loop)) for loop in range(n_outer)]
         self.accesses = list(self.pattern.accesses)
         self.dtypes = [operand.dtype for operand in self.kernel.operands]
         self.bases: list[Num] = []
         self.strides: list[list[Num]] = []
         for number, access in enumerate(self.accesses):
             moves = [*access.outer, access.column == "strided"]
-            self.bases.append(self._entry("ptr", number))
+            self.bases.append(self.code.entry(number, "ptr"))
             self.strides.append(
                 [
-                    self._entry("i64", slots.stride(number, loop)) if m else self.zero
+                    self.code.entry(slots.stride(number, loop)) if m else self.zero
                     for loop, m in enumerate(moves)
                 ]
             )
-        scratch = self._entry("ptr", slots.scratch)
+        scratch = self.code.entry(slots.scratch, "ptr")
         self.scratch: dict[int, Num] = {}
         for place, value in enumerate(self.plan.in_scratch):
             self.scratch[value] = self._shift(scratch, self.columns * (8 * place))
@@ -61,7 +61,7 @@ class Memory:
         for number, count in enumerate(slots.n_named):
             for axis in range(count):
                 at = slots.named(number, axis)
-                self.named[number, axis] = self._entry("i64", at), self._entry("i64", at + 1)
+                self.named[number, axis] = self.code.entry(at), self.code.entry(at + 1)
         self.worst: dict[Named, Num] = {}
         for named in dict.fromkeys(v.extra for v in self.kernel.values if v.op == "place"):
             pointer = self.worst[named] = code.let("ptr", "alloca i64")
@@ -87,10 +87,6 @@ class Memory:
             self.accesses.append(total.own_access)
             self.dtypes.append(FLOAT64)
             start = self._shift(start, size)
-
-    def _entry(self, type_: str, slot: int) -> Num:
-        pointer = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
-        return self.code.let(type_, f"load {type_}, ptr {pointer.name}, {self.code.constant}")
 
     def _shift(self, pointer: Num, offset: Num) -> Num:
         return self.code.let("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {offset.name}")
@@ -203,7 +199,7 @@ class Memory:
         """Tell of an index that names no place: itself as it was counted, the size, the operand."""
         if not self.worst:
             return
-        alarm = self._entry("ptr", self.slots.alarm)
+        alarm = self.code.entry(self.slots.alarm, "ptr")
         for named, pointer in reversed(self.worst.items()):  # of several the first is told
             size, _ = self.named[named.operand, named.axis]
             worst = self.code.let("i64", f"load i64, ptr {pointer.name}")

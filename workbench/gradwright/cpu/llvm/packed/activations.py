@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..lanes import LINE, joined, load, near, spread, store, total
 from ..text import Code, Num
-from .lanes import LINE, joined, load, near, spread, store, total
 from .layouts import PART, Layout, digits, offset, order
-from .machine import Machine, dot, entries
+from .machine import Machine, dot
 
 TINY = 1e-37
 """Sizes below it have no reciprocal: such parts are 0."""
@@ -128,7 +128,7 @@ def records(form: Layout, m: Machine, n_digits: int, y: Num, parts: Num, first: 
 def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     """Return the text of what makes rows of x ready for products with one row at a time."""
     code = Code()
-    at = entries(code, ROWS, 2)
+    at = code.entries(ROWS, 2)
     zero = code.const("i64", 0)
     n_digits = digits(form, m, as_bytes=as_bytes)
     with code.loop(zero, at["rows"]) as row:
@@ -196,7 +196,7 @@ def tiles(form: Layout, m: Machine, tile: int) -> str:
     Behind the last row of x it is repeated.
     """
     code, taken = Code(), offset(form, m)
-    at = entries(code, TILES, 2)
+    at = code.entries(TILES, 2)
     zero, last, size = code.const("i64", 0), at["rows"] - 1, record(form, tile)
     with code.loop(zero, at["tiles"]) as whole:
         y = near(at["y"], whole.index * at["parts"] * size)

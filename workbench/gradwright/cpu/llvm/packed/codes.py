@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..lanes import chosen, floats, gathered, halves, ints, is_set, joined, load, near, pick, spread
 from ..text import Num, lanes
-from .lanes import chosen, floats, gathered, halves, ints, is_set, joined, load, near, pick, spread
 from .layouts import (
     PART,
     Layout,

@@ -16,11 +16,11 @@ import numpy as np
 
 from ...call import Call, Cut
 from ..convolution.machine import numbers
+from ..lanes import fetch, load, near, store, total
 from ..text import Code, Num
 from .bind import by_panel
-from .lanes import fetch, load, near, store, total
 from .layouts import PLAIN
-from .machine import Machine, entries, machine
+from .machine import Machine, machine
 from .vectors import AHEAD
 
 Array = np.ndarray[Any, Any]
@@ -88,7 +88,7 @@ def product(m: Machine, n_x: int) -> str:
     last one may be computed twice.
     """
     code, n, count = Code(), m.lanes, min(n_x, 2)
-    at = entries(code, PRODUCT, 3)
+    at = code.entries(PRODUCT, 3)
     zero, none = code.const("i64", 0), code.const(f"<{n} x float>", 0.0)
     xs = [near(at["x"], at["x_row"] * i) for i in range(n_x)]
     ys = [near(at["y"], at["y_row"] * i) for i in range(n_x)]

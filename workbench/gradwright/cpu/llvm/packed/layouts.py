@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..lanes import gathered, ints, load
 from ..text import Num
-from .lanes import gathered, ints, load
 from .machine import Machine
 
 PART = 32

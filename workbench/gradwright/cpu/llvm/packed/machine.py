@@ -12,9 +12,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..lanes import pick
 from ..target import V3, V4, has
-from ..text import Code, Num, lanes
-from .lanes import pick
+from ..text import Num, lanes
 
 SHUFFLES = {
     16: "llvm.x86.ssse3.pshuf.b.128",
@@ -143,16 +143,3 @@ def _by_bits(of: str, numbers: Sequence[float], index: Num) -> Num:
         is_second = (index & bit).compare("ne", 0)
         found = [is_second.where(b, a) for a, b in zip(found[::2], found[1::2], strict=True)]
     return found[0]
-
-
-# -- functions ------------------------------------------------------------------------------------
-
-
-def entries(code: Code, names: Sequence[str], pointers: int) -> dict[str, Num]:
-    """Read the block of a function, whose first entries are addresses."""
-    found = {}
-    for slot, name in enumerate(names):
-        kind = "ptr" if slot < pointers else "i64"
-        at = code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
-        found[name] = code.let(kind, f"load {kind}, ptr {at.name}, {code.constant}")
-    return found

@@ -19,11 +19,11 @@ from ....ops.quantised.nf4 import NF4
 from ....program.declined import DeclinedError
 from ...call import Call, Cut
 from ..convolution.machine import numbers
+from ..lanes import fetch, ints, load, near, pick, spread, store, total
 from ..steps import Steps
 from ..text import Code, Num
 from .bind import GRAIN, HELD, PER_NS
-from .lanes import fetch, ints, load, near, pick, spread, store, total
-from .machine import Machine, entries, machine, table
+from .machine import Machine, machine, table
 from .vectors import AHEAD
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +38,7 @@ NUMBERS = NF4.tolist()
 def rows(m: Machine) -> str:
     """Return the text of blocks as floats."""
     code, n = Code(), m.lanes
-    at = entries(code, ROWS, 3)
+    at = code.entries(ROWS, 3)
     with code.loop(code.const("i64", 0), at["blocks"]) as block:
         scale = spread(load("float", near(at["absmax"], block.index << 2)), n)
         w, y = near(at["w"], block.index << 5), near(at["y"], block.index << 8)
@@ -54,7 +54,7 @@ def rows(m: Machine) -> str:
 def product(m: Machine) -> str:
     """Return the text of ``y[F] = x[K] @ Wᵀ``, row by row of the weight."""
     code, n = Code(), m.lanes
-    at = entries(code, PRODUCT, 4)
+    at = code.entries(PRODUCT, 4)
     zero, none = code.const("i64", 0), code.const(f"<{n} x float>", 0.0)
     with code.loop(zero, at["n_rows"]) as row:
         first = row.index * at["blocks"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..lanes import LINE, aligned, fetch, floats, load, near, spread, store
 from ..text import Code, Num
 from .activations import record
-from .lanes import LINE, aligned, fetch, floats, load, near, spread, store
 from .layouts import PART, PLAIN, Layout, is_signed, offset
-from .machine import Machine, dot, entries
+from .machine import Machine, dot
 from .turned import Part, byte, parts, sixteen
 
 PRODUCT = (
@@ -52,7 +52,7 @@ def _held(form: Layout, m: Machine) -> int:
 def product(form: Layout, m: Machine, tile: int, *, as_bytes: bool) -> str:
     """Return the text of ``y = x @ Wᵀ`` for packed rows of W, in tiles of so many rows of x."""
     code = Code()
-    at = entries(code, PRODUCT, 4)
+    at = code.entries(PRODUCT, 4)
     zero, rows = code.const("i64", 0), panel(m, as_bytes=as_bytes)
     chunk = (BYTES if as_bytes else FLOATS) // form.size
     at["scratch"] = aligned(at["scratch"])

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..lanes import floats, gathered, halves, joined, load, pick
 from ..text import Num, lanes
-from .lanes import floats, gathered, halves, joined, load, pick
 from .layouts import PART, Layout, places_of_scales, powers, six_bits, words_of_scales
 from .machine import Machine, looked_up
 

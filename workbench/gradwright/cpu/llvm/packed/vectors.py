@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..lanes import fetch, floats, load, near, pick, store, total, widened
 from ..text import Code, Num, lanes
 from .activations import records
 from .codes import Group, read_bytes, read_floats
-from .lanes import fetch, floats, load, near, pick, store, total, widened
 from .layouts import PART, Layout, blocks_of, digits, is_signed
-from .machine import Machine, dot, entries
+from .machine import Machine, dot
 
 PRODUCT = (
     "w", "x", "y", "ready", "n_rows", "w_row", "n_x", "x_row", "ready_row", "y_row", "blocks",
@@ -40,7 +40,7 @@ def product(form: Layout, m: Machine, n_x: int = 1, *, as_bytes: bool) -> str:
     Those are several only where x is bytes.
     """
     code = Code()
-    at = entries(code, PRODUCT, 4)
+    at = code.entries(PRODUCT, 4)
     zero = code.const("i64", 0)
     with code.loop(zero, at["n_x"], step=n_x) as turn, code.loop(zero, at["n_rows"]) as row:
         w = near(at["w"], row.index * at["w_row"])
@@ -55,7 +55,7 @@ def grouped(form: Layout, m: Machine, *, as_bytes: bool) -> str:
     Sizes that are not those of the rows of x are an alarm; no other rows are touched.
     """
     code = Code()
-    at = entries(code, GROUPED, 6)
+    at = code.entries(GROUPED, 6)
     zero = code.const("i64", 0)
     with code.loop(zero, at["groups"], carried=[zero, zero]) as group:
         first, wrong = group.carried
@@ -228,7 +228,7 @@ def tile(form: Layout, m: Machine, n_x: int) -> str:
     one may be computed twice.
     """
     code, n, pair = Code(), m.lanes, 2 if m.lanes == 16 else 1
-    at = entries(code, PRODUCT, 4)
+    at = code.entries(PRODUCT, 4)
     zero, none = code.const("i64", 0), code.const(f"<{n} x float>", 0.0)
     xs = [near(at["x"], at["x_row"] * i) for i in range(n_x)]
     ys = [near(at["y"], at["y_row"] * i) for i in range(n_x)]
@@ -270,7 +270,7 @@ def _numbers(group: Group, n: int) -> Iterator[tuple[Num, int]]:
 def taken(form: Layout, m: Machine) -> str:
     """Return the text of ``y[i] = W[ids[i]]`` as floats; a number that is no row's is an alarm."""
     code, n = Code(), m.lanes
-    at = entries(code, ROWS, 4)
+    at = code.entries(ROWS, 4)
     zero = code.const("i64", 0)
     with code.loop(zero, at["n_ids"], carried=[zero]) as turn:
         number = load("i64", near(at["ids"], turn.index << 3))

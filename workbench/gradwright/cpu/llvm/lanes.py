@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..text import Num, lanes, suffix
+from .text import Num, lanes, suffix
 
 LINE = 64
 """Bytes of a cache line."""
