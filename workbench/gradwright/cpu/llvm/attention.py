@@ -13,7 +13,6 @@ move their addresses. Products are OpenBLAS's, which packs what it reads: tiles 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from ..blocks import aligned
 from ..call import Call
 from .bind import bind_kernel
 from .gemm import bind_matmul
-from .repeat import Turn, repeated
+from .repeat import Turn, repeated, split
 
 Array = np.ndarray[Any, Any]
 QUERIES, KEYS = 256, 512
@@ -108,8 +107,7 @@ class _Heads:
         """Return loops over some of the samples each, or over some of the heads of keys."""
         sizes = self.arrays["k"].shape[:2]
         axis = 0 if sizes[0] >= min(parts, sizes[1]) else 1
-        ends = [i * sizes[axis] // parts for i in range(parts + 1)]
-        some = [range(a, b) for a, b in itertools.pairwise(ends) if a < b]
+        some = split(range(sizes[axis]), parts)
         rest = range(sizes[1 - axis])
         pairs = [(r, rest) if axis == 0 else (rest, r) for r in some]
         return [self.loop(*pair) for pair in pairs] if len(some) > 1 else []

@@ -7,6 +7,7 @@ batch of a thousand images needs no longer table than one, and its scratch memor
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,6 +82,16 @@ class Turn:
 
     call: Call
     steps: dict[int, int]
+
+
+def split(units: range, parts: int, grain: int = 1) -> list[range]:
+    """Return at most so many parts of a range, all but the last of them multiples of a grain.
+
+    >>> split(range(10), 4), split(range(10), 4, 4)
+    ([range(0, 2), range(2, 5), range(5, 7), range(7, 10)], [range(0, 4), range(4, 10)])
+    """
+    ends = [len(units) * i // parts // grain * grain for i in range(parts)]
+    return [units[a:b] for a, b in itertools.pairwise([*ends, len(units)]) if a < b]
 
 
 def repeated(n: int, turns: Sequence[Turn]) -> Call:

@@ -7,7 +7,6 @@ them, they run along positions.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,7 @@ from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_kernel
-from ..repeat import Turn, repeated
+from ..repeat import Turn, repeated, split
 from .forward import cost_of, fit
 from .geometry import Padded, Slide, copied, image, offsets, room
 from .machine import machine, numbers
@@ -201,9 +200,8 @@ class _WeightProduct:
 
     def pieces(self, n: int) -> list[Call]:
         """Return loops over some of the tiles each, which may run at the same time."""
-        ends = [i * self.tiles // n for i in range(n + 1)]
-        cuts = [(a, b) for a, b in itertools.pairwise(ends) if a < b < a + self.tiles]
-        return [self.loop(*cut, piece) for piece, cut in enumerate(cuts)]
+        cuts = split(range(self.tiles), n)
+        return [self.loop(r.start, r.stop, p) for p, r in enumerate(cuts)] if len(cuts) > 1 else []
 
     def giving(self, operand: int) -> list[Call]:
         """Return the calls that copy the gradient ``[G, channels, n_in, *kernel]`` to its place."""

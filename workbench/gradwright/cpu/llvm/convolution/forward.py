@@ -153,13 +153,13 @@ def sliding_back(
 def whole(job: Job, cost: tuple[float, str]) -> Call:
     """Return the call of a job, which may be cut."""
     ns, label = cost
-    call = _moved(job.call(range(len(job.x)), job.units))
+    call = _given(job.call(range(len(job.x)), job.units))
     return replace(
-        call, cut=lambda parts: [_moved(c) for c in job.pieces(parts)], cost=ns, label=label
+        call, cut=lambda parts: [_given(c) for c in job.pieces(parts)], cost=ns, label=label
     )
 
 
-def _moved(call: Call) -> Call:
+def _given(call: Call) -> Call:
     """Return a call without the operands of negative numbers, which are memory of ours."""
     return replace(call, slots=[(slot, operand) for slot, operand in call.slots if operand >= 0])
 

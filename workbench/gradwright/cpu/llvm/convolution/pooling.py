@@ -7,7 +7,6 @@ that stride; all other numbers stand in the block.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from ....ops.convolutions.pooling import first_inside
 from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call, Cut
-from ..repeat import Turn, repeated
+from ..repeat import Turn, repeated, split
 from ..text import Num
 from .forward import fit
 from .geometry import Padded, Slide, copied, image
@@ -95,8 +94,7 @@ def bind_max_pool(
         return repeated(planes, [*turns, Turn(own, moves)])
 
     def pieces(parts: int) -> list[Call]:
-        ends = [n * i // parts for i in range(parts + 1)]
-        return [padded(a, b - a) for a, b in itertools.pairwise(ends) if a < b]
+        return [padded(some.start, len(some)) for some in split(range(n), parts)]
 
     label = f"largest {x.dtype.char} {x.shape} {slide}{'' if taps else ' alone'}"
     told: Any = {"cost": 0.25 * y.size * math.prod(slide.kernel), "label": label}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...call import Call
-from ..repeat import Turn, repeated
+from ..repeat import Turn, repeated, split
 from .geometry import Axes, Lying, Padded, Panels, Place, copied, offsets, room
 from .machine import machine, numbers
 from .rooms import shared
@@ -124,10 +124,10 @@ class Job:
         """Return calls for some images each, or for some of the channels or groups."""
         n = len(self.x)
         if n >= parts:
-            cuts = [(r, self.units) for r in _split(range(n), parts, 1)]
+            cuts = [(r, self.units) for r in split(range(n), parts)]
         else:
             grain = 1 if self.groups > 1 else max(machine(self.dtype.char).shapes)
-            cuts = [(range(n), r) for r in _split(self.units, parts, grain)]
+            cuts = [(range(n), r) for r in split(self.units, parts, grain)]
         return [self.call(*cut, piece) for piece, cut in enumerate(cuts)]
 
     @property
@@ -137,13 +137,6 @@ class Job:
 
     def _loop(self, first: int, n: int, times: int, units: range, piece: int) -> Call:
         return repeated(times, list(_Turns(self, first, n, piece).all(units)))
-
-
-def _split(units: range, parts: int, grain: int) -> Iterator[range]:
-    ends = [len(units) * i // parts // grain * grain for i in range(parts)]
-    for a, b in zip(ends, [*ends[1:], len(units)], strict=True):
-        if a < b:
-            yield units[a:b]
 
 
 class _Turns:
