@@ -257,6 +257,7 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
+"""Name -> the module that it is imported from when it is first asked for."""
 
 
 def __dir__() -> list[str]:
