@@ -16,7 +16,7 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution with its batch norm; ``groups`` of 0 is one a channel."""
+    """A convolution with its batch norm; a depthwise one has a group for each channel."""
 
     name: str
     n_in: int
