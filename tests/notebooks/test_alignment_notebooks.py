@@ -8,8 +8,13 @@ from tests.notebooks.tutorials import run
 
 pytest.importorskip("plotly", reason="pip install -e '.[test]'")
 pytest.importorskip("anywidget", reason="pip install -e '.[test]'")
-UNPROVEN = {"\nassert ": "\n_ = "}
-SHORT = {"range(40)": "range(2)", "sums[BASE**3 :]": "sums[-200:]", "BASE**3": "32"}
+SHORT = {
+    "\nassert ": "\n_ = ",  # nothing is learnt that could be proven
+    "range(40)": "range(2)",
+    "sums[BASE**3 :]": "sums[-200:]",
+    "BASE**3": "32",
+}
+"""What both have, and what it is here."""
 
 
 def test_preferences() -> None:
@@ -19,7 +24,7 @@ def test_preferences() -> None:
         "size=64": "size=8",
         "steps=60": "steps=3",
     }
-    space = run("dpo", {**UNPROVEN, **SHORT, **shorter})
+    space = run("dpo", SHORT | shorter)
     assert set(space["after"]) == set(space["methods"])
     for name, look in space["looks"].items():
         assert len(look) == 32 and space["trainers"][name].steps_done == 3
@@ -33,7 +38,7 @@ def test_a_reward_model_and_ppo() -> None:
         "steps=60, batch_size=128": "steps=4, batch_size=16",
         "range(15)": "range(1)",
     }
-    space = run("reward_model_to_ppo", {**UNPROVEN, **SHORT, **shorter})
+    space = run("reward_model_to_ppo", SHORT | shorter)
     report, folder = space["report"], space["folder"]
     assert report.is_done and space["pipeline"].report(folder).is_done
     held, loose = space["courses"].values()

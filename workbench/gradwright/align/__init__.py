@@ -20,11 +20,9 @@ All losses are functions of tensors: log-probabilities per token, f32[rows, T], 
   and ``Weighted``, ``Gate``, sums and products of them
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..ops import missing
-from ..shared import first_use
+from ..ops import later
 
 if TYPE_CHECKING:
     from .alarm import Alarm, alarms
@@ -192,80 +190,67 @@ __all__ = [
 ]
 
 _HOMES = {
-    name: home
-    for home, names in {
-        ".alarm": "Alarm alarms",
-        ".aligned": "trainer",
-        ".data.by_length": "ByLength order_by_length",
-        ".data.codec": "Codec",
-        ".data.collate": "collate",
-        ".data.examples": "examples prompts",
-        ".data.packing": "pack",
-        ".data.report": "DataReport",
-        ".data.rows": "Examples TokenRow",
-        ".data.template": "ChatTemplate",
-        ".evaluation.comparing": "Comparison compare",
-        ".evaluation.evaluating": "evaluate",
-        ".evaluation.held_out": "HeldOut",
-        ".experience": "Experience",
-        ".logps": "TokenLogProbs model_log_probs token_log_probs",
-        ".losses.advantages": (
-            "gae group_advantages kl_estimate leave_one_out normalize_then_sum token_rewards whiten"
-        ),
-        ".losses.cpo": "cpo simpo",
-        ".losses.dpo": "dpo",
-        ".losses.grpo": "grpo",
-        ".losses.kto": "kto",
-        ".losses.loss": "Loss",
-        ".losses.orpo": "orpo",
-        ".losses.ppo": "ppo",
-        ".losses.reward": "reward",
-        ".losses.rloo": "rloo",
-        ".losses.sft": "sft",
-        ".methods.cpo": "CPO SimPO",
-        ".methods.distill": "Distill",
-        ".methods.dpo": "DPO",
-        ".methods.grpo": "GRPO",
-        ".methods.kin": "BNPO CISPO DAPO GSPO DrGRPO",
-        ".methods.kto": "KTO",
-        ".methods.method": "Method",
-        ".methods.orpo": "ORPO",
-        ".methods.ppo": "PPO",
-        ".methods.reward_model": "RewardModel",
-        ".methods.rloo": "RLOO",
-        ".methods.sft": "SFT",
-        ".model": "LanguageModel",
-        ".objectives.policy": "PolicyObjective",
-        ".pairs": "PairView pairs_of",
-        ".pipeline.pipeline": "Pipeline",
-        ".pipeline.plan": "Plan",
-        ".pipeline.report": "Report",
-        ".pipeline.stage": "Stage",
-        ".reference": "reference_log_probs",
-        ".rewards.code": "Code",
-        ".rewards.graph": "GraphReward ModelReward",
-        ".rewards.judge": "judge",
-        ".rewards.numbers": "NumberNear",
-        ".rewards.reward": "Failure Reward RowsError Scores",
-        ".rewards.rule": "Gate RewardProduct RewardSum Rule Weighted",
-        ".rewards.sandbox.sandbox": "CodeLimits",
-        ".rewards.text": "ExactMatch Format Pattern",
-        ".rewards.tokens": "Length Overlong Repetition",
-        ".rollouts.rollout": "Prompt Rollout Sampler",
-        ".rollouts.sampler": "GenerationSampler Progress complete",
-        ".scalar_head": "reward_head",
-    }.items()
-    for name in names.split()
+    ".alarm": "Alarm alarms",
+    ".aligned": "trainer",
+    ".data.by_length": "ByLength order_by_length",
+    ".data.codec": "Codec",
+    ".data.collate": "collate",
+    ".data.examples": "examples prompts",
+    ".data.packing": "pack",
+    ".data.report": "DataReport",
+    ".data.rows": "Examples TokenRow",
+    ".data.template": "ChatTemplate",
+    ".evaluation.comparing": "Comparison compare",
+    ".evaluation.evaluating": "evaluate",
+    ".evaluation.held_out": "HeldOut",
+    ".experience": "Experience",
+    ".logps": "TokenLogProbs model_log_probs token_log_probs",
+    ".losses.advantages": (
+        "gae group_advantages kl_estimate leave_one_out normalize_then_sum token_rewards whiten"
+    ),
+    ".losses.cpo": "cpo simpo",
+    ".losses.dpo": "dpo",
+    ".losses.grpo": "grpo",
+    ".losses.kto": "kto",
+    ".losses.loss": "Loss",
+    ".losses.orpo": "orpo",
+    ".losses.ppo": "ppo",
+    ".losses.reward": "reward",
+    ".losses.rloo": "rloo",
+    ".losses.sft": "sft",
+    ".methods.cpo": "CPO SimPO",
+    ".methods.distill": "Distill",
+    ".methods.dpo": "DPO",
+    ".methods.grpo": "GRPO",
+    ".methods.kin": "BNPO CISPO DAPO GSPO DrGRPO",
+    ".methods.kto": "KTO",
+    ".methods.method": "Method",
+    ".methods.orpo": "ORPO",
+    ".methods.ppo": "PPO",
+    ".methods.reward_model": "RewardModel",
+    ".methods.rloo": "RLOO",
+    ".methods.sft": "SFT",
+    ".model": "LanguageModel",
+    ".objectives.policy": "PolicyObjective",
+    ".pairs": "PairView pairs_of",
+    ".pipeline.pipeline": "Pipeline",
+    ".pipeline.plan": "Plan",
+    ".pipeline.report": "Report",
+    ".pipeline.stage": "Stage",
+    ".reference": "reference_log_probs",
+    ".rewards.code": "Code",
+    ".rewards.graph": "GraphReward ModelReward",
+    ".rewards.judge": "judge",
+    ".rewards.numbers": "NumberNear",
+    ".rewards.reward": "Failure Reward RowsError Scores",
+    ".rewards.rule": "Gate RewardProduct RewardSum Rule Weighted",
+    ".rewards.sandbox.sandbox": "CodeLimits",
+    ".rewards.text": "ExactMatch Format Pattern",
+    ".rewards.tokens": "Length Overlong Repetition",
+    ".rollouts.rollout": "Prompt Rollout Sampler",
+    ".rollouts.sampler": "GenerationSampler Progress complete",
+    ".scalar_head": "reward_head",
 }
+"""Module -> the names that are imported from it when they are first asked for."""
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise missing(__name__, name, __all__)
-    with first_use:
-        found = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)
-    return found
+__getattr__, __dir__ = later(__name__, _HOMES, __all__)

@@ -4,11 +4,9 @@
 `KvCache` are for graphs that hold caches and sampling themselves.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..ops import missing
-from ..shared import first_use
+from ..ops import later
 
 if TYPE_CHECKING:
     from .cached import KvCache, generate
@@ -139,48 +137,34 @@ __all__ = [
 ]
 
 _HOMES = {
-    name: home
-    for home, names in {
-        ".cached": "KvCache generate",
-        ".choosing": "choose probabilities",
-        ".completion": "Completion Piece",
-        ".decoder": (
-            "Decoder DecoderConfig Quantized QuantizedTensor RopeScaling generation_graph windows"
-        ),
-        ".encoders": "Bert BertConfig Vit VitConfig",
-        ".generation": "Generation",
-        ".gguf.reading": "from_gguf",
-        ".gguf.tokenizers": "tokenizer_from_gguf",
-        ".gguf.writing": "save_gguf",
-        ".grammar": "Regex",
-        ".huggingface": "from_pretrained load_state_dict save_pretrained state_dict",
-        ".interpretation": "Attention Attribution Choice Interpretation Score TokenReading",
-        ".sampling": (
-            "FrequencyPenalty Greedy MinP NoRepeatNgram PresencePenalty RepetitionPenalty"
-            " Strategy Temperature TopK TopP in_order"
-        ),
-        ".sequential": "Conv Dense Embedding Sequential",
-        ".speculation": "Draft",
-        ".speech_synthesis": (
-            "EspeakVoice FormantVoice MelConfig SpeechSynthesizer SpeechSynthesizerConfig log_mel"
-            " mel_cepstral_distortion sound_of_log_mel wav_bytes"
-        ),
-        ".tokenizers": "CharTokenizer TextCodec TextStream Tokenizer decode_stream",
-        ".vision_language": "VisionLanguage VisionLanguageConfig",
-        ".whisper": "SpeechTokens Whisper WhisperConfig",
-    }.items()
-    for name in names.split()
+    ".cached": "KvCache generate",
+    ".choosing": "choose probabilities",
+    ".completion": "Completion Piece",
+    ".decoder": (
+        "Decoder DecoderConfig Quantized QuantizedTensor RopeScaling generation_graph windows"
+    ),
+    ".encoders": "Bert BertConfig Vit VitConfig",
+    ".generation": "Generation",
+    ".gguf.reading": "from_gguf",
+    ".gguf.tokenizers": "tokenizer_from_gguf",
+    ".gguf.writing": "save_gguf",
+    ".grammar": "Regex",
+    ".huggingface": "from_pretrained load_state_dict save_pretrained state_dict",
+    ".interpretation": "Attention Attribution Choice Interpretation Score TokenReading",
+    ".sampling": (
+        "FrequencyPenalty Greedy MinP NoRepeatNgram PresencePenalty RepetitionPenalty"
+        " Strategy Temperature TopK TopP in_order"
+    ),
+    ".sequential": "Conv Dense Embedding Sequential",
+    ".speculation": "Draft",
+    ".speech_synthesis": (
+        "EspeakVoice FormantVoice MelConfig SpeechSynthesizer SpeechSynthesizerConfig log_mel"
+        " mel_cepstral_distortion sound_of_log_mel wav_bytes"
+    ),
+    ".tokenizers": "CharTokenizer TextCodec TextStream Tokenizer decode_stream",
+    ".vision_language": "VisionLanguage VisionLanguageConfig",
+    ".whisper": "SpeechTokens Whisper WhisperConfig",
 }
-"""Name -> the module that it is imported from when it is first asked for."""
+"""Module -> the names that are imported from it when they are first asked for."""
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise missing(__name__, name, __all__)
-    with first_use:
-        found = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)
-    return found
+__getattr__, __dir__ = later(__name__, _HOMES, __all__)

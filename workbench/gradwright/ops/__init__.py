@@ -39,7 +39,7 @@ from .draws import drawing
 from .layers import drawn, nn, norm
 from .losses import cross_entropy, loss
 from .matrices import einsum, linalg
-from .namespaces import loaded, member, members, missing, modules, namespace, surface
+from .namespaces import later, loaded, member, members, missing, modules, namespace, surface
 from .reference.changes import Change, Changes, check
 from .reference.description import descriptors, schema
 from .reference.entries import Entries, Entry, table
@@ -54,6 +54,7 @@ __all__ = [
     "check",
     "descriptors",
     "find",
+    "later",
     "loaded",
     "member",
     "members",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import Any
 from ..op import Op
 from ..op.calling import called, function
 from ..op.registry import FUNCTIONS, OPS, registry_revision
+from ..shared import first_use
 from ..words import MODULE
 from ..words.advised import no_attribute
 from ..words.spelling import meant
@@ -111,6 +113,27 @@ def surface(
         lambda name: member(module, name, *names),
         lambda: sorted({*members(*names), *also}),
     )
+
+
+def later(
+    module: str, homes: Mapping[str, str], known: Sequence[str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a module that imports names when first asked for.
+
+    ``homes`` are the modules that they are imported from, each with their names; ``known`` are all
+    public names of the module.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+    held = vars(sys.modules[module])
+
+    def find(name: str) -> Any:
+        if name not in home_of:
+            raise missing(module, name, known)
+        with first_use:
+            found = held[name] = getattr(import_module(home_of[name], module), name)
+        return found
+
+    return find, lambda: sorted({*held, *known})
 
 
 def missing(module: str, name: str, known: Sequence[str] = ()) -> AttributeError:

@@ -1,12 +1,10 @@
 """Training: optimizers, schedules, metrics, data, and the trainer that brings them together."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..evaluation import metrics
 from ..evaluation.metrics import Metric
-from ..ops import missing
-from ..shared import first_use
+from ..ops import later
 from . import optim, schedules
 from .callbacks import (
     Callback,
@@ -102,30 +100,16 @@ __all__ = [
 ]
 
 _LATER = {
-    name: home
-    for home, names in {
-        ".callbacks.activations": (
-            "ActivationComparison SaveActivations compare_activations load_activations"
-        ),
-        ".callbacks.gradient_watch": "GradientWatch",
-        ".callbacks.reproduce": "Reproduce",
-        "..recipes.cross_validation": "CrossValidation cross_validate",
-        "..recipes.learning_rate_finder": "LearningRates find_learning_rate",
-        "..recipes.unrolled_trainer": "UnrolledTrainer",
-        "..recording": "Run RunFolder Runs RunsComparison Store",
-    }.items()
-    for name in names.split()
+    ".callbacks.activations": (
+        "ActivationComparison SaveActivations compare_activations load_activations"
+    ),
+    ".callbacks.gradient_watch": "GradientWatch",
+    ".callbacks.reproduce": "Reproduce",
+    "..recipes.cross_validation": "CrossValidation cross_validate",
+    "..recipes.learning_rate_finder": "LearningRates find_learning_rate",
+    "..recipes.unrolled_trainer": "UnrolledTrainer",
+    "..recording": "Run RunFolder Runs RunsComparison Store",
 }
 """What is imported when first asked for; rooms above stand here, too, as users know them."""
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise missing(__name__, name, __all__)
-    with first_use:
-        found = globals()[name] = getattr(import_module(_LATER[name], __name__), name)
-    return found
+__getattr__, __dir__ = later(__name__, _LATER, __all__)

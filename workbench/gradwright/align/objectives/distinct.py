@@ -149,7 +149,7 @@ class _Build:
 
     def _in_rows(self, t: Tensor) -> Tensor:
         """Return a tensor in rows."""
-        if t is self._ids or (t not in self._flat or t in self._whole):
+        if t is self._ids or t not in self._flat or t in self._whole:
             return self._whole.get(t, t)
         flat = self._flat[t]
         table = self._table(flat, flat.shape[2:])

@@ -165,12 +165,9 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
         >>> gw.optim.Adam().moves_all()
         'Adam moves every row'
         """
-        for cls in type(self).__mro__:
-            if "by_rows" in vars(cls):
-                break
-            if {"update", "op", "state"} & vars(cls).keys():
-                return f"{cls.__name__} moves every row"
-        if not self.by_rows:
+        saying = {"by_rows", "update", "op", "state"}
+        cls = next(cls for cls in type(self).__mro__ if saying & vars(cls).keys())
+        if not vars(cls).get("by_rows"):
             return f"{type(self).__name__} moves every row"
         moving = [name for name in ("momentum", "weight_decay") if getattr(self, name, 0)]
         return f"{moving[0]} moves every row" if moving else ""

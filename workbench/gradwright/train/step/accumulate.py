@@ -39,11 +39,10 @@ class Sums:
         """Return the sums with one more batch, and their weight; of tables, rows are written."""
         added = {}
         for p, held in self.of.items():
-            rows = named.get(p)
-            before = held if rows is None else rows.taken(held)
-            given = grads[p] if rows is None else rows.grad
-            new = before + cast_to(held.dtype, weight) * cast_to(held.dtype, given)
-            added[p] = new if rows is None else rows.put(held, new)
+            if (rows := named.get(p)) is None:
+                added[p] = _with(held, weight, grads[p])
+            else:
+                added[p] = rows.put(held, _with(rows.taken(held), weight, rows.grad))
         return added, self.weight + weight
 
     def means(self, sums: Mapping[Tensor, Tensor], weight: Tensor) -> dict[Tensor, Tensor]:
@@ -55,6 +54,12 @@ class Sums:
     def variables(self) -> list[Tensor]:
         """All of them, the weight first."""
         return [self.weight, *self.of.values()]
+
+
+def _with(held: Tensor, weight: Tensor, grad: Tensor) -> Tensor:
+    """Return a sum with one more gradient."""
+    found: Tensor = held + cast_to(held.dtype, weight) * cast_to(held.dtype, grad)
+    return found
 
 
 def wide(param: Tensor) -> Any:

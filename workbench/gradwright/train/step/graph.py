@@ -108,11 +108,13 @@ class StepGraph:
         rows = []
         for p, grad in self.grads.items():
             found = self.named.get(p)
-            said = str(grad.spec) if found is None else str(found.spec)
-            why = "look-ups alone" if found is not None else self.whole.get(p, "")
-            if found is not None and self.gather is not None:
+            if found is None:
+                why = self.whole.get(p, "")
+            elif self.gather is None:
+                why = "look-ups alone"
+            else:
                 why = "added to a window's sum, which moves every row"
-            rows.append([p.name, said, why])
+            rows.append([p.name, str((found or grad).spec), why])
         return Table(["parameter", "gradient", "reason"], rows)
 
     @property
