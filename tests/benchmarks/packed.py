@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 from gradwright.cpu.llvm.compiler import compile_text  # noqa: E402
 from gradwright.cpu.llvm.packed.bind import products  # noqa: E402
 from gradwright.cpu.llvm.packed.lanes import load, near  # noqa: E402
-from gradwright.cpu.llvm.packed.machine import entries, machine, module  # noqa: E402
+from gradwright.cpu.llvm.packed.machine import entries, machine  # noqa: E402
 from gradwright.cpu.llvm.text import Code  # noqa: E402
 from gradwright.models import DecoderConfig  # noqa: E402
 from gradwright.ops.quantised.blocks import FORMATS, packed_ggml  # noqa: E402
@@ -90,7 +90,7 @@ def reading(whole: Array) -> tuple[Calls, Any]:
     code.do(f"store {total.type} {total.name}, ptr {at['out'].name}, align 1")
     out = np.zeros(64, np.uint8)
     block = np.array([whole.ctypes.data, out.ctypes.data, whole.size // 512 * 512])
-    address = compile_text(module(code, machine()))
+    address = compile_text(code.module(machine().attributes))
     return [(_function(address), block.ctypes.data)], (out, block, whole)
 
 

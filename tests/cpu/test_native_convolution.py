@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -277,6 +280,19 @@ def test_taps_of_no_window_write_nowhere_else(padding):
 
 
 # -- machine code ---------------------------------------------------------------------------------
+
+
+def test_texts_are_the_same_in_every_process():
+    """Object code is found on disk by its text: no order of a set, which a process draws, shows."""
+    code = (
+        "from gradwright.cpu.llvm.convolution.tiles import Machine, source\n"
+        "print(source('taps', Machine('f', 64, 32), 8))"
+    )
+    one, other = (
+        subprocess.check_output([sys.executable, "-c", code], env={**os.environ, **seed})
+        for seed in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2"})
+    )
+    assert one == other
 
 
 @pytest.mark.parametrize("flags", ["avx2", "aarch64", ""])

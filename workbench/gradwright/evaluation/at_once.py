@@ -64,8 +64,7 @@ class Call:
             self._shapes, self.is_small = request.shapes, is_small(request.plan())
         results = {}
         for (name, t), array in zip(self.outputs, found):  # noqa: B905 - as many
-            if not array.ndim or len(array) != rows:
-                check_rows(t, array, rows)
+            check_rows(t, array, rows)
             results[name] = array if array.flags.writeable else array.copy()
         return results
 
@@ -124,7 +123,7 @@ def at_once(
     except (GradwrightError, TypeError, AttributeError):  # said where batches are made
         return None
     found: dict[str, Array] | None = call(session, data, most, out)
-    if model is not session and not call.is_small and type(model) is Graph:
+    if type(model) is Graph and not call.is_small:
         session.release("gw.predict has ended")
     return found
 

@@ -196,8 +196,8 @@ class DiskCache:
         self.folder = folder()
         """Where it is; None: switched off by ``GRADWRIGHT_CACHE=off``."""
         found = [] if self.folder is None else files(self.folder)
-        sizes = {kind: [n for _, n, p in found if p.suffix == f".{kind.suffix}"] for kind in KINDS}
-        self.plans, self.kernels = (len(sizes[kind]) for kind in (PLANS, OBJECTS))
+        suffixes = [path.suffix for _, _, path in found]
+        self.plans, self.kernels = (suffixes.count(f".{k.suffix}") for k in (PLANS, OBJECTS))
         self.nbytes = sum(n for _, n, _ in found)
         """Bytes of all files; beyond 200 MB those used longest ago go."""
 

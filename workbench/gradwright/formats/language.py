@@ -52,10 +52,10 @@ class LanguageShape:
 
     def results(self, batch: int, length: int) -> int:
         """Return the bytes of all results of a forward run that training keeps."""
-        wide, kv = self.heads * self.features, self.kv_heads * self.features
-        position = 4 * self.width + 3 * wide + 4 * kv + 4 * self.inner * self.active
         from ..ops.attention.scaled import TILED  # of no use to who only opens a file
 
+        wide, kv = self.heads * self.features, self.kv_heads * self.features
+        position = 4 * self.width + 3 * wide + 4 * kv + 4 * self.inner * self.active
         scores = 0 if length * length >= TILED else self.heads * length
         layer = batch * length * (position + scores)
         logits = 2 * batch * length * self.vocabulary

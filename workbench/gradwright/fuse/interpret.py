@@ -41,9 +41,10 @@ def evaluate(
     """
     space = tuple(shape)
     found: list[Array] = []
+    given = [*arrays, *map(np.empty, outs)]
     with np.errstate(all="ignore"):
         for value in kernel.values:
-            found.append(_value(kernel, value, found, [*arrays, *map(np.empty, outs)], space))
+            found.append(_value(kernel, value, found, given, space))
         return [_stored(kernel, i, found, space, outs) for i in range(len(kernel.outputs))]
 
 

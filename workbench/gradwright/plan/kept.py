@@ -56,11 +56,12 @@ class Kept:
     <Kept: not on disk: fewer than 64 nodes>
     """
 
+    state, _key, is_read = "", "", False
+
     @without_collecting()
     def __init__(
         self, plan: Plan, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int]
     ) -> None:
-        self.state, self._key, self.is_read = "", "", False
         try:
             self._key = _key(plan, feeds, sizes)
             self._places = Places(plan.feeds, plan.order, plan.training, sizes)
@@ -71,7 +72,6 @@ class Kept:
     def none(cls, why: str) -> Kept:
         """Return what neither reads nor writes, and why."""
         made = cls.__new__(cls)
-        made.state, made._key, made.is_read = "", "", False
         made.refuse(why)
         return made
 

@@ -210,4 +210,5 @@ def _work(instr: Instr, program: Program) -> tuple[float, int]:
         [i if i is None else program.specs[i] for i in some] for some in (instr.ins, instr.outs)
     )
     flops = float(instr.op.flops(ins, outs))
-    return flops * (isinstance(instr.op, Matmul) or flops > nbytes), nbytes
+    is_bound_by_memory = flops <= nbytes and not isinstance(instr.op, Matmul)
+    return 0.0 if is_bound_by_memory else flops, nbytes

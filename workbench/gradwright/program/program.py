@@ -139,9 +139,9 @@ class Program:
             if opened is not None:
                 return opened.put_into(self, [i for i in given if i is not None], origin, path)
         if isinstance(op, AddN) and len(given) > MANY:
-            dtypes = {self.specs[i].dtype for i in given if i is not None}
-            if len(dtypes) == 1:
-                return (self._added(given, out_specs[0], origin, path),)
+            terms = [i for i in given if i is not None]
+            if len({self.specs[i].dtype for i in terms}) == 1:
+                return (self._added(terms, out_specs[0], origin, path),)
         return self._put(op, given, out_specs, origin, path)
 
     def _put(
@@ -157,17 +157,17 @@ class Program:
         self.instrs.append(Instr(op, tuple(ins), made, origin, path))
         return made
 
-    def _added(self, terms: Sequence[int | None], out: TensorSpec, origin: Node, path: str) -> int:
+    def _added(self, terms: Sequence[int], out: TensorSpec, origin: Node, path: str) -> int:
         """Add a sum of many terms some at a time; that of halves is rounded in the end."""
 
-        def emit(ins: Sequence[int | None]) -> int:
-            spec = AddN().infer(*(self.specs[i] for i in ins if i is not None))
+        def emit(ins: Sequence[int]) -> int:
+            spec = AddN().infer(*(self.specs[i] for i in ins))
             return self._put(AddN(), ins, (spec,), origin, path)[0]
 
         wide = at_least_float32(out.dtype) if is_floating(out.dtype) else out.dtype
         if wide == out.dtype:
             return added(terms, emit)
-        first = self.specs[terms[0] or 0].with_dtype(wide)
+        first = self.specs[terms[0]].with_dtype(wide)
         (start,) = self._put(Cast(dtype=wide), terms[:1], (first,), origin, path)
         total = added([start, *terms[1:]], emit)
         return self._put(Cast(dtype=out.dtype), (total,), (out,), origin, path)[0]

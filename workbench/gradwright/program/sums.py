@@ -11,7 +11,7 @@ TERMS = 15
 whoever replaces one of them would look at all."""
 
 
-def added(terms: Sequence[int | None], emit: Callable[[Sequence[int | None]], int]) -> int:
+def added(terms: Sequence[int], emit: Callable[[Sequence[int]], int]) -> int:
     """Return the value of a sum of terms from left to right; ``emit`` adds up some of them.
 
     >>> made = []
@@ -23,5 +23,4 @@ def added(terms: Sequence[int | None], emit: Callable[[Sequence[int | None]], in
     total = terms[0]
     for start in range(1, len(terms), TERMS):
         total = emit((total, *terms[start : start + TERMS]))
-    assert total is not None
     return total

@@ -44,8 +44,8 @@ class Control:
         """
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._is_awaited = False
-        """Whether somebody has waited for a change; to tell nobody takes 1 us."""
+        self._waiting = 0
+        """How many threads wait for a change; to tell nobody takes 1 us."""
         self._pausing = self._stopping = False
         self._signal = 0
         """The one that waits."""
@@ -104,8 +104,7 @@ class Control:
                 self._pausing, self._stopping, self._signal = False, False, 0
                 self._until, self.attention = math.inf, False
             self.in_step = self.in_hooks = False
-            if self._is_awaited:
-                self._is_awaited = False
+            if self._waiting:
                 self._changed.notify_all()
 
     def _interrupt(self, number: int, frame: Any) -> None:
@@ -184,8 +183,11 @@ class Control:
 
     def _wait_while(self, status: str) -> None:
         """Wait, holding the lock, as long as the loop has this status."""
-        self._is_awaited = True
-        wait_for(self._changed, lambda: self.status != status)
+        self._waiting += 1
+        try:
+            wait_for(self._changed, lambda: self.status != status)
+        finally:
+            self._waiting -= 1
 
     def _check_wait(self, wait: bool) -> None:
         if wait and self.status != "idle" and self.is_here:

@@ -259,18 +259,7 @@ def text(kind: str) -> str:
         offset_ = loop.index * size
         place = code.let("ptr", f"getelementptr i8, ptr {out.name}, i64 {offset_.name}")
         code.do(f"store {whole.type} {whole.name}, ptr {place.name}, align 4")
-    return "\n".join(
-        [
-            "define void @k(ptr noalias nocapture readonly %block) nounwind {",
-            "entry:",
-            *code.lines,
-            "  ret void",
-            "}",
-            *code.declarations.values(),
-            *(f"!{number} = {node}" for number, node in enumerate(code.nodes)),
-            "",
-        ]
-    )
+    return code.module()
 
 
 @functools.cache

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ...fuse.functions import FUNCTIONS
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
 from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
@@ -70,9 +69,8 @@ def bind_kernel(
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
     call = Call(address, numbers, slots, held, alarm, tells=alarm is not None)
     if elements >= 2 * _LEAST:
-        cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
         label = (kernel, loops.pattern, (elements - 1).bit_length())
-        ns = elements * (0.1 + 0.02 * cost)
+        ns = elements * (0.1 + 0.02 * kernel.cost)
         call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
     if not calls and alarm is None:
         CALLS.keep(key, (kernel, replace(call, held=None), scratch.nbytes))

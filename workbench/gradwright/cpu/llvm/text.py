@@ -90,6 +90,22 @@ class Code:
         self.masked = self.node('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
         """Hint of a loop: what is left of the last vector is masked, not another loop."""
 
+    def module(self, attributes: str = "") -> str:
+        """Return what has been written, as a function ``k`` of a block that it only reads."""
+        nodes = (f"!{number} = {node}" for number, node in enumerate(self.nodes))
+        return "\n".join(
+            [
+                f"define void @k(ptr noalias nocapture readonly %block) nounwind {attributes} {{",
+                "entry:",
+                *self.lines,
+                "  ret void",
+                "}",
+                *self.declarations.values(),
+                *nodes,
+                "",
+            ]
+        )
+
     def node(self, text: str) -> str:
         """Return the name of a new node of metadata, which ``self`` in its text refers to."""
         name = f"!{len(self.nodes)}"

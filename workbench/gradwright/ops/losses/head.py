@@ -75,7 +75,7 @@ class _OfHead(Op):
             raise ShapeError(f"the bias is {bias}", need=f"f32[{weight.shape[0]}]")
 
     def runs(self, kept: Array, n_words: int) -> Iterator[Array]:
-        """Yield the rows that count, as many at a time as `LOGITS` allows."""
+        """Yield the rows that count, as many at a time as `CACHED`, `FEWEST` and `LOGITS` allow."""
         rows, n_words = np.flatnonzero(kept), max(n_words, 1)
         size = max(min(max(CACHED // n_words, FEWEST), LOGITS // n_words), 1)
         for start in range(0, len(rows), size):

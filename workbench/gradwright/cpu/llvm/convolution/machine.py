@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..target import Target, target
-from ..text import Code, Num
+from ..text import Code, Num, suffix
 
 Array = np.ndarray[Any, Any]
 
@@ -86,23 +86,6 @@ class Text:
         self.real, self.item, self.width = machine.real, machine.item, machine.width
         self.type = f"<{self.width} x {self.real}>"
         self.zero, self.none = self.number(0), Num(self.code, self.type, "zeroinitializer")
-        self.declared: set[str] = set()
-
-    def module(self) -> str:
-        """Return what has been written, as a function ``k``."""
-        code = self.code
-        return "\n".join(
-            [
-                "define void @k(ptr noalias nocapture readonly %block) nounwind {",
-                "entry:",
-                *code.lines,
-                "  ret void",
-                "}",
-                *self.declared,
-                *code.declarations.values(),
-                *(f"!{number} = {node}" for number, node in enumerate(code.nodes)),
-            ]
-        )
 
     def number(self, n: int) -> Num:
         """Return a constant integer."""
@@ -138,7 +121,7 @@ class Text:
 
     def prefetch(self, pointer: Num) -> None:
         """Have the memory at an address, if there is some, brought to the second cache."""
-        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.code.declarations["prefetch"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
         self.code.do(f"call void @llvm.prefetch.p0(ptr {pointer.name}, i32 0, i32 2, i32 1)")
 
     def vector(self, kind: str) -> str:
@@ -173,19 +156,15 @@ class Text:
 
     def masked_load(self, pointer: Num, mask: Num) -> Num:
         """Load a vector whose lanes outside of the mask are not touched, and count as 0."""
-        load = f"@llvm.masked.load.v{self.width}f{8 * self.item}.p0"
-        self.declared.add(f"declare {self.type} {load}(ptr, i32, {mask.type}, {self.type})")
-        given = f"ptr {pointer.name}, i32 {self.item}, {mask.type} {mask.name}"
-        return self.code.let(
-            self.type, f"call {self.type} {load}({given}, {self.type} zeroinitializer)"
-        )
+        load = f"llvm.masked.load.{suffix(self.type)}.p0"
+        align = self.code.const("i32", self.item)
+        return self.code.call(self.type, load, pointer, align, mask, self.none)
 
     def masked_store(self, value: Num, pointer: Num, mask: Num, align: int) -> None:
         """Store the lanes of a mask."""
-        kind = value.type.split(" x ")[1][:-1]
-        short = {"float": "f32", "double": "f64"}.get(kind, kind)
-        store = f"@llvm.masked.store.v{self.width}{short}.p0"
-        self.declared.add(f"declare void {store}({value.type}, ptr, i32, {mask.type})")
+        store = f"@llvm.masked.store.{suffix(value.type)}.p0"
+        types = f"{value.type}, ptr, i32, {mask.type}"
+        self.code.declarations[store] = f"declare void {store}({types})"
         self.code.do(
             f"call void {store}({value.type} {value.name}, ptr {pointer.name}, i32 {align}, "
             f"{mask.type} {mask.name})"

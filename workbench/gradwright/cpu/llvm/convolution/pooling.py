@@ -211,7 +211,7 @@ def _compiled(kind: str, char: str, stride: int, tap_size: int) -> int:
 
     text = Text(machine(char))
     (_largest if kind == "largest" else _scattered)(text, stride, 8 * tap_size)
-    return compile_text(text.module())
+    return compile_text(text.code.module())
 
 
 def _largest(text: Text, stride: int, bits: int) -> None:

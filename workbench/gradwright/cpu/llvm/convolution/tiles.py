@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from ..text import Num
+from ..text import Num, suffix
 from .machine import Machine, Text, machine
 
 TAPS = (
@@ -64,7 +64,7 @@ def source(kind: str, machine: Machine, *sizes: int) -> str:
         **{"taps": _taps, "panels": _panels, "outer": _outer, "inner": _inner},
     }
     write[kind](text, *sizes)
-    return text.module()
+    return text.code.module()
 
 
 def _taps(text: Text, rows: int) -> None:
@@ -212,8 +212,7 @@ def _inner(text: Text, taps: int) -> None:
     """
     code, item, width, real = text.code, text.item, text.width, text.real
     at = text.entries(INNER, 5)
-    reduce = f"@llvm.vector.reduce.fadd.v{width}f{8 * item}"
-    text.declared.add(f"declare {real} {reduce}({real}, {text.type})")
+    reduce = f"llvm.vector.reduce.fadd.{suffix(text.type)}"
     with code.loop(text.zero, at["groups"]) as group:
         x_group = text.shift(at["x"], group.index * at["x_group"])
         with code.loop(text.zero, at["channels"]) as channel:
@@ -241,6 +240,6 @@ def _inner(text: Text, taps: int) -> None:
                 line = text.shift(at["dw"], number * at["dw_step"])
                 for r, total in enumerate(row.carried):
                     where = text.shift(line, (first + r) * item)
-                    start = text.load(where, real)
-                    given = f"{real} {start.name}, {text.type} {total.name}"
-                    text.store(code.let(real, f"call reassoc {real} {reduce}({given})"), where)
+                    with code.flagged("reassoc"):
+                        start = text.load(where, real)
+                        text.store(code.call(real, reduce, start, total), where)

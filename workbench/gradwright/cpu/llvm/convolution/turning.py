@@ -78,7 +78,7 @@ def source(machine: Machine) -> str:
             block = _turned(text, [text.load(text.shift(row, start * item)) for row in rows])
             for lane, column in enumerate(block):
                 text.store(column, text.shift(y, (start + lane) * at["y_step"]))
-    return text.module()
+    return text.code.module()
 
 
 def _turned(text: Text, rows: list[Num]) -> list[Num]:

@@ -185,10 +185,7 @@ def _compiled(kind: str, of: str = "") -> int:
 
     code = Code()
     {"number": _number, "sum": _sum, "take": _take, "put": _put}[kind](code, of)
-    head = "define void @k(ptr noalias readonly %block) nounwind {\nentry:"
-    nodes = (f"!{number} = {node}" for number, node in enumerate(code.nodes))
-    end = ["  ret void", "}", *code.declarations.values(), *nodes]
-    return compile_text("\n".join([head, *code.lines, *end]))
+    return compile_text(code.module())
 
 
 def _item(p: Num, type_: str, index: Num) -> Num:

@@ -73,7 +73,7 @@ class _Emitter(Memory):
         for store in self.kernel.stores:
             self._store_last(store)
         self._tell()
-        return self._module()
+        return self.code.module('"prefer-vector-width"="512"' if is_wide() else "")
 
     def _nest(self, depth: int) -> None:
         """Write the outer loops from ``depth`` on, and the row inside of them."""
@@ -355,20 +355,3 @@ class _Emitter(Memory):
         else:
             return
         self._store(value, self.bases[store.operand], operand.dtype)
-
-    # Module ----------------------------------------------------------------------------------
-
-    def _module(self) -> str:
-        wide = ' "prefer-vector-width"="512"' if is_wide() else ""
-        return "\n".join(
-            [
-                f"define void @k(ptr noalias nocapture readonly %block) nounwind{wide} {{",
-                "entry:",
-                *self.code.lines,
-                "  ret void",
-                "}",
-                *self.code.declarations.values(),
-                *(f"!{number} = {node}" for number, node in enumerate(self.code.nodes)),
-                "",
-            ]
-        )

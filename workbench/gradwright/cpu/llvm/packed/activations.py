@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from ..text import Code, Num
 from .lanes import LINE, joined, load, near, spread, store, total
 from .layouts import PART, Layout, digits, offset, order
-from .machine import Machine, dot, entries, module
+from .machine import Machine, dot, entries
 
 TINY = 1e-37
 """Sizes below it have no reciprocal: such parts are 0."""
@@ -148,7 +148,7 @@ def rows(form: Layout, m: Machine, *, as_bytes: bool) -> str:
                 into = near(y, part.index * (4 * PART // form.per))
                 for unit, x_of in enumerate(by_unit(form, given)):
                     store(total(x_of), into, 4 * unit)
-    return module(code, m)
+    return code.module(m.attributes)
 
 
 def _group(
@@ -214,4 +214,4 @@ def tiles(form: Layout, m: Machine, tile: int) -> str:
                 elif taken:
                     for unit, q in enumerate(by_unit(form, part.q)):
                         store(total(q) * -taken, into, (PART + 4 + 4 * unit) * tile + 4 * row)
-    return module(code, m)
+    return code.module(m.attributes)

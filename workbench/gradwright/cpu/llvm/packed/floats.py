@@ -20,7 +20,7 @@ from ..text import Code, Num
 from .bind import by_panel
 from .lanes import fetch, load, near, store, total
 from .layouts import PLAIN
-from .machine import Machine, entries, machine, module
+from .machine import Machine, entries, machine
 from .vectors import AHEAD
 
 Array = np.ndarray[Any, Any]
@@ -123,4 +123,4 @@ def product(m: Machine, n_x: int) -> str:
             for j, row in enumerate(rows):
                 own = rest.carried[sums * (count * i + j) :][:sums]
                 store(total(functools.reduce(operator.add, own)), near(y, row << 2))
-    return module(code, m)
+    return code.module(m.attributes)

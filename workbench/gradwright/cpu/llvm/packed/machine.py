@@ -156,11 +156,3 @@ def entries(code: Code, names: Sequence[str], pointers: int) -> dict[str, Num]:
         at = code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
         found[name] = code.let(kind, f"load {kind}, ptr {at.name}, {code.constant}")
     return found
-
-
-def module(code: Code, m: Machine) -> str:
-    """Return what has been written, as a function ``k`` for a machine."""
-    head = f"define void @k(ptr noalias readonly %block) nounwind {m.attributes} {{"
-    nodes = (f"!{number} = {node}" for number, node in enumerate(code.nodes))
-    end = ["  ret void", "}", *code.declarations.values(), *nodes]
-    return "\n".join([head, "entry:", *code.lines, *end])

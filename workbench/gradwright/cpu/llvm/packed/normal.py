@@ -23,7 +23,7 @@ from ..steps import Steps
 from ..text import Code, Num
 from .bind import GRAIN, HELD, PER_NS
 from .lanes import fetch, ints, load, near, pick, spread, store, total
-from .machine import Machine, entries, machine, module, table
+from .machine import Machine, entries, machine, table
 from .vectors import AHEAD
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +48,7 @@ def rows(m: Machine) -> str:
                 for half in (0, 1):  # they stand by turns
                     order = [half * n // 2 + i // 2 + i % 2 * n for i in range(n)]
                     store(pick(first, order, second), y, 8 * start + 4 * n * half)
-    return module(code, m)
+    return code.module(m.attributes)
 
 
 def product(m: Machine) -> str:
@@ -72,7 +72,7 @@ def product(m: Machine) -> str:
             assert found is not None
             block.turned = [found.madd(scale, block.carried[0])]
         store(total(block.carried[0]), near(at["y"], row.index << 2))
-    return module(code, m)
+    return code.module(m.attributes)
 
 
 def _pair(m: Machine, raw: Num) -> tuple[Num, Num]:

@@ -14,7 +14,7 @@ from ..text import Code, Num
 from .activations import record
 from .lanes import LINE, aligned, fetch, floats, load, near, spread, store
 from .layouts import PART, PLAIN, Layout, is_signed, offset
-from .machine import Machine, dot, entries, module
+from .machine import Machine, dot, entries
 from .turned import Part, byte, parts, sixteen
 
 PRODUCT = (
@@ -98,7 +98,7 @@ def product(form: Layout, m: Machine, tile: int, *, as_bytes: bool) -> str:
                     for n in ns:
                         before = is_first.where(none, load(none.type, p, 4 * m.lanes * n))
                         store(before + sums[i * len(ns) + n], p, 4 * m.lanes * n)
-    return module(code, m)
+    return code.module(m.attributes)
 
 
 def _step(form: Layout, m: Machine, as_bytes: bool) -> int:

@@ -13,7 +13,7 @@ from .activations import records
 from .codes import Group, read_bytes, read_floats
 from .lanes import fetch, floats, load, near, pick, store, total, widened
 from .layouts import PART, Layout, blocks_of, digits, is_signed
-from .machine import Machine, dot, entries, module
+from .machine import Machine, dot, entries
 
 PRODUCT = (
     "w", "x", "y", "ready", "n_rows", "w_row", "n_x", "x_row", "ready_row", "y_row", "blocks",
@@ -46,7 +46,7 @@ def product(form: Layout, m: Machine, n_x: int = 1, *, as_bytes: bool) -> str:
         w = near(at["w"], row.index * at["w_row"])
         xs = [turn.index + i for i in range(n_x)]
         _row(form, m, at, w, row.index, xs, as_bytes=as_bytes)
-    return module(code, m)
+    return code.module(m.attributes)
 
 
 def grouped(form: Layout, m: Machine, *, as_bytes: bool) -> str:
@@ -76,7 +76,7 @@ def grouped(form: Layout, m: Machine, *, as_bytes: bool) -> str:
         group.turned = [stop, is_fine.where(wrong, 1)]
     stop, wrong = group.carried
     store(stop.equals(at["n_x"]).where(wrong, 1), at["alarm"])
-    return module(code, m)
+    return code.module(m.attributes)
 
 
 def _row(
@@ -254,7 +254,7 @@ def tile(form: Layout, m: Machine, n_x: int) -> str:
         for i, y in enumerate(ys):
             for j, row in enumerate(rows):
                 store(total(loop.carried[pair * i + j]), near(y, row << 2))
-    return module(code, m)
+    return code.module(m.attributes)
 
 
 def _numbers(group: Group, n: int) -> Iterator[tuple[Num, int]]:
@@ -285,4 +285,4 @@ def taken(form: Layout, m: Machine) -> str:
                 for numbers, place in _numbers(group, n):
                     store(numbers, y, 4 * place)
     store(turn.carried[0], at["alarm"])
-    return module(code, m)
+    return code.module(m.attributes)
