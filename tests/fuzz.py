@@ -250,6 +250,10 @@ class Program:
     def _softmax(self, at: int, known: Known) -> None:
         self._add(gw.nn.softmax(known.tensor, axis=-1), f"softmax({at})", known.eps, False)
 
+    def _sizes(self, t: Tensor) -> list[int]:
+        """Return the sizes of a tensor's axes; the only one that may be a symbol is n."""
+        return [d if isinstance(d, int) else self.n for d in t.shape]
+
     def _indices(self, shape: tuple[int, ...], low: int, n: int) -> Tensor:
         """Return indices that are fed; now and then one of them names no place."""
         dtype = self._choose(["int64", "int32"] if low < 0 else ["int64", "int32", "uint8"])
@@ -261,7 +265,7 @@ class Program:
         return t
 
     def _take(self, at: int, known: Known) -> None:
-        shape = [d if isinstance(d, int) else self.n for d in known.tensor.shape]
+        shape = self._sizes(known.tensor)
         if not shape or 0 in shape:
             return
         axis, m = self._draw(len(shape)), self._choose([1, 3, 17])
@@ -272,7 +276,7 @@ class Program:
         self._add(t, f"{name}({at}, {axis})", known.eps, known.is_exact)
 
     def _join(self, at: int, known: Known) -> None:
-        shape = [d if isinstance(d, int) else self.n for d in known.tensor.shape]
+        shape = self._sizes(known.tensor)
         if not shape or 0 in shape:
             return
         how, m = self._choose(["sum", "max", "mean"]), self._choose([1, 2, 5])

@@ -3,9 +3,8 @@
     python -m tests.benchmarks.cold [--rows mlp transformer deep] [--peers ours compile jax]
 
 Each line is a process of its own on one thread: seconds of importing, building, planning, and of
-the first and a later step; the whole is all of it up to the first step, but the import. Peers
-keep theirs, too:
-``TORCHINDUCTOR_CACHE_DIR`` with the caches of FX graphs and of autograd, and
+the first and a later step; the whole is all of it up to the first step, but the import. Peers keep
+theirs, too: ``TORCHINDUCTOR_CACHE_DIR`` with the caches of FX graphs and of autograd, and
 ``JAX_COMPILATION_CACHE_DIR`` without its lower limits. Making random weights is left out.
 """
 
@@ -28,8 +27,6 @@ from tests.benchmarks.engine.process import environment
 
 COLUMNS = ("import", "build", "plan", "first", "later", "whole")
 CLOCKS = {"wall": "perf_counter", "cpu": "process_time"}
-
-
 ROWS = {
     "mlp": "MLP 64x(64-128-10)",
     "transformer": "transformer, 12 layers, d=64 h=4 T=32 B=4",
@@ -58,13 +55,13 @@ def model_of(row: str) -> Any:
 
 def one(peer: str, row: str, how: str) -> dict[str, float]:
     """Return what this process takes, in seconds."""
-    start = getattr(time, CLOCKS[how])()
+    clock = getattr(time, CLOCKS[how])
+    start = clock()
     importlib.import_module(PEERS[peer])
-    imported = getattr(time, CLOCKS[how])() - start
+    imported = clock() - start
     model = model_of(row)
     from tests.benchmarks.engine import peers
 
-    clock = getattr(time, CLOCKS[how])
     times = [clock()]
     plan: Callable[[], Any] = lambda: None  # noqa: E731
     settle = plan

@@ -1,11 +1,11 @@
 """Convolutions of many kinds here, in torch and in ONNX Runtime: relu(conv(x, w) + b).
 
-    python -m tests.benchmarks.convolutions [--threads N] [--cpu] [part of a name ...]
+    python -m tests.benchmarks.convolutions [--threads N] [--clock cpu] [part of a name ...]
 
 All take turns on the same numbers, after they have been found to agree. Beside the times stand how
 many GFLOP/s ours does, and what share that is of numpy's BLAS on large matrices in the same rounds:
-the bound of a convolution that computes every product. ``--cpu`` counts the time of this process,
-where others use the machine, too. Networks: ``python -m tests.benchmarks.onnx``.
+the bound of a convolution that computes every product. ``--clock cpu`` counts the time of this
+process, where others use the machine, too. Networks: ``python -m tests.benchmarks.onnx``.
 """
 
 from __future__ import annotations
@@ -106,12 +106,13 @@ def measure(name: str, threads: int, clock: Callable[[], float]) -> float:
 
 
 def main() -> None:
+    """Print a row for each layer, and the mean of the ratios."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("parts", nargs="*")
     chosen = parser.parse_args()
-    clock = time.process_time if chosen.cpu else time.perf_counter
+    clock = time.process_time if chosen.clock == "cpu" else time.perf_counter
     wanted = [n for n in LAYERS if not chosen.parts or any(p in n for p in chosen.parts)]
     print("ours, torch, ONNX Runtime; GFLOP/s, share of BLAS's, best peer/ours")
     ratios = [measure(name, chosen.threads, clock) for name in wanted]

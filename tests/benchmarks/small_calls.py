@@ -118,18 +118,16 @@ def training() -> tuple[Rivals, Rivals]:
     fits: Rivals = {"fit": lambda: trainer.fit(data, epochs=1, batch_size=16, progress=False)}
     if has("torch"):
         import torch
+        from torch.nn import functional
 
         weights = [torch.nn.Parameter(torch.from_numpy(w.copy())) for w in net.weights]
-        layers = [torch.nn.functional.relu, torch.nn.functional.mse_loss]
         of_x, of_t = (torch.from_numpy(batch[k]) for k in ("x", "t"))
         optimizer = torch.optim.SGD(weights, 1e-3)
 
         def torch_step() -> None:
-            h = of_x
-            for i in (0, 2):
-                h = layers[0](h @ weights[i] + weights[i + 1])
+            y = net.forward(functional, of_x, weights)
             optimizer.zero_grad(set_to_none=True)
-            layers[1](h @ weights[4] + weights[5], of_t).backward()
+            functional.mse_loss(y, of_t).backward()
             optimizer.step()
 
         def loop() -> None:

@@ -283,7 +283,7 @@ def main() -> None:
     if given.serve:
         return serve(*given.serve[:2], int(given.serve[2]))
     for threads in given.threads:
-        for row in given.rows or ROWS:
+        for row in given.rows:
             clock = ("wall", "cpu").index(given.clock)
             print(race(row, threads, given.rounds, clock), flush=True)
 

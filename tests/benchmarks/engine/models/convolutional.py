@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from tests.benchmarks.engine.models.model import Arrays, Model, normal
+from tests.benchmarks.engine.models.model import Arrays, Model, cross_entropy_in_jax, normal
 
 CLASSES = 10
 
@@ -26,8 +26,12 @@ class Conv:
     is_depthwise: bool = False
 
     @property
+    def groups(self) -> int:
+        return self.n_in if self.is_depthwise else 1
+
+    @property
     def shape(self) -> tuple[int, int, int, int]:
-        return self.n_out, 1 if self.is_depthwise else self.n_in, self.kernel, self.kernel
+        return self.n_out, self.n_in // self.groups, self.kernel, self.kernel
 
 
 Convolve = Callable[[Any, Conv], Any]
@@ -71,9 +75,7 @@ class Convolutional(Model):
 
     def ours(self, w: Mapping[str, gw.Tensor], x: Mapping[str, gw.Tensor]) -> gw.Tensor:
         def conv(h: gw.Tensor, c: Conv) -> gw.Tensor:
-            groups = c.n_in if c.is_depthwise else 1
-            half = c.kernel // 2
-            y = gw.cnn.conv2d(h, w[c.name], stride=c.stride, padding=half, groups=groups)
+            y = gw.cnn.conv2d(h, w[c.name], stride=c.stride, padding=c.kernel // 2, groups=c.groups)
             mean = y.mean((0, 2, 3), keepdims=True)
             varied = y - mean
             variance = (varied * varied).mean((0, 2, 3), keepdims=True)
@@ -88,8 +90,7 @@ class Convolutional(Model):
         from torch.nn import functional as f
 
         def conv(h: Any, c: Conv) -> Any:
-            groups = c.n_in if c.is_depthwise else 1
-            y = f.conv2d(h, w[c.name], None, c.stride, c.kernel // 2, groups=groups)
+            y = f.conv2d(h, w[c.name], None, c.stride, c.kernel // 2, groups=c.groups)
             scale, shift = w[f"{c.name}.scale"], w[f"{c.name}.shift"]
             return f.batch_norm(y, None, None, scale, shift, training=True)
 
@@ -98,28 +99,26 @@ class Convolutional(Model):
 
     def jax(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
         import jax
-        import jax.numpy as jnp
         from jax import lax
 
         def conv(h: Any, c: Conv) -> Any:
             half = c.kernel // 2
-            groups = c.n_in if c.is_depthwise else 1
             y = lax.conv_general_dilated(
-                h, w[c.name], (c.stride,) * 2, ((half, half),) * 2, feature_group_count=groups
+                h, w[c.name], (c.stride,) * 2, ((half, half),) * 2, feature_group_count=c.groups
             )
             mean, variance = y.mean((0, 2, 3), keepdims=True), y.var((0, 2, 3), keepdims=True)
             scale, shift = (w[f"{c.name}.{k}"][:, None, None] for k in ("scale", "shift"))
             return (y - mean) * (scale * lax.rsqrt(variance + 1e-5)) + shift
 
         h = self.network(x["x"], conv, jax.nn.relu).mean((2, 3))
-        logp = jax.nn.log_softmax(h @ w["w"] + w["b"])
-        return -jnp.take_along_axis(logp, x["t"][:, None], 1).mean()
+        return cross_entropy_in_jax(h @ w["w"] + w["b"], x["t"])
 
 
 class ResNet18(Convolutional):
     """Residual blocks of two 3x3 convolutions, 64 to 512 channels (He et al. 2016)."""
 
     side = 64
+    stem = Conv("stem", 3, 64, 7, 2)
 
     def blocks(self) -> Iterator[tuple[Conv, Conv, Conv | None]]:
         n_in = 64
@@ -131,14 +130,14 @@ class ResNet18(Convolutional):
                 n_in = n
 
     def convolutions(self) -> Iterator[Conv]:
-        yield Conv("stem", 3, 64, 7, 2)
+        yield self.stem
         for a, b, way in self.blocks():
             if way is not None:
                 yield way
             yield from (a, b)
 
     def network(self, x: Any, conv: Convolve, relu: Callable[[Any], Any]) -> Any:
-        h = relu(conv(x, Conv("stem", 3, 64, 7, 2)))
+        h = relu(conv(x, self.stem))
         for a, b, way in self.blocks():
             h = relu(conv(relu(conv(h, a)), b) + (h if way is None else conv(h, way)))
         return h
@@ -148,6 +147,7 @@ class MobileNet(Convolutional):
     """Inverted residuals: 1x1 up, depthwise 3x3, 1x1 down (Sandler et al. 2018, half as deep)."""
 
     side = 64
+    stem, head = Conv("stem", 3, 16, 3, 2), Conv("head", 160, 640, 1)
 
     def blocks(self) -> Iterator[tuple[Conv, Conv, Conv]]:
         n_in = 16
@@ -163,14 +163,14 @@ class MobileNet(Convolutional):
             n_in = n
 
     def convolutions(self) -> Iterator[Conv]:
-        yield Conv("stem", 3, 16, 3, 2)
+        yield self.stem
         for block in self.blocks():
             yield from block
-        yield Conv("head", 160, 640, 1)
+        yield self.head
 
     def network(self, x: Any, conv: Convolve, relu: Callable[[Any], Any]) -> Any:
-        h = relu(conv(x, Conv("stem", 3, 16, 3, 2)))
+        h = relu(conv(x, self.stem))
         for up, deep, down in self.blocks():
             y = conv(relu(conv(relu(conv(h, up)), deep)), down)
             h = h + y if deep.stride == 1 and up.n_in == down.n_out else y
-        return relu(conv(h, Conv("head", 160, 640, 1)))
+        return relu(conv(h, self.head))

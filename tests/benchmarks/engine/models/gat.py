@@ -9,7 +9,7 @@ import numpy as np
 
 import gradwright as gw
 from tests.benchmarks.engine.models.graphs import CLASSES, GraphNetwork
-from tests.benchmarks.engine.models.model import Arrays, normal
+from tests.benchmarks.engine.models.model import Arrays, cross_entropy_in_jax, normal
 
 HEADS, SLOPE = 4, 0.2
 
@@ -89,5 +89,4 @@ class GAT(GraphNetwork):
             y = jax.ops.segment_sum(z[source] * alpha[..., None], target, n)
             return y.reshape(n, heads * d) + w[f"b{i}"]
 
-        y = jax.nn.log_softmax(layer(jax.nn.elu(layer(x["x"], 1)), 2))
-        return -jnp.take_along_axis(y, x["labels"][:, None], 1).mean()
+        return cross_entropy_in_jax(layer(jax.nn.elu(layer(x["x"], 1)), 2), x["labels"])

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from tests.benchmarks.engine.models.model import Array, Arrays, Model, normal
+from tests.benchmarks.engine.models.model import (
+    Array,
+    Arrays,
+    Model,
+    cross_entropy_in_jax,
+    normal,
+)
 
 WORDS, WIDTH, INNER, LAYERS, HEADS, POSITIONS = 1000, 256, 1024, 4, 8, 256
 FEATURES = WIDTH // HEADS
@@ -151,8 +157,8 @@ class LlamaLoRA(Model):
             h = h + project(a.swapaxes(1, 2).reshape(*self.shape, WIDTH), f"{i}/o")
             y = norm(h, w[f"{i}/norm1"])
             h = h + (jax.nn.silu(y @ w[f"{i}/gate"]) * (y @ w[f"{i}/up"])) @ w[f"{i}/down"]
-        logp = jax.nn.log_softmax(norm(h, w["norm"]) @ w["head"])[:, :-1]
-        return -jnp.take_along_axis(logp, x["labels"][:, :-1, None], -1).mean()
+        logits = (norm(h, w["norm"]) @ w["head"])[:, :-1]
+        return cross_entropy_in_jax(logits, x["labels"][:, :-1])
 
 
 def _name_at_hf(name: str) -> str:

@@ -83,3 +83,11 @@ class Model:
 def normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> Array:
     """Return normal numbers in float32."""
     return (rng.standard_normal(shape) * scale).astype(np.float32)
+
+
+def cross_entropy_in_jax(logits: Any, labels: Any) -> Any:
+    """Return the mean cross entropy of labels, for which JAX itself has no function."""
+    import jax
+
+    logp = jax.nn.log_softmax(logits)
+    return -jax.numpy.take_along_axis(logp, labels[..., None], -1).mean()
