@@ -370,12 +370,17 @@ def test_what_a_language_model_tells(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = LanguageShape(2, 64, 4, 2, 16, 128, 1000, 512).memory(1000, 1000, {})
+    shape = LanguageShape(2, 64, 4, 2, 16, 128, 1000, 512)
+    found, light = (shape.memory(n, n, {}) for n in (10_000_000, 1000))
     assert found.sizes == {"batch": 1, "length": 512}
-    for held, said in (
-        (found.run - 1, "not enough to run it"),
-        (found.run, "enough to run it"),
-        (found.train, "enough to run and to train it"),
+    assert found.run < found.train
+    # Training attends tile by tile, a prompt that is read at once has scores of all heads.
+    assert light.train < light.run
+    for of, held, said in (
+        (found, found.run - 1, "not enough to run it"),
+        (found, found.run, "enough to run it"),
+        (found, found.train, "enough to run and to train it"),
+        (light, light.train, "enough to train it"),
     ):
         monkeypatch.setattr("gradwright.formats.memory.machine_bytes", lambda held=held: held)
-        assert found.beside_machine() == f"{size(held)}: {said}"
+        assert of.beside_machine() == f"{size(held)}: {said}"
