@@ -70,6 +70,11 @@ class Method:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of the trainer."""
 
+    @property
+    def rates(self) -> gw.schedules.Linear:
+        """The learning rate of each step."""
+        return gw.schedules.Linear(self.rate, steps=10**9, warmup=20)
+
 
 def _pairs(begin: Callable[[], Any], reached: float | None, **settings: Any) -> Method:
     return Method(begin, reached, **{"rows": "pairs", "steps": 100, "batch": 64} | settings)
@@ -145,15 +150,16 @@ def train(
     split: Split,
     seed: int,
     config: DecoderConfig = CONFIG,
+    *,
+    shuffle: bool = True,
 ) -> tuple[Decoder, gw.Trainer]:
     """Train a method from some weights, and return the model and its trainer."""
     made = model(first, config=config)
-    rate = gw.schedules.Linear(method.rate, steps=10**9, warmup=20)
     given = {"rewards": method.rewards} if method.rows == "prompts" else {}
     trainer = align.trainer(
         made,
         method.begin(),
-        optimizer=gw.optim.AdamW(rate, beta2=0.99, weight_decay=0.0),
+        optimizer=gw.optim.AdamW(method.rates, beta2=0.99, weight_decay=0.0),
         seed=seed,
         deterministic=True,
         **method.settings,
@@ -163,6 +169,7 @@ def train(
         examples(method, split, seed),
         steps=method.steps,
         batch_size=method.batch,
+        shuffle=shuffle,
         progress=False,
     )
     return made, trainer
