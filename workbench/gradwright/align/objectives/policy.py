@@ -22,7 +22,7 @@ from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import check_said, model_log_probs
 from ..losses.loss import chosen_from
-from ..model import LanguageModel
+from ..model import LanguageModel, fed_beside
 from ..reference import Copies, SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
@@ -199,7 +199,7 @@ class PolicyObjective:
         """Return data as prompts: a list of them, or what `gw.align.prompts` reads."""
         if isinstance(data, Sequence) and all(isinstance(row, Prompt) for row in data):
             return list(data)
-        return prompts(data, self.tokenizer)
+        return prompts(data, self.tokenizer, feeds=[*fed_beside(self.model)])
 
     def feeds(self, batch: Any) -> Feeds:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
