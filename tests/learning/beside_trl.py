@@ -86,7 +86,9 @@ def theirs(name: str, method: alignment.Method, start: Decoder, rows: Any) -> tu
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.learning.beside_trl", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.learning.beside_trl", description=__doc__
+    )
     parser.add_argument("methods", nargs="*", choices=[*OWN, []], help="by default both")
     parser.add_argument("--split", type=int, required=True, help="as the table says")
     parser.add_argument("--seed", type=int, default=0)

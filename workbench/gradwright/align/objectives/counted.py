@@ -64,9 +64,7 @@ class Counted:
     rows. Batches that wait for their update are counted again: nothing has been noted of them.
     """
 
-    def __init__(
-        self, source: Batches, lengths: Array, seen: Seen, at: Position | None
-    ) -> None:
+    def __init__(self, source: Batches, lengths: Array, seen: Seen, at: Position | None) -> None:
         self._source, self._lengths, self._seen, self._at = source, lengths, seen, at
         self.signature, self.origin = source.signature, source.origin
         self.row_numbers = source.row_numbers
