@@ -104,7 +104,6 @@ class PolicyObjective:
         self.seed, self.drawn, self.num_tokens = seed, 0, 0
         self.is_wanted: Callable[[], bool] = lambda: False
         """Whether somebody waits for the training to pause or to stop; its trainer says so."""
-        self._collects = False
         self._calls = self._extra = 0
         self._place = (-1, -1)
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
@@ -234,15 +233,12 @@ class PolicyObjective:
         held = self.experience
         if held is not None and self._place == place and (first or held.step == step):
             return
-        self.drawing.rows_at_once, self._collects = size, True
-        try:
-            self._take(prompts, place, step, further)
-        finally:
-            self._collects = False
+        self.drawing.rows_at_once = size
+        self._take(prompts, place, step, further)
 
     def _attend(self, progress: Progress) -> None:
-        """End a rollout of the training, after the token it is at, for what waits for the loop."""
-        if self._collects and self.is_wanted():
+        """End a rollout of a fit, after the token it is at, for what waits for the loop."""
+        if self.is_wanted():
             raise InterruptedBatchError
 
     def _take(
