@@ -40,13 +40,12 @@ from gradwright.words.jsonable import from_json, to_json
 from gradwright.words.tables import Table
 from tests.learning import preferences
 from tests.learning.addition import CONFIG, FOLDER, FORM, Split, model, start
-from tests.learning.results import write
+from tests.learning.results import AS_MUST, write
 
 Array = np.ndarray[Any, Any]
 SEEDS = 0, 1, 2
 LEAST_Z, MOST_Z = 4.0, 2.0
 """How sure a gain must be, and what a control's must stay below, however answers are drawn."""
-AS_MUST = "All is as it must be."
 RIGHT = align.ExactMatch("answer")
 SAMPLED = {"num_generations": 4, "num_iterations": 2, "steps_per_generation": 2}
 SAMPLED |= {"max_completion_length": 5}

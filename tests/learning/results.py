@@ -13,6 +13,7 @@ import numpy as np
 import gradwright as gw
 from gradwright.words.tables import Table
 
+AS_MUST = "All is as it must be."
 PATH = Path(__file__).with_name("RESULTS.md")
 HEAD = """# What is learned
 
