@@ -29,8 +29,8 @@ POINTERS = {
     "float32": "*fp32",
     "float16": "*fp16",
     "bfloat16": "*bf16",
-    "int64": "*i64",
-    "int32": "*i32",
+    "bool": "*i1",
+    **{f"{u}int{n}": f"*{u[:1]}i{n}".replace("ui", "u") for n in (8, 16, 32, 64) for u in ("", "u")},
 }
 """Triton's name for a pointer to each dtype that kernels read or write."""
 
@@ -53,6 +53,8 @@ class Call:
     grid: tuple[int, int, int]
     args: Mapping[str, Any]
     num_warps: int = 4
+    contracts: bool = True
+    """Whether a·b + c may be rounded once."""
 
     @functools.cached_property
     def pointers(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
@@ -98,7 +100,7 @@ class Call:
             for i, ((_, v), r) in enumerate(zip(args, runtime, strict=True))
             if r and (isinstance(v, np.dtype) or v % 16 == 0)
         )
-        return Signature(self.kernel, types, constants, aligned, self.num_warps)
+        return Signature(self.kernel, types, constants, aligned, self.num_warps, self.contracts)
 
 
 def _type_of(value: np.dtype[Any] | int | None) -> str:
@@ -119,6 +121,7 @@ class Signature:
     constants: tuple[tuple[str, Any], ...]
     aligned: tuple[int, ...]
     num_warps: int
+    contracts: bool
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ def _compile(signature: Signature, capability: int) -> Binary:
         # All registers that a block can have: left alone, ptxas spills a few to fit more blocks.
         "maxnreg": min(255, REGISTERS_PER_BLOCK // (32 * signature.num_warps)),
         # Triton changes its mind about fused multiply-add; stated, all versions compile alike.
-        "enable_fp_fusion": True,
+        "enable_fp_fusion": signature.contracts,
     }
     try:
         compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
