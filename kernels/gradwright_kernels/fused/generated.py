@@ -177,7 +177,7 @@ class _Work:
         groups = math.prod(n for k, n in enumerate(loops.outer) if k not in form.rows)
         grid = (max(1, groups * tile.parts * tile.blocks), 1, 1)
         names = frozenset(pointer(kernel, i) for i in loose)
-        call = Call(function, grid, given, tile.warps, contracts=False)
+        call = Call(function, grid, given, tile.warps, names, contracts=False)
         self.texts.append(text)
         self.launches.append(Launched(call, tuple(pointed)))
         for n, (dims, place) in asides.items():
