@@ -19,7 +19,8 @@ from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
 from ..launch import index_type
-from .emit import dims_aside, emit, pointer
+from .emit import emit
+from .memory import dims_aside, groups_of, pointer
 from .tiles import Form, Tile, is_sum, tiled
 
 Array = np.ndarray[Any, Any]
