@@ -1,7 +1,7 @@
 """What every lowering here is made of: a kernel, its grid, and the kinds of its arguments.
 
 ``prepare`` is called when a plan is made. Where the kernel then runs is not the lowering's concern:
-on the GPU, in the interpreter (``TRITON_INTERPRET=1``), or nowhere, when it is only compiled.
+on a GPU, in the interpreter, or nowhere, when it is only compiled.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import triton
 import triton.language as tl
 
+from gradwright.errors import LoweringError
 from gradwright.op import Op, infer_specs
-from gradwright.program.lowering import Found, Make, find_launch, lowering
+from gradwright.program.lowering import Found, Launch, Make, find_launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
 
 from .compile.compiler import Ahead, Binary, Call
 from .device.driver import Driver
-from .device.interpreter import Interpreter
+from .device.launcher import Eager
 
 
 class Runtime(Protocol):
@@ -33,6 +35,12 @@ class Runtime(Protocol):
 
     def workspace(self, spec: TensorSpec) -> Any:
         """Return memory for what one kernel leaves to the next."""
+
+    def alarm(self, spec: TensorSpec) -> Any:
+        """Return memory where kernels tell what is wrong; a kernel has to clear it."""
+
+    def generated(self, source: str) -> None:
+        """Keep the text that was generated for a step."""
 
 
 _chosen: ContextVar[Runtime] = ContextVar("runtime")
@@ -50,20 +58,44 @@ def use(runtime: Runtime) -> Iterator[None]:
 
 @functools.cache
 def default() -> Runtime:
-    """Return the interpreter where Triton interprets, else this machine's GPU."""
-    return Interpreter() if triton.knobs.runtime.interpret else Driver()
+    """Return what launches on this machine's GPU."""
+    return Eager(Driver())
 
 
 def prepare(
-    kernel: Any, n_programs: int, args: Mapping[str, Any], num_warps: int = 4
+    kernel: Any,
+    programs: int | tuple[int, int, int],
+    args: Mapping[str, Any],
+    num_warps: int = 4,
+    loose: frozenset[str] = frozenset(),
 ) -> Callable[..., None]:
-    """Make a kernel ready to run ``n_programs`` times; see :class:`Call` for ``args``."""
-    return _runtime().prepare(Call(kernel, (n_programs, 1, 1), args, num_warps))
+    """Make a kernel ready to run as so many programs; see :class:`Call` for ``args``."""
+    grid = programs if isinstance(programs, tuple) else (programs, 1, 1)
+    return prepared(Call(kernel, grid, args, num_warps, loose))
 
 
 def workspace(spec: TensorSpec) -> Any:
     """Return memory for what one kernel leaves to the next; it lives as long as the launcher."""
     return _runtime().workspace(spec)
+
+
+def prepared(call: Call) -> Callable[..., None]:
+    """Make a call ready to run."""
+    return _runtime().prepare(call)
+
+
+def alarm(spec: TensorSpec) -> Any:
+    """Return memory where kernels tell what is wrong, of whole numbers; all 0 says nothing is.
+
+    A kernel clears it first. A plan looks at it when its run is done and, where it is not all 0,
+    runs the op itself, which raises.
+    """
+    return _runtime().alarm(spec)
+
+
+def generated(source: str) -> None:
+    """Keep the text that was generated for a step, for who wants to read it."""
+    _runtime().generated(source)
 
 
 def _runtime() -> Runtime:
@@ -112,8 +144,23 @@ def _pullback(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Found:
 
 
 def contiguous(arrays: Sequence[Any]) -> list[Any]:
-    """Return the arrays that are there, each as it is or, like a fed x.T, as a contiguous copy."""
-    return [a if a.flags.c_contiguous else a.copy() for a in arrays if a is not None]
+    """Return the arrays that are there; a plan has made dense what a kernel takes so."""
+    found = [a for a in arrays if a is not None]
+    for a in found:
+        if not a.flags.c_contiguous:
+            raise LoweringError(f"a kernel takes contiguous arrays, not {a!r}")
+    return found
+
+
+@dataclass(frozen=True)
+class Strided:
+    """What a lowering returns whose kernels take inputs as they lie, such as transposed.
+
+    ``bind`` is called when a plan knows that, with inputs and outputs as numpy arrays of which only
+    shape, strides, dtype and ``ctypes.data % 16`` count; their memory is not to be touched.
+    """
+
+    bind: Callable[[Sequence[Any], Sequence[Any]], Launch]
 
 
 def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, int]:

@@ -21,7 +21,7 @@ from ..spec import TensorSpec
 from .blocks import aligned_for
 from .call import Call, Native, NativeReturning, numpy_launch, overwritable
 from .calls import Calls, Step
-from .dense import is_fixed, is_plain
+from ..fuse.dense import is_fixed, is_plain
 from .llvm.chain import COUNT, IF_TRUE, chain
 from .places import STAGED, Fixed, Loose, Moving, Place, Within, address
 from .threads.forks import PARALLEL

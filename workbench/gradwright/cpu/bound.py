@@ -23,7 +23,7 @@ from ..program.liveness import Lifetimes
 from ..program.program import Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .dense import make_dense
+from ..fuse.dense import make_dense
 from .exits import Exits
 from .launchers import Launchers
 from .laying import laid

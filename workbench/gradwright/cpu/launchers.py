@@ -9,7 +9,8 @@ from ..program.lowering import Found
 from ..program.options import current, using
 from ..program.program import Instr, Program
 from .call import Native, launcher
-from .dense import Dense, launch_of
+from ..fuse.dense import Dense
+from .dense import launch_of
 
 
 class Launchers:

@@ -15,7 +15,7 @@ from ..program.program import Instr, Program
 from ..program.row import Row, What
 from .bound import Bound
 from .call import Native
-from .dense import Dense
+from ..fuse.dense import Dense
 from .followed import Followed
 from .plain import Plain
 from .untapped import Untapped
