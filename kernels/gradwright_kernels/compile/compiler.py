@@ -53,7 +53,8 @@ class Call:
     ``args`` gives each parameter of the kernel by name: a dtype for a pointer to contiguous memory,
     None for an array that is not there, an int for a size, any constant for a ``tl.constexpr``.
     Numbers that are no ints lie in memory, where a step may change them. Pointers are multiples of
-    16 bytes but for those in ``loose``.
+    16 bytes but for those in ``loose``. Where ``contracts`` is False no product and sum become one
+    instruction, which would round once: then elements are the interpreter's to the bit.
     """
 
     kernel: Any
@@ -61,6 +62,7 @@ class Call:
     args: Mapping[str, Any]
     num_warps: int = 4
     loose: frozenset[str] = frozenset()
+    contracts: bool = True
 
     @functools.cached_property
     def pointers(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
@@ -102,7 +104,9 @@ class Call:
             for i, ((n, v), r) in enumerate(zip(args, runtime, strict=True))
             if r and (n not in self.loose if isinstance(v, np.dtype) else v % 16 == 0)
         )
-        return Signature(self.kernel, types, constants, aligned, self.num_warps)
+        return Signature(
+            self.kernel, types, constants, aligned, self.num_warps, self.contracts
+        )
 
 
 def pointer_type(dtype: np.dtype[Any]) -> str:
@@ -137,6 +141,7 @@ class Signature:
     constants: tuple[tuple[str, Any], ...]
     aligned: tuple[int, ...]
     num_warps: int
+    contracts: bool
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,7 @@ def _compile(signature: Signature, capability: int) -> Binary:
         # All registers that a block can have: left alone, ptxas spills a few to fit more blocks.
         "maxnreg": min(255, REGISTERS_PER_BLOCK // (32 * signature.num_warps)),
         # Triton changes its mind about fused multiply-add; stated, all versions compile alike.
-        "enable_fp_fusion": True,
+        "enable_fp_fusion": signature.contracts,
     }
     try:
         compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
