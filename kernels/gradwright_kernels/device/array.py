@@ -17,6 +17,8 @@ from .cuda import Cuda
 class Block:
     """Memory of a device, given back when nobody holds it any more."""
 
+    base = None
+
     def __init__(self, cuda: Cuda, nbytes: int) -> None:
         self.nbytes, self.address = nbytes, cuda.allocate(nbytes)
         weakref.finalize(self, cuda.free, self.address).atexit = False
