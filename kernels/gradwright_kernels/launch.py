@@ -7,7 +7,6 @@ on a GPU, in the interpreter, or nowhere, when it is only compiled.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,9 +21,7 @@ from gradwright.op import Op, infer_specs
 from gradwright.program.lowering import Found, Launch, Make, find_launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
 
-from .compile.compiler import Ahead, Binary, Call
-from .device.driver import Driver
-from .device.launcher import Eager
+from .compile.compiler import Binary, Call, compile_call
 
 
 class Runtime(Protocol):
@@ -56,10 +53,21 @@ def use(runtime: Runtime) -> Iterator[None]:
         _chosen.reset(token)
 
 
-@functools.cache
-def default() -> Runtime:
-    """Return what launches on this machine's GPU."""
-    return Eager(Driver())
+class Asking:
+    """A runtime that runs nothing: a lowering is asked whether it takes an op."""
+
+    def prepare(self, call: Call) -> Callable[..., None]:
+        """Return what is never called."""
+        return lambda *arrays: None
+
+    def workspace(self, spec: TensorSpec) -> None:
+        """Need no memory."""
+
+    def alarm(self, spec: TensorSpec) -> None:
+        """Need no memory."""
+
+    def generated(self, source: str) -> None:
+        """Keep no text."""
 
 
 def prepare(
@@ -99,7 +107,20 @@ def generated(source: str) -> None:
 
 
 def _runtime() -> Runtime:
-    return _chosen.get(None) or default()
+    return _chosen.get(None) or Asking()
+
+
+class Ahead(Asking):
+    """A runtime that compiles for a GPU that need not be there, and keeps what it compiled."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+        self.binaries: list[Binary] = []
+
+    def prepare(self, call: Call) -> Callable[..., None]:
+        """Compile the call, which is not to be run."""
+        self.binaries.append(compile_call(call, self.capability))
+        return super().prepare(call)
 
 
 def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary]:

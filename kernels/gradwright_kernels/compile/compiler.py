@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from gradwright.errors import LoweringError
-from gradwright.spec import TensorSpec, dtype_name
+from gradwright.spec import dtype_name
 
 POINTERS = {
     "float64": "*fp64",
@@ -251,28 +251,3 @@ def _check_abi(binary: Binary, meta: Any) -> None:
             hint="a Triton from 3.6 to 3.9",
         )
 
-
-class Ahead:
-    """A runtime that compiles for a GPU that need not be there, and keeps what it compiled."""
-
-    def __init__(self, capability: int) -> None:
-        self.capability = capability
-        self.binaries: list[Binary] = []
-
-    def prepare(self, call: Call) -> Callable[..., None]:
-        """Compile the call; running it is refused."""
-        self.binaries.append(binary := compile_call(call, self.capability))
-
-        def refuse(*arrays: Any) -> None:
-            raise LoweringError(f"{binary.name} was compiled ahead of time, not to be run")
-
-        return refuse
-
-    def workspace(self, spec: TensorSpec) -> None:
-        """Need no memory."""
-
-    def alarm(self, spec: TensorSpec) -> None:
-        """Need no memory."""
-
-    def generated(self, source: str) -> None:
-        """Keep no text."""

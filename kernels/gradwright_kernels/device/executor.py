@@ -127,7 +127,7 @@ class GpuExecutor:
     def _do(self, steps: Iterable[int], see: Callable[[int, Array], None] | None) -> None:
         at = -1
         try:
-            for at in steps:  # noqa: B007
+            for at in steps:
                 for act in self._table[at]:
                     act()
                 if see is not None:
@@ -177,7 +177,7 @@ class GpuExecutor:
         held = None if values is None else values.buffer(t.node.name)
         if isinstance(held, DeviceValue) and held.cuda is device.cuda:
             return held
-        if t not in own or own[t] in self._apart.values() and own is self._homes:
+        if t not in own or (own[t] in self._apart.values() and own is self._homes):
             return DeviceValue(device.cuda, device.stream, t.spec, t.node.name)
         return own[t]
 

@@ -102,7 +102,10 @@ class Lying:
         """Make copies of what lies in another way than its kernel takes, and of what cannot lie."""
         instrs: list[Instr] = []
         copies: dict[int, int] = {}
-        for instr in self.program.instrs:
+        n_body = self.program.n_body
+        for n, instr in enumerate(self.program.instrs):
+            if n == n_body:
+                self.program.n_body = len(instrs)
             if instr.op.views and not self._is_view(instr):
                 instr = self._again(instr, op=Dense(instr.op))
             if isinstance(instr.op, Dense):
@@ -130,9 +133,10 @@ class Lying:
         """Return the copy that an op has become which keeps its elements in order."""
         op: Any = instr.op
         x = instr.ins[0]
-        if x is None or any(i is not None and i not in self.program.constants for i in instr.ins[1:]):
+        constants, others = self.program.constants, instr.ins[1:]
+        if x is None or any(i is not None and i not in constants for i in others):
             return instr
-        rest = [None if i is None else self.program.constants[i] for i in instr.ins[1:]]
+        rest = [None if i is None else constants[i] for i in others]
         spec, out = self.program.specs[x], self.program.specs[instr.outs[0]]
         if out.dtype != spec.dtype or not in_order(op.viewing, spec, rest):
             return instr
@@ -142,7 +146,7 @@ class Lying:
         """Return an instruction that reads dense copies, which are made before it."""
         ins = list(instr.ins)
         for n, x in enumerate(ins):
-            if x is None or self.ghost(x).flags.c_contiguous:
+            if x is None or n in instr.op.shape_only or self.ghost(x).flags.c_contiguous:
                 continue
             if x not in copies:
                 spec = self.program.specs[x]
@@ -152,7 +156,7 @@ class Lying:
         return instr if tuple(ins) == instr.ins else self._again(instr, ins=tuple(ins))
 
     def _step(self, instr: Instr) -> Step:
-        """Return how an instruction runs, with kernels that take their inputs as they lie unbound."""
+        """Return how an instruction runs; what takes inputs as they lie is not bound yet."""
         if instr.outs not in self._made:
             self._made[instr.outs] = self._how(instr)
         return self._made[instr.outs]

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gradwright.errors import LoweringError
-from gradwright.fuse.functions import FUNCTIONS
 from gradwright.fuse.ir import Beyond, Kernel, Level, Named, Store, Value
 from gradwright.fuse.layout import Pattern
 from gradwright.fuse.schedule import Schedule, schedule
 
-from .elements import DTYPES, HELPERS, INLINE, ORDERED, PRODUCT, Text, apply, cast
+from .elements import DTYPES, INLINE, ORDERED, PRODUCT, Text, apply, cast
 from .number import literal
 from .tiles import Form, is_sum
 

@@ -56,10 +56,12 @@ class Store(dict[str, Array]):
         if names is None and not living:
             return Store(self, self.packed)
         wanted = set(self.names() if names is None else names)
-        read = {name: self[name] for name in living if name in wanted}
+        for name in wanted.intersection(living):
+            self[name]  # reads it, and keeps that
+        packed = wanted & self.packed.keys() - set(living)
         return Store(
             {name: self[name] for name in wanted if name in self},
-            {name: self.packed[name] for name in wanted if name in self.packed and name not in read},
+            {name: self.packed[name] for name in packed},
         )
 
     def forget(self, names: Iterable[str]) -> None:

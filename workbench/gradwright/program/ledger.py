@@ -18,7 +18,7 @@ UNUSED = "no plan uses it any more"
 
 
 class Held(Protocol):
-    """A block of memory: an array, or what stands for one on a device; ``base`` is what it is of."""
+    """A block of memory: an array, or what a device has in its place."""
 
     @property
     def nbytes(self) -> int:

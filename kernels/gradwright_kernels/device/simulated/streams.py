@@ -28,13 +28,24 @@ class Moment:
     what: str
 
 
+@dataclass
+class Mark:
+    """A point of a stream that an event was recorded at; what had been seen there, once passed."""
+
+    stream: int
+    clock: Clock | None = None
+
+
 class Streams:
     """Queues of work, and what each has seen of the others."""
 
     def __init__(self) -> None:
         self._queues: dict[int, collections.deque[tuple[str, Callable[[Moment], None]]]] = {}
         self._clocks: dict[int, Clock] = {}
-        self._events: dict[int, Clock] = {}
+        self._host: Clock = {}
+        """What the host has waited for."""
+        self._marks: dict[int, Mark] = {}
+        """Where each event was recorded last."""
         self._numbers = itertools.count(1)
         self._add(0)
 
@@ -43,7 +54,7 @@ class Streams:
         return self._add(next(self._numbers))
 
     def _add(self, stream: int) -> int:
-        self._queues[stream], self._clocks[stream] = collections.deque(), {}
+        self._queues[stream], self._clocks[stream] = collections.deque(), dict(self._host)
         return stream
 
     def put(self, stream: int, what: str, do: Callable[[Moment], None]) -> None:
@@ -55,8 +66,9 @@ class Streams:
     def wait(self, stream: int) -> None:
         """Do all that waits in a stream; what the host does next comes after it."""
         self.drain(stream)
+        _join(self._host, self._clocks[stream])
         for clock in self._clocks.values():
-            _join(clock, self._clocks[stream])
+            _join(clock, self._host)
 
     def drain(self, stream: int) -> None:
         """Do what waits in a stream, as it may be done at any time; nobody has waited for it."""
@@ -76,20 +88,22 @@ class Streams:
 
     def record(self, event: int, stream: int) -> None:
         """Let an event be this point of a stream."""
+        mark = self._marks[event] = Mark(stream)
 
         def do(moment: Moment) -> None:
-            self._events[event] = dict(self._clocks[stream])
+            mark.clock = dict(self._clocks[stream])
 
         self.put(stream, "record an event", do)
 
     def wait_event(self, stream: int, event: int) -> None:
-        """Have a stream wait for an event; one that nobody has recorded holds up nothing."""
+        """Have a stream wait for where an event is now; if nowhere, that holds up nothing."""
+        mark = self._marks.get(event)
 
         def do(moment: Moment) -> None:
-            for other in self._queues:
-                if event not in self._events and other != stream:
-                    self.drain(other)
-            _join(self._clocks[stream], self._events.get(event, {}))
+            if mark is not None:
+                if mark.clock is None:
+                    self.drain(mark.stream)
+                _join(self._clocks[stream], mark.clock or {})
 
         self.put(stream, "wait for an event", do)
 
