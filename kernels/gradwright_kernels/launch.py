@@ -33,7 +33,7 @@ class Runtime(Protocol):
     def workspace(self, spec: TensorSpec) -> Any:
         """Return memory for what one kernel leaves to the next."""
 
-    def alarm(self, spec: TensorSpec) -> Any:
+    def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
         """Return memory where kernels tell what is wrong; a kernel has to clear it."""
 
     def generated(self, source: str) -> None:
@@ -63,7 +63,7 @@ class Asking:
     def workspace(self, spec: TensorSpec) -> None:
         """Need no memory."""
 
-    def alarm(self, spec: TensorSpec) -> None:
+    def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> None:
         """Need no memory."""
 
     def generated(self, source: str) -> None:
@@ -92,13 +92,13 @@ def prepared(call: Call) -> Callable[..., None]:
     return _runtime().prepare(call)
 
 
-def alarm(spec: TensorSpec) -> Any:
+def alarm(spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
     """Return memory where kernels tell what is wrong, of whole numbers; all 0 says nothing is.
 
     A kernel clears it first. A plan looks at it when its run is done and, where it is not all 0,
-    runs the op itself, which raises.
+    runs the op itself, which raises. In a fused group each number tells of one of ``operands``.
     """
-    return _runtime().alarm(spec)
+    return _runtime().alarm(spec, operands)
 
 
 def generated(source: str) -> None:

@@ -236,7 +236,11 @@ def test_dtypes_without_a_kernel_are_declined(name: str) -> None:
 def cast_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     for first in range(0, tl.cdiv(n, BLOCK) * BLOCK, BLOCK):
         i = first + tl.arange(0, BLOCK)
-        tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0).to(y_ptr.dtype.element_ty), mask=i < n)
+        tl.store(
+            y_ptr + i,
+            tl.load(x_ptr + i, mask=i < n, other=0).to(y_ptr.dtype.element_ty),
+            mask=i < n,
+        )
 
 
 @triton.jit

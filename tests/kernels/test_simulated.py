@@ -289,7 +289,10 @@ DEFECTS: list[tuple[Callable[[], None], str]] = [
     (memory_of_the_host, r"copy_kernel takes host: 256 bytes at 0x\w+ are no device memory"),
     (dangling_pointer, r"follow_kernel follows a pointer: the memory .* has been freed"),
     (no_wait_between_streams, r"copy_kernel \(stream 1\) does not wait for copy_kernel \(stream 0"),
-    (event_recorded_too_early, r"\(stream 1\) does not wait for copy_kernel \(stream 0\)\n.*0 to 2"),
+    (
+        event_recorded_too_early,
+        r"\(stream 1\) does not wait for copy_kernel \(stream 0\)\n.*0 to 2",
+    ),
     (overwritten_while_read, r"a copy to the device \(stream 1\) does not wait for copy_kernel"),
     (source_changed_too_early, r"host has changed what is copied to the device, before"),
     (misaligned_elements, r"loads elements that are no multiple of 4 bytes"),
@@ -364,7 +367,9 @@ def test_memory_is_counted_and_given_back() -> None:
 
 def test_one_process_interprets_and_compiles() -> None:
     x, y = np.arange(50, dtype=F32), np.zeros((), F32)
-    call = Call(sum_kernel, (1, 1, 1), {"x_ptr": F32, "y_ptr": F32, "n": 50, "BLOCK": 64, "GIVEN": True})
+    call = Call(
+        sum_kernel, (1, 1, 1), {"x_ptr": F32, "y_ptr": F32, "n": 50, "BLOCK": 64, "GIVEN": True}
+    )
     for _ in range(2):
         interpret(call, [x, y])
         assert y == x.sum()

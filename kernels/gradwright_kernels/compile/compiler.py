@@ -104,9 +104,7 @@ class Call:
             for i, ((n, v), r) in enumerate(zip(args, runtime, strict=True))
             if r and (n not in self.loose if isinstance(v, np.dtype) else v % 16 == 0)
         )
-        return Signature(
-            self.kernel, types, constants, aligned, self.num_warps, self.contracts
-        )
+        return Signature(self.kernel, types, constants, aligned, self.num_warps, self.contracts)
 
 
 def pointer_type(dtype: np.dtype[Any]) -> str:
@@ -250,4 +248,3 @@ def _check_abi(binary: Binary, meta: Any) -> None:
             need=f"{len(binary.types)} arguments and two unused scratch pointers",
             hint="a Triton from 3.6 to 3.9",
         )
-

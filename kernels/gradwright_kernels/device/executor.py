@@ -20,7 +20,7 @@ import numpy as np
 from gradwright.errors import MemoryLimitError
 from gradwright.graph import Tensor, Values
 from gradwright.program.executor import Ask, Env, Observe
-from gradwright.program.forward import explained, results
+from gradwright.program.forward import ServedError, explained, results
 from gradwright.program.lowering import Returning
 from gradwright.program.program import Instr, Program
 from gradwright.program.row import Row, names_of
@@ -44,18 +44,25 @@ class GpuExecutor:
 
     state = ""
 
-    def __init__(self, program: Program, device: Gpu, ask: Ask) -> None:
-        self._device, self._ask = device, ask
-        self.laid = Lying(program, device.cuda, device.name, device.fallback, ask)
+    def __init__(self, program: Program, device: Gpu, ask: Ask, *, singly: bool = False) -> None:
+        self._device, self._ask, self._program = device, ask, program
+        how = device.cuda, device.name, device.fallback, ask
+        self.laid = Lying(program, *how, singly=singly)
+        self._watched: GpuExecutor | None = None
+        """The same op by op, for who wants to see all values."""
         self._homes: dict[Tensor, DeviceValue] = {}
-        """Where its variables lie."""
+        """Where variables go that are on no device yet."""
+        self._apart: dict[Tensor, DeviceValue] = {}
+        """Where values go that are not the variables' own."""
+        self._bound: dict[Tensor, DeviceValue] = {}
+        """Where variables lie for the launches as they are written down."""
         self._constants: dict[int, DeviceArray] = {}
         self._arrays: dict[int, DeviceArray] = {}
         self._table: list[list[Act]] = []
         """For each step what is done."""
         self._arena: Block | None = None
         self._feeds: list[tuple[Tensor, DeviceArray]] = []
-        self._alarms: list[tuple[int, DeviceArray]] = []
+        self._alarms: list[tuple[int, DeviceArray, Sequence[int]]] = []
         made = {o: n for n, i in enumerate(self.laid.program.instrs) for o in i.outs}
         numbers, n_body = self.laid.program.numbers, self.laid.n_body
         homes = {o.new for o in self.laid.overwrites}
@@ -71,6 +78,9 @@ class GpuExecutor:
 
     def run(self, env: Env, values: Values | None = None, observe: Observe = None) -> None:
         """Compute all outputs into ``env``; what only updates need is left to ``commit``."""
+        if observe is not None and self._watched is not self:
+            self._op_by_op().run(env, values, observe)
+            return
         self._read(env, values)
         self._enter(env)
         see = observe and observe(self.laid.program)
@@ -83,6 +93,8 @@ class GpuExecutor:
 
         What overwrites its variable on the device comes last; nobody ends a step in between.
         """
+        if observe is not None and self._watched is not self:
+            return self._op_by_op().commit(env, values, observe)
         ask, n = self._ask, len(self.laid.program.instrs)
         if ask.commit_if is not None and not env[ask.commit_if]:
             return False
@@ -98,6 +110,13 @@ class GpuExecutor:
                 self._wait()
                 self._take(values, new)
         return bool(ask.updates)
+
+    def _op_by_op(self) -> GpuExecutor:
+        """Return what runs each op as a kernel of its own, to be held against its ``forward``."""
+        if self._watched is None:
+            self._watched = GpuExecutor(self._program, self._device, self._ask, singly=True)
+            self._watched._watched = self._watched
+        return self._watched
 
     def lend(self, arrays: Mapping[Tensor, Array]) -> None:
         """Do nothing: results are copied to the host."""
@@ -125,19 +144,34 @@ class GpuExecutor:
         return list({id(o.instr): o.instr for o in self.laid.overwrites}.values())
 
     def _do(self, steps: Iterable[int], see: Callable[[int, Array], None] | None) -> None:
-        at = -1
-        try:
-            for at in steps:
+        for at in steps:
+            with self._explaining(at):
                 for act in self._table[at]:
                     act()
-                if see is not None:
-                    for o in self.laid.program.instrs[at].outs:
-                        see(o, self._host(self._arrays[o]))
+                for o in self.laid.program.instrs[at].outs if see is not None else ():
+                    self._show(o, see)
+
+    @contextlib.contextmanager
+    def _explaining(self, step: int) -> Iterator[None]:
+        """Have errors name the node of a step."""
+        try:
+            yield
         except Exception as error:
-            cause = explained(error, self.laid.program, at)
+            cause = explained(error, self.laid.program, step)
             if cause is error:
                 raise
             raise cause from error
+
+    def _show(self, number: int, see: Any) -> None:
+        """Let a value be seen, and be set by who sees it."""
+        array = self._arrays[number]
+        found = self._host(array)
+        before = found.tobytes()
+        see(number, found)
+        if found.tobytes() != before and array.flags.c_contiguous:
+            cuda, stream = self._device.cuda, self._device.stream
+            cuda.copy_in(array.address, found.ctypes.data, found.nbytes, stream)
+            cuda.wait(stream)
 
     def _wait(self) -> None:
         self._device.cuda.wait(self._device.stream)
@@ -224,33 +258,37 @@ class GpuExecutor:
 
     def _look_at_alarms(self) -> None:
         """Run the op of a step whose kernel has found something wrong, which tells what."""
-        for at, alarm in self._alarms:
-            if self._host(alarm).any():
-                self._do(range(at), None)  # its inputs may be gone by now
-                self._forward(at)
+        for at, alarm, operands in self._alarms:
+            found = self._host(alarm).reshape(-1)
+            if not found.any():
+                continue
+            instr: Any = self.laid.program.instrs[at]
+            self._do(range(at), None)  # its inputs may be gone by now
+            with self._explaining(at):
+                try:
+                    self._forward(at)
+                except Exception as error:
+                    if not operands:
+                        raise
+                    site = instr.op.sites[operands[int(found.argmax())]]
+                    raise ServedError(error, instr.origins[site]) from error
 
     # -- binding ---------------------------------------------------------------------------------
 
     def _bind(self, homes: Mapping[Tensor, DeviceValue]) -> None:
         """Write down all launches, for variables that lie there; done again when one has moved."""
-        if self._arena is not None and all(self._homes.get(t) is h for t, h in homes.items()):
+        if self._arena is not None and all(self._bound.get(t) is h for t, h in homes.items()):
             return
         if self._arena is None:
             self._check_memory()
             self._arena = self._device.arena(self.laid.layout.nbytes, self._names)
-        self._homes = dict(homes)
-        self._alarms = []
+        self._bound, self._alarms = dict(homes), []
         self._lie()
         program = self.laid.program
         self._table = []
         for n, (instr, step) in enumerate(zip(program.instrs, self.laid.steps, strict=True)):
-            try:
+            with self._explaining(n):
                 self._table.append(self._acts(n, instr, step))
-            except Exception as error:
-                cause = explained(error, program, n)
-                if cause is error:
-                    raise
-                raise cause from error
 
     @property
     def _names(self) -> str:
@@ -260,15 +298,14 @@ class GpuExecutor:
         """Raise before anything runs if the device has too little memory."""
         layout, program = self.laid.layout, self.laid.program
         free, total = self._device.cuda.memory()
-        missing = sum(t.spec.nbytes for t in self._sources if t not in self._homes)
         constants = sum(program.constants[n].nbytes for n in self._read_constants)
-        need = layout.nbytes + missing + constants
+        need = layout.nbytes + constants
         if need > free:
             raise MemoryLimitError(
                 f"a run of {self._names} takes {size(need)} on device {self._device.name!r}",
                 facts=[
                     f"{size(layout.nbytes)} for what it computes, at its peak",
-                    f"{size(missing)} for variables that are not there yet",
+                    f"{size(constants)} for constants",
                     f"{size(free)} of {size(total)} are free",
                 ],
                 hint='a smaller batch, checkpoint="sqrt", or half precision',
@@ -288,16 +325,16 @@ class GpuExecutor:
         arrays: dict[int, DeviceArray] = {}
         at, self._feeds = self._arena.address + lying.sources, []
         for number, t in program.sources.items():
-            if t in self._homes:
-                arrays[number] = self._homes[t].array
+            if t in self._bound:
+                arrays[number] = self._bound[t].array
                 continue
             arrays[number] = DeviceArray(at, program.specs[number], name=t.name)
             self._feeds.append((t, arrays[number]))
             at += up(program.specs[number].nbytes)
         for n, step in enumerate(lying.steps):
-            for alarm in step.recorder.alarms if step.recorder else ():
+            for alarm, operands in step.recorder.alarms if step.recorder else ():
                 alarm.address = at
-                self._alarms.append((n, alarm))
+                self._alarms.append((n, alarm, operands))
                 at += up(alarm.extent)
         for number in self._read_constants:
             if number not in self._constants:
@@ -305,7 +342,7 @@ class GpuExecutor:
         arrays |= self._constants
         names = {o: i.path for i in program.instrs for o in i.outs}
         for o in lying.overwrites:
-            arrays[o.new] = self._homes[o.variable].array
+            arrays[o.new] = self._bound[o.variable].array
         for number, offset in lying.layout.offsets.items():
             spec = program.specs[number]
             arrays[number] = DeviceArray(self._arena.address + offset, spec, name=names[number])
@@ -401,5 +438,4 @@ class GpuExecutor:
     def release(self) -> None:
         """Let the arena go; the next run takes it anew. Variables stay."""
         self._arena, self._arrays, self._table, self._feeds = None, {}, [], []
-        self._constants, self._homes = {}, {}
-
+        self._constants, self._homes, self._apart, self._bound = {}, {}, {}, {}

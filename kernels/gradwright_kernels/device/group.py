@@ -19,8 +19,9 @@ def group(op: Fused) -> Strided:
         made = generate(op.kernel, op.shape, [*xs, *ys], op.names)
         generated(made.source)
         runs = [(prepared(launched.call), launched.operands) for launched in made.launches]
+        named = [operand for operand, *_ in made.sites]
         rooms = [
-            alarm(spec) if number == made.alarm else workspace(spec)
+            alarm(spec, named) if number == made.alarm else workspace(spec)
             for number, spec in enumerate(made.scratch)
         ]
 

@@ -52,9 +52,18 @@ class Step:
 class Lying:
     """A program with kernels, laid out; see :class:`gradwright.program.executor.Laid`."""
 
-    def __init__(self, program: Program, cuda: Cuda, device: str, fallback: str, ask: Ask) -> None:
+    def __init__(
+        self,
+        program: Program,
+        cuda: Cuda,
+        device: str,
+        fallback: str,
+        ask: Ask,
+        *,
+        singly: bool = False,
+    ) -> None:
         self._cuda, self._device, self._fallback = cuda, device, fallback
-        self.program = fuse(program, (), replaced_ops(device), all_of_it=True)
+        self.program = fuse(program, (), replaced_ops(device), all_of_it=True, singly=singly)
         self.shown = make_dense(self.program)
         """Arrays that lie as values do; only those that a view is of, or that are one."""
         self._made: dict[tuple[int, ...], Step] = {}
@@ -71,7 +80,7 @@ class Lying:
         """Where feeds begin, and after them alarms, which last for a run."""
         fed = [n for n, t in self.program.sources.items() if t.kind != "variable"]
         feeds = sum(up(self.program.specs[n].nbytes) for n in fed)
-        alarms = sum(up(a.extent) for s in self.steps if s.recorder for a in s.recorder.alarms)
+        alarms = sum(up(a.extent) for s in self.steps if s.recorder for a, _ in s.recorder.alarms)
         total = self.sources + feeds + alarms
         self.layout = Layout(self.layout.offsets, total, self.layout.unshared)
 
@@ -240,4 +249,3 @@ def _copy(spec: TensorSpec, x: int, y: int, out: TensorSpec, of: Instr) -> Instr
     shape: Any = spec.shape
     made = Fused(copying(spec.dtype, len(shape)), shape, [out], ("copy",))
     return Instr(made, (x,), (y,), of.origin, of.path, origins=of.origins)
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gradwright.spec import TensorSpec
@@ -23,8 +24,9 @@ class Recorder:
         self.functions: list[Function] = []
         self.scratch: list[DeviceArray] = []
         """Memory from one of its kernels to the next."""
-        self.alarms: list[DeviceArray] = []
-        """Memory in which kernels tell of what is wrong, looked at when the run is done."""
+        self.alarms: list[tuple[DeviceArray, Sequence[int]]] = []
+        """Memory in which kernels tell of what is wrong, looked at when the run is done, and of
+        which operands of a group its numbers tell."""
         self.launches: list[Launch] = []
         self.source = ""
         """Text that was generated for it."""
@@ -40,10 +42,11 @@ class Recorder:
         self.scratch.append(DeviceArray(0, spec, name="workspace"))
         return self.scratch[-1]
 
-    def alarm(self, spec: TensorSpec) -> DeviceArray:
+    def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> DeviceArray:
         """Return memory for what is wrong: all zero when nothing is."""
-        self.alarms.append(DeviceArray(0, spec, name="alarm"))
-        return self.alarms[-1]
+        made = DeviceArray(0, spec, name="alarm")
+        self.alarms.append((made, operands))
+        return made
 
     def generated(self, source: str) -> None:
         """Keep the text of a kernel, for who wants to read it."""

@@ -54,7 +54,9 @@ def dims_aside(kernel: Kernel, pattern: Pattern, form: Form, number: int) -> lis
     access = pattern.accesses[store.operand]
     groups = [k for k in range(pattern.n_outer) if k not in form.rows]
     moving = [k for k in range(pattern.n_outer) if access.outer[k]]
-    dims = [f"i{k}" for k in range(pattern.n_outer) if k in moving or (is_sum(store) and k in groups)]
+    dims = [
+        f"i{k}" for k in range(pattern.n_outer) if k in moving or (is_sum(store) and k in groups)
+    ]
     if is_sum(store) and any(k not in moving for k in form.rows):
         dims.append("part")
     if access.column != "zero":
@@ -162,7 +164,9 @@ class _Emitter:
         form = self.form
         if form.is_chunked:
             return self._chunked()
-        summed = [n for n, s in enumerate(self.kernel.stores) if form.is_summed and self._crosses(s)]
+        summed = [
+            n for n, s in enumerate(self.kernel.stores) if form.is_summed and self._crosses(s)
+        ]
         if not summed:
             if form.rows:
                 self._rows("part")
@@ -173,7 +177,9 @@ class _Emitter:
             for number, value in enumerate(self.kernel.values):
                 if self._is_needed(number) and not self.spread[number][0] and value.op != "reduce":
                     self._value(number)
-            with self._loop(f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"):
+            with self._loop(
+                f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"
+            ):
                 self._rows("turn")
                 self._tile(frozenset(summed))
         else:
@@ -463,12 +469,20 @@ class _Emitter:
         if not rows and not columns:
             where += " + tl.zeros((1, 1), tl.int32)"
         mask = f", mask={' & '.join(masks)}" if masks else ""
-        value = value if self.kernel.values[store.value].dtype == self._stored(n, aside) else f"({value}).to({dtype})"
+        value = (
+            value
+            if self.kernel.values[store.value].dtype == self._stored(n, aside)
+            else f"({value}).to({dtype})"
+        )
         self._line(f"tl.store({where}, tl.broadcast_to({value}, {shape}){mask})")
 
     def _stored(self, n: int, aside: bool) -> np.dtype:
         store = self.kernel.stores[n]
-        return self.kernel.values[store.value].dtype if aside else self.kernel.operands[store.operand].dtype
+        return (
+            self.kernel.values[store.value].dtype
+            if aside
+            else self.kernel.operands[store.operand].dtype
+        )
 
     def _first(self, n: int, dims: Sequence[str]) -> list[str]:
         """Return masks that leave one program, and one row of it, of all that have the same."""

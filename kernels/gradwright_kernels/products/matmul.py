@@ -120,7 +120,9 @@ def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     bm, bn, bk, warps = TILES[a.itemsize]
     bm, bn, bk = (_small(most, size) for most, size in ((bm, m), (bn, n), (bk, k)))
     index = index_type(max(_reach(z) for z in (a, b, y)))
-    args: dict[str, Any] = {f"{name}_ptr": z.dtype for name, z in zip("aby", (a, b, y), strict=True)}
+    args: dict[str, Any] = {
+        f"{name}_ptr": z.dtype for name, z in zip("aby", (a, b, y), strict=True)
+    }
     for name, z, (outer, inner) in zip("aby", (a, b, y), paces, strict=True):
         row, col = (s // z.itemsize for s in z.strides[-2:])
         args |= {f"{name}_row": row, f"{name}_col": col}

@@ -42,13 +42,14 @@ def fuse(
     follow: Callable[[Program], None] | None = None,
     *,
     all_of_it: bool = False,
+    singly: bool = False,
 ) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
 
     ``apart`` are kernels that came of this program before: what they compute stays as it is.
     ``replaced`` are ops that run as somebody else has said: they stay as they are, too. ``follow``
     may join kernels to what makes their inputs. ``all_of_it``: there is no numpy that would compute
-    what is cheap alone, or takes long to compile.
+    what is cheap alone, or takes long to compile. ``singly`` makes a kernel of each op.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -59,7 +60,7 @@ def fuse(
     """
     work = split(program, replaced)
     declined = _within(apart, work.instrs)
-    alone: set[int] = set()
+    alone = set(range(len(work.instrs))) if singly else set[int]()
     while True:
         admitted = [
             i not in declined and instr.op.name not in replaced

@@ -130,9 +130,7 @@ class Looking(Watch):
 
     # -- what all have in common -----------------------------------------------------------------
 
-    def _places(
-        self, at: Array, mask: Array, size: int, how: str
-    ) -> list[tuple[Argument, Array]]:
+    def _places(self, at: Array, mask: Array, size: int, how: str) -> list[tuple[Argument, Array]]:
         """Return the arrays that are gone to, and where in their blocks, all within them."""
         active = at[np.broadcast_to(mask, at.shape)]
         if not active.size:

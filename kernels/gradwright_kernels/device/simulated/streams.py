@@ -121,9 +121,7 @@ class Streams:
                 )
         made = Use(moment.stream, moment.number, low, high, writes, moment.what)
         known = (made.stream, low, high, writes)
-        block.uses = [
-            u for u in block.uses[-64:] if (u.stream, u.low, u.high, u.writes) != known
-        ]
+        block.uses = [u for u in block.uses[-64:] if (u.stream, u.low, u.high, u.writes) != known]
         block.uses.append(made)
 
 
