@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from gradwright.errors import LoweringError
-from gradwright.spec import TensorSpec, dtype_name
+from gradwright.spec import dtype_name
 
 POINTERS = {
     "float64": "*fp64",
@@ -75,18 +75,13 @@ class Call:
         return [value for (_, value), kind in pairs if kind != "constexpr"]
 
     def check(self, arrays: Sequence[Any]) -> None:
-        """Refuse arrays that the code was not made for.
-
-        Raises:
-            LoweringError: a dtype differs, or elements are not contiguous.
-        """
+        """Raise LoweringError for arrays of a dtype that the code was not made for."""
         for (name, dtype), array in zip(self.pointers, arrays, strict=True):
-            if array.dtype != dtype or not array.flags.c_contiguous:
-                layout = "contiguous" if array.flags.c_contiguous else "strided"
+            if array.dtype != dtype:
                 raise LoweringError(
                     f"{self.kernel.__name__} got the wrong array for {name}",
-                    facts=[f"{layout} {dtype_name(array.dtype)}"],
-                    need=f"contiguous {dtype_name(dtype)}",
+                    facts=[dtype_name(array.dtype)],
+                    need=dtype_name(dtype),
                 )
 
     def ordered(self) -> list[tuple[str, Any]]:
@@ -109,9 +104,7 @@ class Call:
             for i, ((n, v), r) in enumerate(zip(args, runtime, strict=True))
             if r and (n not in self.loose if isinstance(v, np.dtype) else v % 16 == 0)
         )
-        return Signature(
-            self.kernel, types, constants, aligned, self.num_warps, self.contracts
-        )
+        return Signature(self.kernel, types, constants, aligned, self.num_warps, self.contracts)
 
 
 def pointer_type(dtype: np.dtype[Any]) -> str:
@@ -255,23 +248,3 @@ def _check_abi(binary: Binary, meta: Any) -> None:
             need=f"{len(binary.types)} arguments and two unused scratch pointers",
             hint="a Triton from 3.6 to 3.9",
         )
-
-
-class Ahead:
-    """A runtime that compiles for a GPU that need not be there, and keeps what it compiled."""
-
-    def __init__(self, capability: int) -> None:
-        self.capability = capability
-        self.binaries: list[Binary] = []
-
-    def prepare(self, call: Call) -> Callable[..., None]:
-        """Compile the call; running it is refused."""
-        self.binaries.append(binary := compile_call(call, self.capability))
-
-        def refuse(*arrays: Any) -> None:
-            raise LoweringError(f"{binary.name} was compiled ahead of time, not to be run")
-
-        return refuse
-
-    def workspace(self, spec: TensorSpec) -> None:
-        """Need no memory."""
