@@ -64,6 +64,7 @@ def _running(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
 
 
 @lowering("segment_sum")
+@lowering("segment_prod")
 @lowering("segment_max")
 @lowering("segment_min")
 def _sorted_segments(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> NativeReturning:

@@ -270,8 +270,6 @@ class _Emitter(Memory):
     def _fill_sums(self) -> None:
         """Zero what rows add to: a variable where nothing moves, else operands and totals."""
         for store in self.kernel.stores:
-            if store.places:
-                self._clear(store)
             if not self._adds(store):
                 continue
             access = self.pattern.accesses[store.operand]
