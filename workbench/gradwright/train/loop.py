@@ -111,13 +111,17 @@ class Loop:
 
         ``rows`` are the examples that count towards the epoch.
         """
-        return self._take(self._taker.next(feeds, rows, source))
+        hooks = self._hooks
+        if hooks.may_watch:
+            return self._take(self._taker.next(feeds, rows, source))
+        record = self._taker.step(feeds, rows, source)
+        if record is not None and hooks.callbacks:
+            hooks.tell("on_step_end", record)
+        return record
 
     def _take(self, run: Run) -> Record | None:
         """Take a run, and tell the callbacks."""
         hooks = self._hooks
-        if not hooks.callbacks:
-            return self._taker.take(run)
         watching = [] if run.phase is run.step.gather else hooks.watching()
         record = self._taker.take(run, watching=bool(watching))
         if record is not None:
