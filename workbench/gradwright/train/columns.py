@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import threading
 from array import array
@@ -56,10 +57,13 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
         rows = self._waiting[:]
         if not rows:
             return
-        names = dict.fromkeys([*self._names, *(name for row in rows for name in row)])
-        if len(names) > len(self._names):
-            self._widen(tuple(names)[len(self._names) :])
-        numbers = [row.get(name, math.nan) for row in rows for name in names]
+        if any(tuple(row) != self._names for row in rows):
+            names = dict.fromkeys([*self._names, *(name for row in rows for name in row)])
+            if len(names) > len(self._names):
+                self._widen(tuple(names)[len(self._names) :])
+            numbers = [row.get(name, math.nan) for row in rows for name in names]
+        else:
+            numbers = [*itertools.chain.from_iterable(map(dict.values, rows))]
         taken = functools.partial(self._waiting.__delitem__, slice(len(rows)))
         atomically([functools.partial(self._data.fromlist, numbers), taken])
 

@@ -138,12 +138,12 @@ class Loop:
         source: Batches | None = None,
     ) -> Iterator[list[Record]]:
         """Take a step on each batch, ``unroll`` as one where that may be; give their records."""
-        groups = (
-            zip(taken)  # in groups of one
-            if unroll == 1 or self._taker.goes_singly
-            else grouped(taken, lambda: self._room(last_step, unroll))
-        )
-        for group in groups:
+        if unroll == 1 or self._taker.goes_singly:
+            for feeds, rows in taken:
+                record = self.step(feeds, rows, source)
+                yield [] if record is None else [record]
+            return
+        for group in grouped(taken, lambda: self._room(last_step, unroll)):
             records = self._together(group) if len(group) > 1 else []
             if not records:
                 for feeds, rows in group:

@@ -78,7 +78,7 @@ class StepKeeper:
         """Which of ``watched`` are trained, and their names, and when that was looked up."""
         self._form: Any = None
         """What it depends on of the settings."""
-        self.moment: tuple[int, ...] = ()
+        self.moment: tuple[Any, ...] = ()
         """What there was when the graph of a step was found ready; the same again, it is so again.
         """
         self.steady: Fed | None = None
@@ -123,11 +123,9 @@ class StepKeeper:
     def ready(self) -> StepGraph | None:
         """Return the graph of the last step, without a lock, if nothing has changed since."""
         held, graph, config = self._step, self._graph, self._setup.config
-        moment = (
-            *(id(held), id(config), id(self._setup.session), graph.revision, graph.marked),
-            *(redefinitions(), changes(), not graph.updates.declared),
-        )
-        if moment == self.moment and held is not None:
+        counts = graph.revision, graph.marked, redefinitions(), changes()
+        moment = id(held), id(config), id(self._setup.session), counts
+        if moment == self.moment and held is not None and not graph.updates.declared:
             return held[0]
         self.moment, self.steady = (), None
         if held is None or (self._seen(), self._settings()) != held[1:]:
@@ -223,8 +221,9 @@ class StepKeeper:
     ) -> Any:
         """Run a phase and commit it if it is finite; return what it fetches."""
         run = phase.prepared(self._setup.session, watching)
-        if numbers != self._fed[0]:
-            self._fed = numbers, [np.array(n) for n in numbers]
+        if numbers != (held := self._fed)[0]:
+            known = dict(zip(*held, strict=True))  # of a schedule's, the others stay
+            self._fed = numbers, [known[n] if n in known else np.array(n) for n in numbers]
         return run.on([*map(feeds.__getitem__, phase.needed), *self._fed[1]], number)
 
     def take(

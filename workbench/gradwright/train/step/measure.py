@@ -86,7 +86,9 @@ class Measures:
     def of_batch(self, arrays: Sequence[Any]) -> dict[str, float]:
         """Return the numbers of one batch alone; what is beyond those of ``fetches`` is ignored."""
         if self._means is not None:
-            found = {name: float(arrays[at]) for name, at in self._means}
+            found = {}
+            for name, at in self._means:  # a comprehension would be a call more
+                found[name] = float(arrays[at])
         else:
             found = {
                 name: _number(name, metric, metric.add(metric.start(), arrays[own], 1))

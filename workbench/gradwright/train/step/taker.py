@@ -71,7 +71,7 @@ class Taker:
         self.keeper = StepKeeper(setup, losses, self.measures, parameters, stand_ins)
         self.history = History()
         self._losses, self._looked = losses, False
-        self._usual: tuple[int, ...] | None = None
+        self._usual: tuple[Any, ...] | None = None
         """The moment of the keeper's at which updates were found to be usual ones."""
         self.last_feeds: Feeds = {}
         """What the latest step was fed with; a failing step can be replayed from it."""
@@ -162,7 +162,7 @@ class Taker:
         finally:
             control.in_step = False
 
-    def _usual_from(self, run: Run) -> tuple[int, ...] | None:
+    def _usual_from(self, run: Run) -> tuple[Any, ...] | None:
         """Return the moment from which on updates are usual ones; None where they are not."""
         config, keeper = self._setup.config, self.keeper
         has_more = run.phase.extras or config.groups or keeper.numbers.shown
