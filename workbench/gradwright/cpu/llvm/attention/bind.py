@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from ...fuse.builder import Builder, Term, call, where
-from ...fuse.ir import Kernel
-from ...ops.attention.weights import scale_of
-from ...program.declined import DeclinedError
-from ..blocks import aligned
-from ..call import Call
-from .bind import bind_kernel
-from .gemm import bind_matmul
-from .repeat import Turn, repeated, split
+from ....fuse.builder import Builder, Term, call, where
+from ....fuse.ir import Kernel
+from ....ops.attention.weights import scale_of
+from ....program.declined import DeclinedError
+from ...blocks import aligned
+from ...call import Call
+from ..bind import bind_kernel
+from ..gemm import bind_matmul
+from ..repeat import Turn, repeated, split
 
 Array = np.ndarray[Any, Any]
 QUERIES, KEYS = 256, 512
