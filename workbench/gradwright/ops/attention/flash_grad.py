@@ -51,6 +51,7 @@ class _Back(Tiled, abstract=True):
         scale = wide(scale_of(self.scale, query.shape[3]))
         of = [flat(x) for x in (g, query, key, value, lse[..., None], delta[..., None])]
         mask = mask_of(masks[0] if masks else None, b, heads, n_queries, n_keys)
+        n_blind = n_keys if masks and self.may_be_blind(masks[0]) else 0
         plan = list(self.tiles(n_queries, n_keys))
         for run in self.runs(b * heads, share, n_queries, n_keys):
             k, v = (widened(of_run(x, run, share)) for x in of[2:4])
@@ -59,7 +60,7 @@ class _Back(Tiled, abstract=True):
                 gy, q, less = widened(gy), q * scale, widened(less)
                 for columns, hidden in parts:
                     s, shut = self.scores(q, k[:, columns], hidden, mask(run, rows, columns))
-                    p = weights(s, less, n_keys)
+                    p = weights(s, less, n_blind)
                     ds = gy @ v[:, columns].mT
                     ds -= minus
                     ds *= p
@@ -214,7 +215,7 @@ class FlashAttentionGradWhole(_Back):
             scores = scores + mask
         scores = where(self.visible(query.shape[2], n_keys)(scores), scores, -np.inf)
         p = Exp()(scores - together(less))
-        if mask is not None and self.unseen != "zeros":
+        if self.may_be_blind(mask):
             alike = where(scores > -np.inf, 1 / n_keys, 0.0)
             p = where(together(less) < blind(lse.dtype), alike, p)
         ds = p * together(gy @ v.mT - minus)

@@ -137,19 +137,23 @@ class Tiled(Op, abstract=True):
             np.copyto(parts, s.dtype.type(-np.inf), where=hidden)
         return s, shut if shut is None else shut.reshape(s.shape)
 
+    def may_be_blind(self, mask: Any) -> bool:
+        """Tell whether queries may see low scores alone: such as a mask adds, or stand for hidden."""
+        return mask is not None and (kind(mask.dtype) == "f" or self.unseen == "average")
+
     def of_nothing(self, mask: Any) -> float:
         """Return the residual of queries that saw no key: weights are e to the score less it."""
         return math.nan if mask is not None and self.unseen != "zeros" else math.inf
 
 
-def weights(s: Array, lse: Array, n_keys: int) -> Array:
-    """Return e to the scores less lse, in place; alike for all of n keys where nobody is seen."""
-    is_blind = lse < blind(lse.dtype)
-    hidden = np.isneginf(s) if is_blind.any() else None
+def weights(s: Array, lse: Array, n_blind: int) -> Array:
+    """Return e to the scores less lse, in place; alike for n keys to whom sees low ones alone."""
+    is_blind = lse < blind(lse.dtype) if n_blind else None
+    hidden = np.isneginf(s) if is_blind is not None and is_blind.any() else None
     s -= lse
     np.exp(s, out=s)
     if hidden is not None:
-        np.copyto(s, np.where(hidden, s.dtype.type(0), s.dtype.type(1 / n_keys)), where=is_blind)
+        np.copyto(s, np.where(hidden, 0, 1 / n_blind).astype(s.dtype), where=is_blind)
     return s
 
 

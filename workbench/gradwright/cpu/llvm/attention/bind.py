@@ -1,49 +1,41 @@
-"""Attention as machine code: tiles of scores that never leave the cache.
+"""Calls of attention: products and kernels on tiles of scores that never leave the cache.
 
     forward    s = q kᵀ,  m′ = max(m, max s·scale),  p = e^(s·scale − m′),
                y = y·e^(m − m′) + p v,  l = l·e^(m − m′) + Σp;  at the end  y/l,  lse = m + ln l
     backward   s = q kᵀ,  dp = g vᵀ,  p = e^(s·scale − lse),  ds = p·(dp − delta)·scale,
-               dv += pᵀ g,  dq += ds k,  dk += dsᵀ q
+               dv += pᵀ g,  dq += ds k,  dk += dsᵀ q;  of a mask  dmask += p·(dp − delta)
 
-Tiles that nobody sees are left out. The calls of one head stand in a table, and loops over heads
-move their addresses. Products are OpenBLAS's, which packs what it reads: tiles of 32 queries run at
-53 GF/s, of 128 at 100, of 256 at 106 (one core of a Sapphire Rapids).
+Tiles that nobody sees are left out; a mask is read with its tile. The calls of one head stand in a
+table, those of tiles that are alike once, and loops over tiles and heads move their addresses.
+Keys, and values on the way back, are turned once for a head, so that vectors run along keys.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ....fuse.builder import Builder, Term, call, where
-from ....fuse.ir import Kernel
 from ....ops.attention.weights import scale_of
 from ....program.declined import DeclinedError
-from ...blocks import aligned
 from ...call import Call
-from ..bind import bind_kernel
-from ..gemm import bind_matmul
 from ..repeat import Turn, repeated, split
+from . import kernels
+from .calls import QUERIES, Calls, Tile, runs
 
 Array = np.ndarray[Any, Any]
-QUERIES, KEYS = 256, 512
-"""Of a tile: 0.5 MB of scores in float32, twice that on the way back."""
-CAUSAL = 128
-"""Queries of a tile where they see no keys behind them: half of the last tiles is in vain."""
-LOW = -1e38
-"""Stands for scores of keys that are not seen; −∞ would make NaN of rows of it."""
-FORWARD = "q", "k", "v", "y", "lse"
-BACKWARD = "g", "q", "k", "v", "lse", "delta", "dq", "dk", "dv"
+FORWARD = "q", "k", "v", "mask", "y", "lse"
+BACKWARD = "g", "q", "k", "v", "lse", "delta", "mask", "dq", "dk", "dv"
+OF_MASK = "g", "q", "k", "v", "lse", "delta", "mask", "dmask"
 SHARED = frozenset(("k", "v", "dk", "dv"))
 """Operands that all heads of queries of a group share."""
+Write = Callable[[Any, Mapping[str, Array], Calls], None]
 
 
-def bind_attention(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
+def bind_attention(op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Sequence[Call] | None:
     """Return the call of flash attention on these arrays; None: numpy has to.
 
     >>> from gradwright.cpu.llvm.compiler import available
@@ -54,45 +46,25 @@ def bind_attention(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Sequenc
     >>> calls is None or sorted({operand for _, operand in calls[0].slots}) == [0, 1, 2, 3, 4]
     True
     """
-    return _bound(op, dict(zip(FORWARD, (*xs, *ys), strict=True)), _forward, 2)
+    return _bound(op, xs, ys, FORWARD, _forward, 2)
 
 
-def bind_attention_grad(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
+def bind_attention_grad(op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Sequence[Call] | None:
     """Return the call of the gradient of flash attention; None: numpy has to."""
-    return _bound(op, dict(zip(BACKWARD, (*xs, *ys), strict=True)), _backward, 5)
+    return _bound(op, xs, ys, BACKWARD, _backward, 5)
 
 
-@dataclass
-class _Calls:
-    """Calls on one head, whose operands have the numbers of the op's; the rest is scratch."""
-
-    numbers: Mapping[str, int]
-    first: list[Call] = field(default_factory=list)
-    """Made once for a head of keys."""
-    each: list[Call] = field(default_factory=list)
-    """Made for each head of queries that shares it."""
-
-    def run(
-        self, kernel: Kernel, shape: tuple[int, int], *given: tuple[str, Array], first: bool = False
-    ) -> None:
-        """Add a kernel on arrays with their names, inputs before results."""
-        names, arrays = zip(*given, strict=True)
-        self._add(names, bind_kernel(kernel, shape, arrays), self.first if first else self.each)
-
-    def product(
-        self, a: tuple[str, Array], b: tuple[str, Array], c: tuple[str, Array], adds: bool = False
-    ) -> None:
-        """Add c = a @ b, or c += a @ b."""
-        made = bind_matmul([a[1], b[1]], [c[1]], adds=adds)
-        self._add((a[0], b[0], c[0]), made, self.each)
-
-    def _add(self, names: Sequence[str], made: Sequence[Call] | None, into: list[Call]) -> None:
-        if made is None:
-            raise DeclinedError
-        numbers = [self.numbers.get(name) for name in names]
-        for one in made:
-            slots = [(slot, n) for slot, k in one.slots if (n := numbers[k]) is not None]
-            into.append(replace(one, slots=slots))
+def bind_mask_grad(op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Sequence[Call] | None:
+    """Return the calls of what goes back to a mask of queries by keys; None: numpy has to."""
+    (y,) = ys
+    if xs[6].shape[-2:] != (xs[1].shape[2], xs[2].shape[2]) or not y.flags.c_contiguous:
+        return None
+    calls = _bound(op, xs, ys, OF_MASK, _to_mask, 2)
+    if calls is None:
+        return None
+    nothing = Calls({"x": len(xs)}, 0)
+    nothing.run(kernels.zeros(y.dtype), x=y.reshape(-1, y.shape[-1]))
+    return [*nothing.made, *calls]
 
 
 @dataclass(frozen=True)
@@ -101,228 +73,159 @@ class _Heads:
 
     op: Any
     arrays: Mapping[str, Array]
-    write: Callable[[Any, Mapping[str, Array], _Calls], None]
+    numbers: Mapping[str, int]
+    write: Write
+    cuts: Sequence[int]
+    """Axes of samples and heads along which pieces have nothing in common."""
 
     def pieces(self, parts: int) -> list[Call]:
         """Return loops over some of the samples each, or over some of the heads of keys."""
         sizes = self.arrays["k"].shape[:2]
-        axis = 0 if sizes[0] >= min(parts, sizes[1]) else 1
-        some = split(range(sizes[axis]), parts)
-        rest = range(sizes[1 - axis])
+        axis = next((a for a in self.cuts if sizes[a] >= parts), self.cuts[-1])
+        some, rest = split(range(sizes[axis]), parts), range(sizes[1 - axis])
         pairs = [(r, rest) if axis == 0 else (rest, r) for r in some]
-        return [self.loop(*pair) for pair in pairs] if len(some) > 1 else []
+        return [self.loop(*pair, piece=n) for n, pair in enumerate(pairs)] if len(some) > 1 else []
 
-    def loop(self, samples: range, heads: range) -> Call:
+    def loop(self, samples: range, heads: range, piece: int = 0) -> Call:
         """Return the loop over samples, heads of keys, and heads of queries that share one."""
         arrays = self.arrays
         share = arrays["q"].shape[1] // arrays["k"].shape[1]
         per_head = {n: 1 if n in SHARED else share for n in arrays}
         head = {n: x[samples.start, heads.start * per_head[n]] for n, x in arrays.items()}
-        calls = _Calls({n: i for i, n in enumerate(arrays)})
+        calls = Calls(self.numbers, piece)
         self.write(self.op, head, calls)
-        strides = {n: (i, x.strides) for i, (n, x) in enumerate(arrays.items())}
-        sharing = {i: 0 if n in SHARED else step[1] for n, (i, step) in strides.items()}
-        over_heads = {i: step[1] * per_head[n] for n, (i, step) in strides.items()}
-        group = repeated(share, [Turn(c, sharing) for c in calls.each])
+        steps = {n: x.strides for n, x in arrays.items()}
+        sharing = calls.steps({n: step[1] for n, step in steps.items() if n not in SHARED})
+        over_heads = calls.steps({n: step[1] * per_head[n] for n, step in steps.items()})
+        group = repeated(share, [Turn(c, sharing) for c in calls.made])
         of_sample = repeated(len(heads), [Turn(c, over_heads) for c in (*calls.first, group)])
-        over_samples = {i: step[0] for i, step in strides.values()}
-        return repeated(len(samples), [Turn(of_sample, over_samples)])
+        over_samples = calls.steps({n: step[0] for n, step in steps.items()})
+        whole = repeated(len(samples), [Turn(of_sample, over_samples)])
+        own = set(self.numbers.values())
+        return replace(whole, slots=[slot for slot in whole.slots if slot[1] in own])
 
 
-def _bound(op: Any, arrays: Mapping[str, Array], write: Any, products: int) -> list[Call] | None:
+def _bound(
+    op: Any,
+    xs: Sequence[Any],
+    ys: Sequence[Array],
+    names: Sequence[str],
+    write: Write,
+    products: int,
+) -> list[Call] | None:
+    """Return the call on arrays of these names; a mask may be missing."""
+    n_inputs = len(names) - len(ys)
+    given = [*xs, *[None] * (n_inputs - len(xs)), *ys]
+    places = [*range(len(xs)), *[-1] * (n_inputs - len(xs)), *range(len(xs), len(xs) + len(ys))]
+    arrays = {n: x for n, x in zip(names, given, strict=True) if x is not None}
+    numbers = {n: i for n, i in zip(names, places, strict=True) if n in arrays}
     q, k = arrays["q"], arrays["k"]
-    if any(x.dtype != q.dtype or not x.size or not x.flags.aligned for x in arrays.values()):
+    scores = (*q.shape[:3], k.shape[2])
+    cuts = [0, 1]
+    for name in arrays.keys() & {"mask", "dmask"}:
+        x = arrays[name]
+        lead = (1,) * (4 - x.ndim) + x.shape
+        if name == "dmask":
+            cuts = [axis for axis in (0, 1) if lead[axis] > 1]
+        x = x.reshape(lead) if x.ndim < 4 else x
+        arrays[name] = np.lib.stride_tricks.as_strided(
+            x, scores, [s if n > 1 else 0 for s, n in zip(x.strides, lead, strict=True)]
+        )
+    floats = [x for x in arrays.values() if x.dtype != bool]
+    if any(x.dtype != q.dtype or not x.size or not x.flags.aligned for x in floats):
         return None
-    heads = _Heads(op, arrays, write)
+    heads = _Heads(op, arrays, numbers, write, cuts)
     try:
         whole = heads.loop(range(len(k)), range(k.shape[1]))
     except DeclinedError:
         return None
-    pairs = math.prod(q.shape[:3]) * k.shape[2] / (2 if op.is_causal else 1)
+    pairs = math.prod(scores) / (2 if op.is_causal else 1)
     cost = pairs * (products * q.shape[3] / 50 + 0.2)
-    label = f"attention {products} {q.dtype.char} {q.shape} {k.shape} {op.is_causal}"
-    return [replace(whole, cut=heads.pieces, cost=cost, label=label)]
+    shapes = f"{q.dtype.char} {q.shape} {k.shape}"
+    label = f"attention {products} {shapes} {op.is_causal} {arrays.get('mask') is not None}"
+    return [replace(whole, cut=heads.pieces if cuts else None, cost=cost, label=label)]
 
 
 # -- one head --------------------------------------------------------------------------------------
 
 
-def _forward(op: Any, head: Mapping[str, Array], calls: _Calls) -> None:
+def _form(op: Any, head: Mapping[str, Array], tile: Tile) -> kernels.Form:
+    """Return which kernels a tile has."""
+    mask, dtype = head.get("mask"), head["q"].dtype
+    borders = tile.first is not None, tile.last is not None
+    if mask is None:
+        return kernels.Form(dtype, *borders)
+    axes = tuple(axis for axis in (0, 1) if mask.strides[axis])
+    n_blind = len(head["k"]) if op.may_be_blind(mask) else 0
+    return kernels.Form(dtype, *borders, mask.dtype.char, axes, op.unseen, n_blind)
+
+
+def _given(op: Any, head: Mapping[str, Array], tile: Tile, rows: slice) -> dict[str, Array]:
+    """Return what the kernels of a tile read beside scores."""
+    given = {"scale": np.array(scale_of(op.scale, head["q"].shape[1]), head["q"].dtype)}
+    if "mask" in head:
+        mask = head["mask"][rows, tile.keys]
+        given["mask"] = mask[tuple(slice(None) if step else 0 for step in mask.strides)]
+    return {**given, **tile.borders(head["q"].dtype)}
+
+
+def _forward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
     """Write the calls of a head's result."""
-    q, k, v, y, lse = (head[name] for name in FORWARD)
-    dtype, scale = q.dtype, np.array(scale_of(op.scale, q.shape[1]), q.dtype)
-    room = _room(dtype)
-    for rows, tiles in _runs(op, q, k):
-        top, total, shrink = (("", x) for x in np.empty((3, rows.stop - rows.start), dtype))
-        of_q, of_y = ("q", q[rows]), ("y", y[rows])
-        for n, tile in enumerate(tiles):
-            s = ("", tile.room(room))
-            calls.product(of_q, ("k", k[tile.keys].T), s)
-            given = [s, ("", scale), *tile.borders, *((top, total) if n else ())]
-            kernel = _weights(dtype, *tile.kinds, n == 0)
-            calls.run(kernel, s[1].shape, *given, s, top, total, *((shrink,) if n else ()))
-            if n:
-                calls.run(_shrunk(dtype), of_y[1].shape, of_y, shrink, of_y)
-            calls.product(s, ("v", v[tile.keys]), of_y, adds=n > 0)
-        calls.run(_ended(dtype), of_y[1].shape, of_y, top, total, of_y, ("lse", lse[rows]))
+    q, k, v, y, lse = (head[name] for name in FORWARD if name != "mask")
+    dtype, nothing = q.dtype, op.of_nothing(head.get("mask"))
+    kt, sums = calls.turned("k", k), np.empty((3, QUERIES), dtype)
+    for rows, groups in runs(op, q, k):
+        top, total, shrink = sums[:, : rows.stop - rows.start]
+        so_far = {"top": top, "total": total}
+        calls.run(kernels.begun(dtype), y=y[rows], **so_far)
+        for n, tile in groups:
+            with calls.repeated(n, head):
+                s = calls.room("s", tile, dtype)
+                calls.product(q=q[rows], kt=kt.of(tile), s=s)
+                more = _given(op, head, tile, rows)
+                step = kernels.weights(_form(op, head, tile))
+                calls.run(step, s=s, shrink=shrink, **so_far, **more)
+                calls.run(kernels.shrunk(dtype), y=y[rows], shrink=shrink)
+                calls.product(s=s, v=v[tile.keys], y=y[rows], adds=True)
+        calls.run(kernels.ended(dtype, nothing), y=y[rows], lse=lse[rows], **so_far)
 
 
-def _backward(op: Any, head: Mapping[str, Array], calls: _Calls) -> None:
+def _backward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
     """Write the calls of what goes back to a head."""
-    g, q, k, v, lse, delta, dq, dk, dv = (head[name] for name in BACKWARD)
-    dtype, scale = q.dtype, np.array(scale_of(op.scale, q.shape[1]), q.dtype)
-    for name, x in (("dk", dk), ("dv", dv)):
-        calls.run(_zero(dtype), x.shape, (name, x), first=True)
-    rooms = _room(dtype), _room(dtype)
-    for rows, tiles in _runs(op, q, k):
-        of_g, of_q = ("g", g[rows]), ("q", q[rows])
-        for n, tile in enumerate(tiles):
-            p, ds = (tile.room(room) for room in rooms)
-            of_k = ("k", k[tile.keys])
-            calls.product(of_q, ("k", of_k[1].T), ("", p))
-            calls.product(of_g, ("v", v[tile.keys].T), ("", ds))
-            given = [("", p), ("", ds), ("lse", lse[rows]), ("delta", delta[rows]), ("", scale)]
-            kernel = _slopes(dtype, *tile.kinds)
-            calls.run(kernel, p.shape, *given, *tile.borders, ("", p), ("", ds))
-            calls.product(("", p.T), of_g, ("dv", dv[tile.keys]), adds=True)
-            calls.product(("", ds), of_k, ("dq", dq[rows]), adds=n > 0)
-            calls.product(("", ds.T), of_q, ("dk", dk[tile.keys]), adds=True)
+    g, q, k, v, lse, delta, dq, dk, dv = (head[name] for name in BACKWARD if name != "mask")
+    dtype = q.dtype
+    for name in ("dk", "dv"):
+        calls.run(kernels.zeros(dtype), {"x": name}, x=head[name], once=True)
+    kt, vt = calls.turned("k", k), calls.turned("v", v)
+    for rows, groups in runs(op, q, k):
+        of_g, of_q = g[rows], q[rows]
+        calls.run(kernels.zeros(dtype), {"x": "dq"}, x=dq[rows])
+        for n, tile in groups:
+            with calls.repeated(n, head):
+                p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
+                calls.product(q=of_q, kt=kt.of(tile), p=p)
+                calls.product(g=of_g, vt=vt.of(tile), ds=ds)
+                more = _given(op, head, tile, rows)
+                less = {"lse": lse[rows], "delta": delta[rows]}
+                calls.run(kernels.slopes(_form(op, head, tile)), s=p, dp=ds, **less, **more)
+                calls.product(p=p.T, g=of_g, dv=dv[tile.keys], adds=True)
+                calls.product(ds=ds, k=k[tile.keys], dq=dq[rows], adds=True)
+                calls.product(ds=ds.T, q=of_q, dk=dk[tile.keys], adds=True)
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """Some queries by some keys, and which of these each query sees."""
-
-    queries: int
-    keys: slice
-    first: Array | None
-    """[queries], the first key that each sees, counted from that of the tile; None is all."""
-    last: Array | None
-
-    def room(self, memory: Array) -> Array:
-        """Return memory for its scores."""
-        shape = self.queries, self.keys.stop - self.keys.start
-        return memory[: math.prod(shape)].reshape(shape)
-
-    @property
-    def kinds(self) -> tuple[bool, bool]:
-        """Tell whether there is a first and a last key."""
-        return self.first is not None, self.last is not None
-
-    @property
-    def borders(self) -> list[tuple[str, Array]]:
-        """Return what tells who sees whom: numbers of keys, and the borders that there are."""
-        found = [x for x in (self.first, self.last) if x is not None]
-        if not found:
-            return []
-        numbers = np.arange(self.keys.stop - self.keys.start, dtype=found[0].dtype)
-        return [("", x) for x in (numbers, *found)]
-
-
-def _room(dtype: np.dtype[Any]) -> Array:
-    """Return memory for the scores of a tile; vectors across two lines would take twice as long."""
-    return aligned(QUERIES * KEYS * dtype.itemsize).view(dtype)
-
-
-def _runs(op: Any, q: Array, k: Array) -> Iterator[tuple[slice, list[_Tile]]]:
-    """Yield runs of queries and the tiles that any of them sees, one at the least."""
-    n_queries, n_keys = len(q), len(k)
-    offset, left = n_keys - n_queries, op.left_window_size
-    right = 0 if op.is_causal else op.right_window_size
-    size = QUERIES if left < 0 and right < 0 else CAUSAL
-    for start in range(0, n_queries, size):
-        rows = slice(start, min(start + size, n_queries))
-        at = np.arange(rows.start, rows.stop) + offset
-        low = min(max(int(at[0]) - left, 0), n_keys - 1) if left >= 0 else 0
-        high = min(int(at[-1]) + right + 1, n_keys) if right >= 0 else n_keys
-        tiles = []
-        for begin in range(low, max(high, low + 1), KEYS):
-            keys = slice(begin, max(min(begin + KEYS, high), begin + 1))
-            first = at - left - begin if left >= 0 and at[-1] - left > begin else None
-            last = at + right - begin if right >= 0 and at[0] + right + 1 < keys.stop else None
-            borders = (None if x is None else x.astype(q.dtype) for x in (first, last))
-            tiles.append(_Tile(len(at), keys, *borders))
-        yield rows, tiles
-
-
-# -- kernels ---------------------------------------------------------------------------------------
-
-
-def _seen(b: Builder, x: Term, low: bool, high: bool) -> tuple[Term, Callable[[Term], Term]]:
-    """Return scores, low where a key is not seen, and what makes 0 of weights there."""
-    seen: list[Term] = []
-    if low or high:
-        column = b.load("column", (1,), x.dtype)  # integers would fill half as many lanes
-    if low:
-        seen.append(column >= b.load("first", (0,), x.dtype))
-    if high:
-        seen.append(column <= b.load("last", (0,), x.dtype))
-    if not seen:
-        return x, lambda p: p
-    both = seen[0] if len(seen) == 1 else seen[0] & seen[1]
-    return where(both, x, LOW), lambda p: where(both, p, 0.0)
-
-
-def _made(b: Builder, terms: Sequence[tuple[Term, tuple[int, ...]]], *in_place: int) -> Kernel:
-    """Return the kernel that stores terms; those of results that lie over inputs, pair by pair."""
-    dtype = terms[0][0].dtype
-    kernel, _ = b.kernel([(term, axes, "set", dtype) for term, axes in terms])
-    pairs = tuple((kernel.n_inputs + i, n) for i, n in enumerate(in_place) if n >= 0)
-    return replace(kernel, in_place=pairs)
-
-
-@functools.cache
-def _weights(dtype: np.dtype[Any], low: bool, high: bool, is_first: bool) -> Kernel:
-    """Return the kernel that makes weights of the scores of a tile, and goes on with m and l."""
-    b = Builder(2, 1)
-    x = b.load("s", (0, 1), dtype) * b.load("scale", (), dtype)
-    x, kept = _seen(b, x, low, high)
-    top = x.reduce("max")
-    if is_first:
-        p = kept(call("exp", x - top))
-        return _made(b, [(p, (0, 1)), (top, (0,)), (p.reduce("sum"), (0,))], 0)
-    before, total = b.load("top", (0,), dtype), b.load("total", (0,), dtype)
-    top = call("maximum", before, top)
-    p, shrink = kept(call("exp", x - top)), call("exp", before - top)
-    total = total * shrink + p.reduce("sum")
-    n = 2 + low + high + (low or high)
-    rows = [(term, (0,)) for term in (top, total, shrink)]
-    return _made(b, [(p, (0, 1)), *rows], 0, n, n + 1)
-
-
-@functools.cache
-def _shrunk(dtype: np.dtype[Any]) -> Kernel:
-    """Return the kernel that multiplies rows by numbers."""
-    b = Builder(2, 1)
-    return _made(b, [(b.load("y", (0, 1), dtype) * b.load("by", (0,), dtype), (0, 1))], 0)
-
-
-@functools.cache
-def _ended(dtype: np.dtype[Any]) -> Kernel:
-    """Return the kernel that divides by l, and makes lse; rows that saw nothing are 0, and ∞."""
-    b = Builder(2, 1)
-    y = b.load("y", (0, 1), dtype)
-    top, total = (b.load(name, (0,), dtype) for name in ("top", "total"))
-    some = total > 0
-    size = where(some, total, 1.0)
-    lse = where(some, top + call("log", size), math.inf)
-    return _made(b, [(y * (1 / size), (0, 1)), (lse, (0,))], 0)
-
-
-@functools.cache
-def _slopes(dtype: np.dtype[Any], low: bool, high: bool) -> Kernel:
-    """Return the kernel that makes weights of scores, and slopes of scores of those of weights."""
-    b = Builder(2, 1)
-    x, dp = b.load("s", (0, 1), dtype), b.load("dp", (0, 1), dtype)
-    less, minus = b.load("lse", (0,), dtype), b.load("delta", (0,), dtype)
-    scale = b.load("scale", (), dtype)
-    x, kept = _seen(b, x * scale, low, high)
-    p = kept(call("exp", x - less))
-    return _made(b, [(p, (0, 1)), (p * (dp - minus) * scale, (0, 1))], 0, 1)
-
-
-@functools.cache
-def _zero(dtype: np.dtype[Any]) -> Kernel:
-    """Return the kernel that stores zeros."""
-    b = Builder(2, 2)
-    return b.kernel([(b.const(0.0, dtype), (0, 1), "set", dtype)])[0]
+def _to_mask(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
+    """Write the calls of what goes back to what was added to the scores of a head."""
+    g, q, k, v, lse, delta = (head[name] for name in OF_MASK[:6])
+    dtype = q.dtype
+    kt, vt = calls.turned("k", k), calls.turned("v", v)
+    for rows, groups in runs(op, q, k):
+        for n, tile in groups:
+            with calls.repeated(n, head):
+                p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
+                calls.product(q=q[rows], kt=kt.of(tile), p=p)
+                calls.product(g=g[rows], vt=vt.of(tile), ds=ds)
+                more = _given(op, head, tile, rows)
+                less = {"lse": lse[rows], "delta": delta[rows]}
+                of_mask = head["dmask"][rows, tile.keys]
+                step = kernels.added(_form(op, head, tile))
+                calls.run(step, s=p, dp=ds, dmask=of_mask, **less, **more)

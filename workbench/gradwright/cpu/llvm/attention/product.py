@@ -87,7 +87,9 @@ def source(machine: Machine, rows: int, adds: bool) -> str:
                 mask = text.lanes_below(at["n"] - (block.index + (n - 1)) * width)
                 with code.loop(text.zero, at["m"], step=rows) as tile:
                     # Rows behind the last are that one again, with the same result.
-                    of = [code.call("i64", "llvm.smin.i64", tile.index + r, last) for r in range(rows)]
+                    of = [
+                        code.call("i64", "llvm.smin.i64", tile.index + r, last) for r in range(rows)
+                    ]
                     _tile(text, of, n, at, (some.index, stop), b, c, mask, is_first)
             begin = block.index
     return code.module()
