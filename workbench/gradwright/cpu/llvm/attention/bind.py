@@ -166,7 +166,7 @@ def _given(op: Any, head: Mapping[str, Array], tile: Tile, rows: slice) -> dict[
     if "mask" in head:
         mask = head["mask"][rows, tile.keys]
         given["mask"] = mask[tuple(slice(None) if step else 0 for step in mask.strides)]
-    return {**given, **tile.borders(head["q"].dtype)}
+    return given
 
 
 def _forward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
@@ -182,9 +182,8 @@ def _forward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
             with calls.repeated(n, head):
                 s = calls.room("s", tile, dtype)
                 calls.product(q=q[rows], kt=kt.of(tile), s=s)
-                more = _given(op, head, tile, rows)
-                step = kernels.weights(_form(op, head, tile))
-                calls.run(step, s=s, shrink=shrink, **so_far, **more)
+                more = _given(op, head, tile, rows) | tile.ends()
+                calls.weights(_form(op, head, tile), s=s, shrink=shrink, **so_far, **more)
                 calls.run(kernels.shrunk(dtype), y=y[rows], shrink=shrink)
                 calls.product(s=s, v=v[tile.keys], y=y[rows], adds=True)
         calls.run(kernels.ended(dtype, nothing), y=y[rows], lse=lse[rows], **so_far)
@@ -205,7 +204,7 @@ def _backward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
                 p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
                 calls.product(q=of_q, kt=kt.of(tile), p=p)
                 calls.product(g=of_g, vt=vt.of(tile), ds=ds)
-                more = _given(op, head, tile, rows)
+                more = _given(op, head, tile, rows) | tile.borders(dtype)
                 less = {"lse": lse[rows], "delta": delta[rows]}
                 calls.run(kernels.slopes(_form(op, head, tile)), s=p, dp=ds, **less, **more)
                 calls.product(p=p.T, g=of_g, dv=dv[tile.keys], adds=True)
@@ -224,7 +223,7 @@ def _to_mask(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
                 p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
                 calls.product(q=q[rows], kt=kt.of(tile), p=p)
                 calls.product(g=g[rows], vt=vt.of(tile), ds=ds)
-                more = _given(op, head, tile, rows)
+                more = _given(op, head, tile, rows) | tile.borders(dtype)
                 less = {"lse": lse[rows], "delta": delta[rows]}
                 of_mask = head["dmask"][rows, tile.keys]
                 step = kernels.added(_form(op, head, tile))

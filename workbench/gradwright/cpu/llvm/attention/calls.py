@@ -18,7 +18,9 @@ from ..convolution.rooms import shared
 from ..convolution.turning import turning
 from ..repeat import Turn, repeated
 from ..steps import Step
+from .kernels import Form
 from .product import bind_product
+from .softmax import bind_weights
 
 Array = np.ndarray[Any, Any]
 QUERIES, KEYS = 128, 128
@@ -63,9 +65,14 @@ class Calls:
         names = [(named or {}).get(name, name) for name in step.names]
         self._add(names, bind_kernel(step.kernel, shape, arrays), once)
 
+    def weights(self, form: Form, **of: Array) -> None:
+        """Add what makes weights of scores."""
+        call, names = bind_weights(form, of)
+        self._add(names, [call])
+
     def product(self, *, adds: bool = False, **of: Array) -> None:
         """Add c = a @ b, or c += a @ b, of three arrays by name."""
-        self._add(list(of), [bind_product(*of.values(), adds=adds)])
+        self._add(list(of), bind_product(*of.values(), adds=adds))
 
     def _add(self, names: list[str], made: Any, once: bool = False) -> None:
         if made is None:
@@ -146,6 +153,12 @@ class Tile:
             return {}
         numbers = np.arange(self.keys.stop - self.keys.start)
         return {n: x.astype(dtype) for n, x in (("column", numbers), *found.items())}
+
+    def ends(self) -> dict[str, Array]:
+        """Return the same as the first that is seen, and the first that is not, as far as told."""
+        last = None if self.last is None else self.last + 1
+        found = {n: x for n, x in (("low", self.first), ("high", last)) if x is not None}
+        return {n: x.astype(np.int64) for n, x in found.items()}
 
 
 def runs(op: Any, q: Array, k: Array) -> Iterator[tuple[slice, list[tuple[int, Tile]]]]:

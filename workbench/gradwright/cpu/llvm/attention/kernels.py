@@ -74,18 +74,6 @@ def _made(b: Builder, results: Mapping[str, tuple[Term, tuple[int, ...]]]) -> St
 
 
 @functools.cache
-def weights(form: Form) -> Step:
-    """Return the kernel that makes weights of the scores of a tile, and goes on with m and l."""
-    b = Builder(2, 1)
-    x, _ = form.scores(b)
-    before, total = (b.load(name, (0,), form.dtype) for name in ("top", "total"))
-    top = call("maximum", before, x.reduce("max"))
-    p, shrink = call("exp", x - top), call("exp", before - top)
-    rows = {"top": top, "total": total * shrink + p.reduce("sum"), "shrink": shrink}
-    return _made(b, {"s": (p, (0, 1)), **{name: (x, (0,)) for name, x in rows.items()}})
-
-
-@functools.cache
 def begun(dtype: np.dtype[Any]) -> Step:
     """Return the kernel that stores what there is before the first tile."""
     b = Builder(2, 1)

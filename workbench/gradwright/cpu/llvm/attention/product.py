@@ -1,10 +1,10 @@
 """Products of tiles whose operands lie in the cache: nothing is packed.
 
-    c[i, j] = Σ_k a[i, k]·b[k, j], or added to what is there; vectors along j, numbers of a one by one
+    c[i, j] = Σ_k a[i, k]·b[k, j], or added to what is there
 
-Rows of b and c are dense, a lies with any steps, so that its transpose is read as it stands. For the
-tiles of attention, 256 by 512 by 64, OpenBLAS, which packs what it reads, reaches 87 GF/s and MKL
-121 where this reaches 140 (one core of a Sapphire Rapids under load).
+Vectors run along j, and numbers of a are taken one by one. Rows of b and c are dense; a lies with
+any steps, so that its transpose is read as it stands. For 256 by 512 by 64 OpenBLAS, which packs
+what it reads, reaches 87 GF/s and MKL 121 where this reaches 148 (one core of a Sapphire Rapids).
 """
 
 from __future__ import annotations
@@ -27,20 +27,25 @@ AT_ONCE = 128
 """Terms of sums that are added up in registers: so many rows of b stay in the first cache."""
 
 
-def bind_product(a: Array, b: Array, c: Array, *, adds: bool) -> Call:
-    """Return the call of c = a @ b, or c += a @ b, for matrices that share a dtype.
+def bind_product(a: Array, b: Array, c: Array, *, adds: bool) -> list[Call]:
+    """Return the calls of c = a @ b, or c += a @ b, for matrices that share a dtype.
 
     Raises DeclinedError where rows of b or c are not dense.
 
     >>> from gradwright.cpu.llvm.compiler import available
     >>> a, b, c = np.ones((3, 2), "f4").T, np.ones((3, 4), "f4"), np.empty((2, 4), "f4")
-    >>> call = bind_product(a, b, c, adds=False) if available() else None
-    >>> call is None or [operand for _, operand in call.slots] == [0, 1, 2]
+    >>> calls = bind_product(a, b, c, adds=False) if available() else None
+    >>> calls is None or [operand for _, operand in calls[0].slots] == [0, 1, 2]
     True
     """
     if any(x.strides[1] != x.itemsize and x.shape[1] > 1 for x in (b, c)):
         raise DeclinedError
-    (m, n), k, at = c.shape, len(b), machine(c.dtype.char)
+    parts = [slice(start, start + AT_ONCE) for start in range(0, len(b), AT_ONCE)]
+    return [_bound(a[:, some], b[some], c, adds or some.start > 0) for some in parts]
+
+
+def _bound(a: Array, b: Array, c: Array, adds: bool) -> Call:
+    (m, n), at = c.shape, machine(c.dtype.char)
     block = numbers(
         BLOCK,
         a=a.ctypes.data,
@@ -48,7 +53,7 @@ def bind_product(a: Array, b: Array, c: Array, *, adds: bool) -> Call:
         c=c.ctypes.data,
         m=m,
         n=n,
-        k=k,
+        k=len(b),
         a_row=a.strides[0],
         a_step=a.strides[1],
         b_row=b.strides[0],
@@ -76,22 +81,17 @@ def source(machine: Machine, rows: int, adds: bool) -> str:
     at = code.entries(BLOCK, 3)
     vectors = (at["n"] + (width - 1)).op("sdiv", width)
     last = at["m"] - 1
-    with code.loop(text.zero, at["k"], step=AT_ONCE) as some:
-        stop = (some.index + AT_ONCE).call("smin", at["k"])
-        is_first = None if adds else some.index.compare("eq", 0)
-        begin = text.zero
-        for n in machine.shapes[rows]:
-            with code.loop(begin, vectors - (n - 1), step=n) as block:
-                shift = block.index * (width * item)
-                b, c = text.shift(at["b"], shift), text.shift(at["c"], shift)
-                mask = text.lanes_below(at["n"] - (block.index + (n - 1)) * width)
-                with code.loop(text.zero, at["m"], step=rows) as tile:
-                    # Rows behind the last are that one again, with the same result.
-                    of = [
-                        code.call("i64", "llvm.smin.i64", tile.index + r, last) for r in range(rows)
-                    ]
-                    _tile(text, of, n, at, (some.index, stop), b, c, mask, is_first)
-            begin = block.index
+    begin = text.zero
+    for n in machine.shapes[rows]:
+        with code.loop(begin, vectors - (n - 1), step=n) as block:
+            shift = block.index * (width * item)
+            b, c = text.shift(at["b"], shift), text.shift(at["c"], shift)
+            mask = text.lanes_below(at["n"] - (block.index + (n - 1)) * width)
+            with code.loop(text.zero, at["m"], step=rows) as tile:
+                # Rows behind the last are that one again, with the same result.
+                of = [code.call("i64", "llvm.smin.i64", tile.index + r, last) for r in range(rows)]
+                _tile(text, of, n, at, b, c, mask, adds)
+        begin = block.index
     return code.module()
 
 
@@ -100,22 +100,20 @@ def _tile(
     rows: Sequence[Num],
     n: int,
     at: dict[str, Num],
-    terms: tuple[Num, Num],
     b: Num,
     c: Num,
     mask: Num,
-    is_first: Num | None,
+    adds: bool,
 ) -> None:
-    """Write the sums of a tile for some terms; the last vector of columns is masked."""
+    """Write the sums of a tile; the last vector of columns is masked."""
     code, size = text.code, text.item * text.width
     of_a = [text.shift(at["a"], row * at["a_row"]) for row in rows]
-    whole = range(n - 1)
 
     def along(pointer: Num) -> list[Num]:
         places = [text.shift(pointer, v * size) for v in range(n)]
         return [*map(text.load, places[:-1]), text.masked_load(places[-1], mask)]
 
-    with code.loop(*terms, carried=[text.none] * (len(rows) * n)) as loop:
+    with code.loop(text.zero, at["k"], carried=[text.none] * (len(rows) * n)) as loop:
         bs = along(text.shift(b, loop.index * at["b_row"]))
         step = loop.index * at["a_step"]
         for r, row in enumerate(of_a):
@@ -124,12 +122,12 @@ def _tile(
                 loop.turned.append(text.madd(loop.carried[r * n + v], bs[v], one))
     found = []
     for r, row in enumerate(rows):
-        place = text.shift(c, row * at["c_row"])
-        for v, before in enumerate(along(place)):
-            before = before if is_first is None else is_first.where(text.none, before)
-            found.append((text.add(before, loop.carried[r * n + v]), text.shift(place, v * size)))
+        place, sums = text.shift(c, row * at["c_row"]), loop.carried[r * n : r * n + n]
+        if adds:
+            sums = [text.add(*pair) for pair in zip(along(place), sums, strict=True)]
+        found += [(total, text.shift(place, v * size)) for v, total in enumerate(sums)]
     for i, (total, place) in enumerate(found):  # when all have been read: a row may be there twice
-        if i % n in whole:
+        if i % n < n - 1:
             text.store(total, place)
         else:
             text.masked_store(total, place, mask, text.item)
