@@ -17,8 +17,8 @@ from gradwright.cpu.llvm.text import Num
 
 TWO_OVER_LN2 = 2.8853900817779268, 4.0710547481862066e-17
 """2/ln 2 in two parts."""
-FARTHEST = 2200.0
-"""Logarithms beyond which powers are 0 or ∞."""
+FARTHEST = 1080.0
+"""Logarithms from which on powers are 0 or ∞."""
 
 
 def tan(x: Num) -> Num:
@@ -33,11 +33,8 @@ def pow_(x: Num, y: Num) -> Num:
     high = at_edges(a, high)
     n = y * high
     rest = y.call("fma", high, -n) + y * low
-    n = (n < -FARTHEST).where(n.of(-FARTHEST), n)
-    n = (n > FARTHEST).where(n.of(FARTHEST), n)
-    size = exp2(n)
-    rest = (n.call("fabs") < 1100.0).where(rest, 0.0)
-    return power_of(x, y, size + size * (rest * math.log(2)))
+    rest = (n.call("fabs") < FARTHEST).where(rest, 0.0)
+    return power_of(x, y, exp2(n, rest))
 
 
 def _log2(x: Num) -> tuple[Num, Num]:

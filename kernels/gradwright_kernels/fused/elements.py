@@ -97,7 +97,7 @@ def fmod(x, y):
         power = tl.where(d * power > rest, power * 0.5, power)
         rest = tl.where(rest >= d, rest - d * power, rest)
     rest = tl.where(sound & (y == y), rest, float("nan")).to(x.dtype)
-    return tl.where(x < 0, rest * -1.0, tl.where(x == 0, x, rest))
+    return tl.where(x < 0, rest * -1.0, tl.where((x == 0) & sound, x, rest))
 '''
 ORDERED = '''@triton.jit
 def ordered(x):
