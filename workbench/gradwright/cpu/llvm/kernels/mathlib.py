@@ -89,12 +89,13 @@ def exp(x: Num) -> Num:
     return is_zero.where(x.of(0.0), _scale(rest + 1, k))
 
 
-def exp2(x: Num) -> Num:
-    """Return 2ˣ = 2ᵏ·e^(r ln 2)."""
+def exp2(x: Num, rest: Num | None = None) -> Num:
+    """Return 2ˣ = 2ᵏ·e^(r ln 2), of x + rest where x alone has too few digits."""
     form = format_of(x)
     x = _clamp(x, -2.0 * form.bias + 100 if form is SINGLE else -1080, form.bias + 1)
     whole, k = _nearest(x)
-    return _scale(_exp_of_rest((x - whole) * math.log(2)) + 1, k)
+    r = x - whole if rest is None else (x - whole) + rest
+    return _scale(_exp_of_rest(r * math.log(2)) + 1, k)
 
 
 def _less_one(k: Num, rest: Num) -> Num:
