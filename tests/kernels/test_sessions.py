@@ -40,7 +40,10 @@ def agree(build: Any, feeds: Any = None, **how: Any) -> None:
 
 def mlp(g: gw.Graph) -> gw.Tensor:
     x, y = g.placeholder("x", ("B", 7)), g.placeholder("y", ("B",), "int32")
-    w1, w2 = (g.variable(f"w{n}", s, init=gw.init.normal(seed=n)) for n, s in ((1, (7, 33)), (2, (33, 10))))
+    w1, w2 = (
+        g.variable(f"w{n}", s, init=gw.init.normal(seed=n))
+        for n, s in ((1, (7, 33)), (2, (33, 10)))
+    )
     b1, b2 = g.variable("b1", (33,)), g.variable("b2", (10,))
     return gw.loss.sparse_softmax_cross_entropy(y, gw.nn.relu(x @ w1 + b1) @ w2 + b2)
 
@@ -80,7 +83,13 @@ def test_products_of_views_batches_and_vectors() -> None:
 def test_views_become_copies_where_memory_does_not_allow_them() -> None:
     def build(g: gw.Graph) -> list[gw.Tensor]:
         x = g.placeholder("x", (5, 7))
-        return [x.T.reshape(35), gw.nn.softmax(x.T[::2]), x.T, x[1:, 2:], gw.exp(x.T.reshape(7, 5).T)]
+        return [
+            x.T.reshape(35),
+            gw.nn.softmax(x.T[::2]),
+            x.T,
+            x[1:, 2:],
+            gw.exp(x.T.reshape(7, 5).T),
+        ]
 
     agree(build)
 
@@ -136,14 +145,19 @@ def test_what_has_no_kernel_is_named_or_goes_over_the_host() -> None:
 
     g = gw.Graph()
     with gw.Session(g, device="cuda-sim") as session:
-        message = r"(?s)sort 'sorted'.*'cuda-sim' has no kernel for sort of float32.*fallback=\"cpu\""
+        message = (
+            r"(?s)sort 'sorted'.*'cuda-sim' has no kernel for sort of float32.*fallback=\"cpu\""
+        )
         with pytest.raises(LoweringError, match=message) as caught:
             session.plan(build(g), {"x": (5, 7)})
     assert caught.value.node is g["sorted"].node
     agree(build, fallback="cpu")
     with gw.Session(g, device="cuda-sim", fallback="cpu") as session:
         rows = session.plan("sorted", {"x": (5, 7)}).kernels
-    assert [(r.what, r.why) for r in rows] == [("kernel", ""), ("numpy", "fallback: no kernel for sort")]
+    assert [(r.what, r.why) for r in rows] == [
+        ("kernel", ""),
+        ("numpy", "fallback: no kernel for sort"),
+    ]
     with pytest.raises(GraphError, match="fallback='gpu' is not known"):
         gw.Session(g, device="cuda-sim", fallback="gpu")
 
@@ -168,7 +182,9 @@ def test_wrong_numbers_are_told_by_node() -> None:
         with pytest.raises(LoweringError, match=r"gather 'rows'.*\n?.*index 9"):
             session.run("rows", {"x": [1, 9]})
         with pytest.raises(IdError, match=r"7 at \[1\] is no class"):
-            session.run(gw.loss.sparse_softmax_cross_entropy(x, y), {"x": [0, 7], "y": np.ones((2, 4))})
+            session.run(
+                gw.loss.sparse_softmax_cross_entropy(x, y), {"x": [0, 7], "y": np.ones((2, 4))}
+            )
 
 
 def test_replay_holds_each_op_against_its_forward() -> None:
@@ -187,7 +203,9 @@ def test_too_little_memory_is_told_before_anything_runs(monkeypatch: pytest.Monk
     with gw.Session(g, device="cuda-sim") as session:
         run = session.prepare(gw.exp(x).sum(), ["x"])
         assert run(np.zeros(1000)) == 1000.0
-        with pytest.raises(MemoryLimitError, match=r"(?s)takes .* on device 'cuda-sim'.*checkpoint="):
+        with pytest.raises(
+            MemoryLimitError, match=r"(?s)takes .* on device 'cuda-sim'.*checkpoint="
+        ):
             run(np.zeros(100_000))
         assert run(np.zeros(1000)) == 1000.0
 
