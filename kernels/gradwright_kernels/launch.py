@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from gradwright.errors import LoweringError
+from gradwright.fuse.dense import stand_in
 from gradwright.op import Op, infer_specs
 from gradwright.program.lowering import Found, Launch, Make, find_launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
@@ -136,8 +137,11 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     (0, True)
     """
     runtime = Ahead(capability)
+    outs = infer_specs(op, ins)
     with use(runtime):
-        find_launch(op, "cuda", ins, infer_specs(op, ins))
+        found = find_launch(op, "cuda", ins, outs)
+        if isinstance(found, Strided):
+            found.bind([stand_in(s) for s in ins], [stand_in(s) for s in outs])
     return runtime.binaries
 
 

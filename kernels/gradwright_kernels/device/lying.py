@@ -28,7 +28,7 @@ from gradwright.spec import TensorSpec, dtype_name
 
 from ..launch import Strided, use
 from .cuda import Cuda
-from .group import group
+from ..fused.group import group
 from .recorder import Recorder
 
 Array = np.ndarray[Any, Any]
@@ -179,6 +179,8 @@ class Lying:
         recorder = Recorder(self._cuda)
         if any(s is not None and not is_plain(s) for s in (*ins, *outs)):
             raise self._missing(instr, "what it takes or makes is no array of a known size", "")
+        if all(s.size == 0 for s in outs):
+            return Step("kernel", lambda xs, ys: None, recorder)
         if isinstance(op, Fused):
             return Step("kernel", group(op), recorder)
         with use(recorder):

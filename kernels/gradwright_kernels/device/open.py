@@ -8,7 +8,7 @@ from gradwright.program.device import register_device
 
 from .driver import Driver
 from .gpu import Gpu
-from .simulated.driver import Simulated
+from .simulated.driver import TOTAL, Simulated
 
 
 @functools.cache
@@ -24,7 +24,7 @@ def open_cuda() -> Gpu:
 
 def open_simulated() -> Gpu:
     """Return a simulated GPU for a new session, all of its own."""
-    return Gpu("cuda-sim", Simulated())
+    return Gpu("cuda-sim", Simulated(TOTAL))
 
 
 register_device("cuda", open_cuda)

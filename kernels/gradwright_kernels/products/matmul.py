@@ -29,7 +29,7 @@ from ..launch import Strided, accumulator, index_type, prepare
 # Rows, columns and depth of a tile, and warps, by bytes of an element: what the compiler reports
 # to need no spills on sm_80 and sm_90. A small matrix has smaller tiles, of 16 at least, which is
 # what tensor cores take.
-TILES = {2: (128, 128, 64, 8), 4: (64, 64, 32, 4), 8: (32, 32, 16, 4)}
+TILES = {2: (128, 128, 64, 8), 4: (64, 64, 32, 8), 8: (32, 32, 16, 4)}
 SMALLEST = 16
 GROUP = 8
 """Rows of tiles that programs go through together, so that their columns of b stay in L2."""

@@ -8,7 +8,7 @@ from typing import Any
 from gradwright.fuse.fused import Fused
 from gradwright.program.lowering import Launch
 
-from ..fused.generated import generate
+from .generated import generate
 from ..launch import Strided, alarm, generated, prepared, workspace
 
 
