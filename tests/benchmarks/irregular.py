@@ -150,7 +150,7 @@ def rows() -> dict[str, Row]:
             op = getattr(gw, f"unsorted_segment_{how}")
             row(f"segment {how} of {width}", edges(*shape),
                 lambda x, i, op=op: op(x, i, 10_000), theirs, jaxs,
-                slope=how in ("sum", "max") and width == 64 or how == "prod" and width == 8)
+                slope=(how in ("sum", "max") and width == 64) or (how == "prod" and width == 8))
     row("sorted segments of 8", lambda: [f32(N // 8, 8), np.sort(ids(10_000, N // 8))],
         gw.segment_sum, lambda x, i: x.new_zeros(10_000, 8).index_add(0, i, x),
         lambda x, i: jax.ops.segment_sum(x, i, 10_000, indices_are_sorted=True), slope=True)

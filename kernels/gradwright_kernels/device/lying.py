@@ -26,9 +26,9 @@ from gradwright.program.memory import Layout
 from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec, dtype_name
 
+from ..fused.group import group
 from ..launch import Strided, use
 from .cuda import Cuda
-from ..fused.group import group
 from .recorder import Recorder
 
 Array = np.ndarray[Any, Any]

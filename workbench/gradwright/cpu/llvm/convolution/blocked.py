@@ -1,8 +1,8 @@
 """Convolutions whose weights stand in blocks of channels: constants for good, others in each run.
 
-    images are taken into a place, unless windows read them where they lie
-    for some rows, for some blocks:   product → scratch → the result, through what follows it
-                                      product → the result, where nothing else is to be done
+images are taken into a place, unless windows read them where they lie
+for some rows, for some blocks:   product → scratch → the result, through what follows it
+product → the result, where nothing else is to be done
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...blocks import aligned
 from ...call import Call
 from ..repeat import Turn
 from .geometry import Lying, Padded, Slide, copied, offsets
-from .lanes import LANES, Tile, compiled, tile_for
+from .lanes import LANES, compiled, tile_for
 from .machine import machine, numbers
 from .product import SCRATCH, TAPS_AT_ONCE, Job, Part, moving
 from .rooms import is_constant, kept, shared
