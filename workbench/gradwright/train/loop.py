@@ -112,13 +112,17 @@ class Loop:
 
         ``rows`` are the examples that count towards the epoch.
         """
-        return self._take(self._taker.next(feeds, rows, source))
+        hooks = self._hooks
+        if hooks.may_watch:
+            return self._take(self._taker.next(feeds, rows, source))
+        record = self._taker.step(feeds, rows, source)
+        if record is not None and hooks.callbacks:
+            hooks.tell("on_step_end", record)
+        return record
 
     def _take(self, run: Run) -> Record | None:
         """Take a run, and tell the callbacks."""
         hooks = self._hooks
-        if not hooks.callbacks:
-            return self._taker.take(run)
         watching = [] if run.phase is run.step.gather else hooks.watching()
         record = self._taker.take(run, watching=bool(watching))
         if record is not None:
@@ -135,12 +139,12 @@ class Loop:
         source: Batches | None = None,
     ) -> Iterator[list[Record]]:
         """Take a step on each batch, ``unroll`` as one where that may be; give their records."""
-        groups = (
-            zip(taken)  # in groups of one
-            if unroll == 1 or self._taker.goes_singly
-            else grouped(taken, lambda: self._room(last_step, unroll))
-        )
-        for group in groups:
+        if unroll == 1 or self._taker.goes_singly:
+            for feeds, rows in taken:
+                record = self.step(feeds, rows, source)
+                yield [] if record is None else [record]
+            return
+        for group in grouped(taken, lambda: self._room(last_step, unroll)):
             records = self._together(group) if len(group) > 1 else []
             if not records:
                 for feeds, rows in group:
