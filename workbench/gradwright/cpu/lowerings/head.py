@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -114,5 +114,5 @@ def _slopes(dtype: np.dtype[Any], is_plain: bool) -> Kernel:
 
 
 def _powers(z: Term) -> tuple[Term, Term]:
-    """Return e to the power of terms, and these, of which −∞, that counts for nothing, is finite."""
+    """Return powers of e, and their exponents, of which −∞, that counts for nothing, is finite."""
     return call("exp", z), call("maximum", z, np.finfo(z.dtype).min)
