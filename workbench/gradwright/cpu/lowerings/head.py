@@ -40,9 +40,9 @@ class Kernels(Passes):
     """Passes that are kernels over the rows of a run.
 
     >>> from gradwright.cpu.llvm.compiler import available
-    >>> passes, x = Kernels() if available() else Passes(), np.zeros((1, 2), "f4")
-    >>> [y.round(4).tolist() for y in passes.told(x, np.array([1]))]
-    [[-0.6931], [0.6931], [-0.6931], [0.0], [False]]
+    >>> passes = Kernels() if available() else Passes()
+    >>> [round(float(y[0]), 4) for y in passes.told(np.zeros((1, 2)), np.array([1]))]
+    [-0.6931, 0.6931, -0.6931, 0.0, 0.0]
     """
 
     def room(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
