@@ -138,7 +138,7 @@ class Tiled(Op, abstract=True):
         return s, shut if shut is None else shut.reshape(s.shape)
 
     def may_be_blind(self, mask: Any) -> bool:
-        """Tell whether queries may see low scores alone: such as a mask adds, or stand for hidden."""
+        """Tell whether queries may see low scores alone, a mask's or those of hidden keys."""
         return mask is not None and (kind(mask.dtype) == "f" or self.unseen == "average")
 
     def of_nothing(self, mask: Any) -> float:
