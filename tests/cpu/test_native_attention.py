@@ -14,7 +14,7 @@ from gradwright.cpu.llvm.attention import bind_attention, bind_attention_grad, b
 from gradwright.cpu.llvm.chain import chain
 from gradwright.cpu.llvm.compiler import available
 from gradwright.op import find_op
-from gradwright.ops.attention import scaled
+from gradwright.ops.attention import tiled
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.skipif(not available(), reason="no llvmlite")
@@ -119,8 +119,8 @@ def test_large_scores_without_a_mask_are_made_tile_by_tile(
     shapes = [(2, 2, *((2,) * (share > 1)), t, 8)] + [(2, 2, *((1,) * (share > 1)), t, 8)] * 2
     arrays = [rng.standard_normal(shape).astype("f4") for shape in shapes]
     found = []
-    for least in (scaled.TILED, 1 << 60):
-        monkeypatch.setattr(scaled, "TILED", least)
+    for least in (tiled.TILED, 1 << 60):
+        monkeypatch.setattr(tiled, "TILED", least)
         g = gw.Graph()
         xs = [g.placeholder(n, x.shape) for n, x in zip("qkv", arrays, strict=True)]
         # Another scale each time: what an op opens into is remembered for all graphs.

@@ -52,7 +52,7 @@ class LanguageShape:
 
     def results(self, batch: int, length: int) -> int:
         """Return the bytes of all results of a forward run that training keeps."""
-        from ..ops.attention.scaled import TILED  # of no use to who only opens a file
+        from ..ops.attention.tiled import TILED  # of no use to who only opens a file
 
         wide, kv = self.heads * self.features, self.kv_heads * self.features
         position = 4 * self.width + 3 * wide + 4 * kv + 4 * self.inner * self.active

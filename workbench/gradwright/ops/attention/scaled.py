@@ -14,11 +14,7 @@ from ...spec import AnyDim, TensorSpec, broadcast, differ, kind, promote
 from ..core.choice import Where
 from ..layers.nn import Softmax
 from .flash import FlashAttention
-
-TILED = 1 << 12
-"""Scores of a head from which on no more than a tile of them is held: 64 positions. Forward alone
-takes 0.77 of the time of whole scores with 64, 0.5 with 512 and 0.34 with 4,096 causal ones; with
-what goes back 0.86 to 1, 0.69 and 0.51 (one core of a Sapphire Rapids)."""
+from .tiled import is_large
 
 
 class CausalMask(Op):
@@ -161,12 +157,12 @@ class ScaledDotProductAttention(Op):
     ) -> tuple[FlashAttention, list[tuple[int, ...]]] | None:
         """Return what makes scores tile by tile, and the shapes of its inputs; None: all at once.
 
-        It does where sizes are known and a head has `TILED` scores or more. Heads of queries that
+        It does where sizes are known and a head has so many scores or more. Heads of queries that
         share keys may have the axis before the last two, where keys and values then have 1. What
         a mask hides does not count in an average, and what lies behind a query would.
         """
         given = query, key, value, *(() if mask is None else (mask,))
-        if not all(s.is_concrete and s.dtype.char in "fd?" for s in given):
+        if not is_large(*given):
             return None
         own, lead = query.shape[:-2], key.shape[:-2]
         share = int(own[-1]) if own and lead == (*own[:-1], 1) else 1
@@ -174,8 +170,6 @@ class ScaledDotProductAttention(Op):
         if (
             (own != lead and share == 1)
             or lead != value.shape[:-2]
-            or len({s.dtype for s in given if s.dtype != np.bool}) > 1
-            or n_queries * n_keys < TILED
             or (self.is_causal and mask is not None and self.unseen == "average")
         ):
             return None
