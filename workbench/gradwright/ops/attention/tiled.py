@@ -18,6 +18,8 @@ TILED = 1 << 12
 """Scores of a head from which on no more than a tile of them is held: 64 positions. Forward alone
 takes 0.77 of the time of whole scores with 64, 0.5 with 512 and 0.34 with 4,096 causal ones; with
 what goes back 0.86 to 1, 0.69 and 0.51 (one core of a Sapphire Rapids)."""
+FEW = 16
+"""Queries below which scores are held: keys are turned for tiles, which takes as long as these."""
 LOW = -1e38
 """Stands for scores of hidden keys where a query that sees none gets an average of all."""
 Mask = Callable[[slice, slice, slice], Array | None]
@@ -30,6 +32,7 @@ def is_large(query: TensorSpec, key: TensorSpec, *others: TensorSpec) -> bool:
     return (
         all(s.is_concrete and s.dtype.char in "fd?" for s in given)
         and len({s.dtype for s in given if s.dtype != np.bool}) == 1
+        and int(query.shape[-2]) >= FEW  # type: ignore[arg-type]
         and int(query.shape[-2]) * int(key.shape[-2]) >= TILED  # type: ignore[arg-type]
     )
 
