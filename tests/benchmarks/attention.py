@@ -12,7 +12,6 @@ of a tile by our own machine code, times threads.
 from __future__ import annotations
 
 import os
-
 import sys
 
 THREADS = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv else "1"
