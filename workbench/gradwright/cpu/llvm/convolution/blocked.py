@@ -22,11 +22,12 @@ from .lanes import LANES, Tile, compiled, tile_for
 from .machine import machine, numbers
 from .product import SCRATCH, TAPS_AT_ONCE, Job, Part, moving
 from .rooms import is_constant, kept, shared
+from .turning import turning
 
 Array = np.ndarray[Any, Any]
 SEEN = 1 << 20
 """Bytes of an image beyond which some of its rows go through all channels before the next ones."""
-AT_A_TIME = 1 << 19
+AT_A_TIME = 1 << 18
 """Bytes of such rows."""
 SLOWER = 1.3
 """How many times as long products of ``taps`` take as their arithmetic: loads cross cache lines."""
@@ -88,11 +89,17 @@ class Blocks:
         """Return the calls that put kernels in order, where they do not stand so for good."""
         if self.constant is not None:
             return []
-        return [c for some, to in self._pairs(self.array) for c in copied(some, to, self.operand)]
+        return [call for pair in self._pairs(self.array) for call in self._moving(*pair)]
 
     def _room(self) -> Array:
         dtype = self.given.dtype
         return aligned(math.prod(self._shape) * dtype.itemsize).view(dtype).reshape(self._shape)
+
+    def _moving(self, given: Array, to: Array) -> list[Call]:
+        if not given.flags.c_contiguous:
+            return copied(given, to, self.operand)
+        rows = given.reshape(*given.shape[:2], -1)
+        return turning(rows, np.moveaxis(to, 1, -1).reshape(len(to), -1, self.n).swapaxes(0, 1), self.operand)
 
     def _in_order(self) -> Array:
         array = self._room()
@@ -109,7 +116,7 @@ class Blocks:
             given = self.given[: whole * self.n]
             yield given.reshape(whole, self.n, *taps), target[:whole]
         if rest:
-            yield self.given[-self.n :], target[-1]
+            yield self.given[None, -self.n :], target[-1:]
 
 
 class Blocked(Job[Blocks]):
