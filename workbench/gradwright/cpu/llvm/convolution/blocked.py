@@ -164,10 +164,17 @@ class _Product:
         first: int,
         piece: int,
     ) -> None:
-        self.job, self.place, self.part, self.into = job, place, part, into
+        self.job, self.place, self.part = job, place, part
         self.rows, self.first, self.piece = rows, first, piece
         self.offsets = offsets(place, job.n_in, part.taps)
-        self.is_direct = job.after is None and into.strides[4] == into.itemsize
+        self.following = None
+        if job.after is not None and job.n_out % part.rows.n == 0 and len(job.parts) == 1:
+            self.following = job.after.following
+        if self.following is not None:
+            into = self.following.results[first : first + len(into), :, :, rows]
+        self.into = into
+        is_last = job.after is None or self.following is not None
+        self.is_direct = is_last and into.strides[4] == into.itemsize
 
     def turns(self, units: range) -> Iterator[Turn]:
         """Yield the calls for some blocks: into the result, or into a scratch and from there."""
@@ -186,7 +193,7 @@ class _Product:
             yield self._turn(blocks, y)
             seen, where = y[:, start * n - first :], slice(start * n, stop)
             if job.after is not None:
-                yield from job.after(seen, self.first, where, self.rows)
+                yield from job.after.calls(seen, self.first, where, self.rows)
                 continue
             moved = copied(self.into[:, where], seen, 0, back=True)
             yield from moving(moved, job.operands[1], job.y.strides[0] * images)
@@ -220,7 +227,10 @@ class _Product:
         if job.is_lying:
             slots.append((LANES.index("x"), job.operands[0]))
             steps[job.operands[0]] = job.x.strides[0] * n
-        if self.is_direct:
+        behind = list[int]()
+        if self.following is not None:
+            slots += self._others(blocks, n, behind, steps)
+        elif self.is_direct:
             slots.append((LANES.index("y"), job.operands[1]))
             steps[job.operands[1]] = job.y.strides[0] * n
         block = numbers(
@@ -248,4 +258,26 @@ class _Product:
             ahead=-(-kernels.n * item // (planes * rows * tiles)),
         )
         held = place, kernels, y, self.offsets, sums
-        return Turn(Call(compiled(char, tile), block, slots, held), steps)
+        tail = None if self.following is None else self.following.tail
+        code, block = compiled(char, tile, tail), np.concatenate([block, np.array(behind, np.int64)])
+        return Turn(Call(code, block, slots, held), steps)
+
+    def _others(
+        self, blocks: range, n: int, behind: list[int], steps: dict[int, int]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the slots of what a tail reads and writes; adds addresses, and how they move."""
+        assert self.following is not None
+        tail, arrays = self.following.tail, self.following.arrays
+        channel = self._first(blocks.start)
+        places = [LANES.index("y"), *range(len(LANES), len(LANES) + len(tail.others))]
+        for place, k in zip(places, [tail.kernel.n_inputs, *tail.others], strict=True):
+            array, number = arrays[k], self.following.numbers[k]
+            assert array is not None
+            if tail.moves[k]:
+                array = array[self.first :, channel:, :, self.rows.start :]
+            elif tail.moves[k] is not None:
+                array = array[channel:]
+            if place >= len(LANES):
+                behind.append(array.ctypes.data)
+            steps[number] = array.strides[0] * n if tail.moves[k] else 0
+            yield place, number

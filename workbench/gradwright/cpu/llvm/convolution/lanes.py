@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..text import Num
 from .machine import Machine, Text, machine
+from .tails import Tail
 from .turning import turned
 
 LANES = (
@@ -25,7 +27,8 @@ LANES = (
     "at_once", "ahead",
 )  # fmt: skip
 """Block of ``lanes``: addresses, counts, steps in bytes; ``sums`` has room for a tile, and by
-``ahead`` bytes a tap what is prefetched of the next block's weights moves on."""
+``ahead`` bytes a tap what is prefetched of the next block's weights moves on. Behind it stand the
+addresses of a tail's other operands."""
 WIDE = {1: 16, 2: 14, 3: 9, 4: 6}
 NARROW = {1: 8, 2: 6, 3: 4}
 """For so many vectors of channels, how many positions a tile has at most: sums, weights and a number
@@ -72,17 +75,18 @@ def tile_for(
 
 
 @functools.cache
-def compiled(char: str, tile: Tile) -> int:
+def compiled(char: str, tile: Tile, tail: Tail | None = None) -> int:
     """Return the address of ``lanes``."""
     from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
-    return compile_text(source(machine(char), tile))
+    return compile_text(source(machine(char), tile, tail))
 
 
-def source(machine: Machine, tile: Tile) -> str:
+def source(machine: Machine, tile: Tile, tail: Tail | None = None) -> str:
     """Return the text of the function.
 
-    Of positions and channels the last tile, or block, takes some of the one before again.
+    Of positions and channels the last tile, or block, takes some of the one before again. A tail,
+    which may overwrite what it reads, does not: it writes new positions, and all blocks are whole.
 
     >>> "fadd contract <8 x float>" in source(Machine("f", 32, 16), Tile(6, 2))
     True
@@ -90,6 +94,10 @@ def source(machine: Machine, tile: Tile) -> str:
     text = Text(machine)
     code, item = text.code, text.item
     at = code.entries(LANES, 6)
+    others = {
+        k: code.entry(len(LANES) + number, "ptr")
+        for number, k in enumerate(tail.others if tail else ())
+    }
     n, line = tile.vectors * text.width, tile.vectors * text.width * item
     per_plane = at["rows"] * at["tiles"]
     with code.loop(text.zero, at["blocks"]) as block:
@@ -103,13 +111,21 @@ def source(machine: Machine, tile: Tile) -> str:
             code.loop(text.zero, at["tiles"]) as turn,
         ):
             last = at["length"] - tile.positions
-            start = code.call("i64", "llvm.smin.i64", turn.index * tile.positions, last) * item
-            x = text.shift(at["x"], plane.index * at["x_plane"] + row.index * at["x_row"] + start)
-            y = text.shift(y_block, plane.index * at["y_plane"] + row.index * at["y_row"] + start)
+            fresh = turn.index * tile.positions
+            start = code.call("i64", "llvm.smin.i64", fresh, last)
+            x_row = plane.index * at["x_plane"] + row.index * at["x_row"]
+            x = text.shift(at["x"], x_row + start * item)
+            y_row = plane.index * at["y_plane"] + row.index * at["y_row"] + start * item
+            y = text.shift(y_block, y_row)
             number = plane.index * per_plane + row.index * at["tiles"] + turn.index
             ahead = at["taps"] * line + number * (at["taps"] * at["ahead"])
             _summed(text, tile, at, x, weights, text.shift(weights, ahead), bias)
-            _given(text, tile, at, y)
+            if tail is None:
+                _given(text, tile, at, y)
+            else:
+                steps = {True: y_row + first * at["y_channel"], False: first * item, None: text.zero}
+                places = {k: text.shift(p, steps[tail.moves[k]]) for k, p in others.items()}
+                _given(text, tile, at, y, tail, places, fresh - start)
     return code.module()
 
 
@@ -143,23 +159,41 @@ def _summed(
             text.store(text.add(before, total), where)
 
 
-def _given(text: Text, tile: Tile, at: dict[str, Num], y: Num) -> None:
-    """Write a tile from where its sums are kept to its channels."""
+def _given(
+    text: Text,
+    tile: Tile,
+    at: dict[str, Num],
+    y: Num,
+    tail: Tail | None = None,
+    places: Mapping[int, Num] | None = None,
+    fresh: Num | None = None,
+) -> None:
+    """Write a tile from where its sums are kept to its channels, through a tail if there is one."""
     code, width, n = text.code, text.width, tile.positions
     step = width * text.item
     poison = Num(code, text.type, "poison")
     lanes = ", ".join(f"i1 {int(lane < n)}" for lane in range(width))
     mask = Num(code, f"<{width} x i1>", f"<{lanes}>")
+    new = mask if fresh is None else text.lanes_below(fresh) ^ mask
     with code.loop(text.zero, text.number(tile.vectors)) as vector:
         sums = text.shift(at["sums"], vector.index * step)
         rows = [
             text.load(text.shift(sums, p * tile.vectors * step)) if p < n else poison
             for p in range(width)
         ]
-        first = text.shift(y, at["y_channel"] * width * vector.index)
         for lane, channel in enumerate(turned(text, rows)):
-            where = text.shift(first, at["y_channel"] * lane)
-            if n < width:
+            number = vector.index * width + lane
+            where = text.shift(y, at["y_channel"] * number)
+            if tail is None or places is None:
                 text.masked_store(channel, where, mask, text.item)
-            else:
-                text.store(channel, where)
+                continue
+            steps = {True: at["y_channel"] * number, False: number * text.item, None: text.zero}
+            here = {k: text.shift(p, steps[tail.moves[k]]) for k, p in places.items()}
+            ends = [where, *(p for k, p in here.items() if k > tail.kernel.n_inputs)]
+            made = tail.turned(text, channel, here, mask)
+            for result, end in zip(made, ends, strict=True):
+                text.masked_store(result, end, new, text.item)
+                text.prefetch(text.shift(end, SOON), writes=True)
+            for k, p in here.items():
+                if tail.moves[k] and k < tail.kernel.n_inputs:
+                    text.prefetch(text.shift(p, SOON))

@@ -116,10 +116,11 @@ class Text:
         """Store a vector or a number."""
         self.code.do(f"store {value.type} {value.name}, ptr {pointer.name}, align {self.item}")
 
-    def prefetch(self, pointer: Num) -> None:
+    def prefetch(self, pointer: Num, writes: bool = False) -> None:
         """Have the memory at an address, if there is some, brought to the second cache."""
         self.code.declarations["prefetch"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-        self.code.do(f"call void @llvm.prefetch.p0(ptr {pointer.name}, i32 0, i32 2, i32 1)")
+        how = f"i32 {writes:d}, i32 2, i32 1"
+        self.code.do(f"call void @llvm.prefetch.p0(ptr {pointer.name}, {how})")
 
     def vector(self, kind: str) -> str:
         """Return the type of vectors of a kind of scalars."""
