@@ -1,8 +1,8 @@
 """Convolutions whose weights stand in blocks of channels: constants for good, others in each run.
 
-    images are taken into a place, unless windows read them where they lie
-    for some rows, for some blocks:   product → scratch → the result, through what follows it
-                                      product → the result, where nothing else is to be done
+Images are taken into a place, unless windows read them where they lie. For some rows at a time and
+all blocks a product goes to the result, through what follows if a tile can do it in registers; else
+to a scratch, and from there through what follows, some blocks at a time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ...blocks import aligned
 from ...call import Call
 from ..repeat import Turn
 from .geometry import Lying, Padded, Slide, copied, offsets
-from .lanes import LANES, Tile, compiled, tile_for
+from .lanes import LANES, compiled, tile_for
 from .machine import machine, numbers
-from .product import SCRATCH, TAPS_AT_ONCE, Job, Part, moving
+from .product import SCRATCH, TAPS_AT_ONCE, Giving, Job, Part, moving
 from .rooms import is_constant, kept, shared
 from .turning import turning
 
@@ -33,11 +33,15 @@ SLOWER = 1.3
 """How many times as long products of ``taps`` take as their arithmetic: loads cross cache lines."""
 SUMS = 1 << 11
 """Bytes of the sums of a tile: 32 registers."""
+PASSING = 40
+"""Cycles that a vector of results takes on its way through a scratch and what follows."""
 PAYING = 256
 """Positions of all images from which on it pays to put a weight in order in each run."""
 
 
-def vectors_for(weight: Array, channels: int, positions: int, taps: int, slide: Slide) -> int:
+def vectors_for(
+    weight: Array, channels: int, positions: int, taps: int, slide: Slide, after: Giving | None
+) -> int:
     """Return how many vectors of channels blocks of a weight should have; 0: ``taps`` are faster.
 
     Windows give so many positions, those of all images.
@@ -49,12 +53,16 @@ def vectors_for(weight: Array, channels: int, positions: int, taps: int, slide: 
     pitch = width + slide.kernel[2] // 2
     if slide.kernel == slide.stride == (1, 1, 1):
         height, width, pitch = 1, height * width, 0
-    found = tile_for(has, channels, width, taps)
-    if found is None:
-        return 0
-    tile, cost = found
-    others = SLOWER * taps * has.cycles(channels, (height - 1) * pitch + width)
-    return tile.vectors if cost * height < others else 0
+    passing = 0.0 if after is None else PASSING * channels * height * width / has.width
+    best, least = 0, SLOWER * taps * has.cycles(channels, (height - 1) * pitch + width) + passing
+    for vectors in has.blocks:
+        if channels >= vectors * has.width:
+            _, cost = tile_for(has, vectors, channels, width, taps)
+            is_whole = channels % (vectors * has.width) == 0
+            passes = after is not None and not (is_whole and after.following)
+            cost = cost * height + passing * passes
+            best, least = (vectors, cost) if cost < least else (best, least)
+    return best
 
 
 @dataclass
@@ -98,8 +106,9 @@ class Blocks:
     def _moving(self, given: Array, to: Array) -> list[Call]:
         if not given.flags.c_contiguous:
             return copied(given, to, self.operand)
-        rows = given.reshape(*given.shape[:2], -1)
-        return turning(rows, np.moveaxis(to, 1, -1).reshape(len(to), -1, self.n).swapaxes(0, 1), self.operand)
+        rows, turned = given.reshape(*given.shape[:2], -1), np.moveaxis(to, 1, -1)
+        target = turned.reshape(len(to), -1, self.n).swapaxes(0, 1)
+        return turning(rows, target, self.operand)
 
     def _in_order(self) -> Array:
         array = self._room()
@@ -205,7 +214,7 @@ class _Product:
 
     def _turn(self, blocks: range, y: Array) -> Turn:
         """Return the product for some blocks, whose channels are all that y has."""
-        job, place, kernels, into = self.job, self.place, self.part.rows, self.into
+        job, place, kernels = self.job, self.place, self.part.rows
         item, (n, channels, depth, height, along) = y.itemsize, y.shape
         planes, x_plane, y_plane = depth, place.plane, y.strides[2]
         if n > 1:
@@ -215,7 +224,7 @@ class _Product:
         if place.row == y.strides[3] == along * item:  # what is behind a row is the next one
             rows, length = 1, height * along
         char, taps = y.dtype.char, len(self.offsets)
-        tile = tile_for(machine(char), channels, length, taps, kernels.vectors)[0]
+        tile, _ = tile_for(machine(char), kernels.vectors, channels, length, taps)
         tiles = -(-length // tile.positions)
         sums = shared(("sums", self.piece), lambda: aligned(SUMS))
         bias, bias_step, slots = kernels.nothing, 0, list[tuple[int, int]]()
@@ -259,7 +268,10 @@ class _Product:
         )
         held = place, kernels, y, self.offsets, sums
         tail = None if self.following is None else self.following.tail
-        code, block = compiled(char, tile, tail), np.concatenate([block, np.array(behind, np.int64)])
+        code, block = (
+            compiled(char, tile, tail),
+            np.concatenate([block, np.array(behind, np.int64)]),
+        )
         return Turn(Call(code, block, slots, held), steps)
 
     def _others(

@@ -47,7 +47,7 @@ def bind_convolution(
         return None
     slide = Slide.of(windows, x.shape[2:])
     taps, positions = math.prod(weight.shape[1:]), len(y) * math.prod(y.shape[2:])
-    vectors = vectors_for(weight, len(weight), positions, taps, slide) if groups == 1 else 0
+    vectors = vectors_for(weight, len(weight), positions, taps, slide, after) if groups == 1 else 0
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     rows: Rows | Blocks
     try:
@@ -122,7 +122,7 @@ def bind_transposed(
     split = weight.reshape(groups, n_out, n_in, *slide.kernel).swapaxes(1, 2)
 
     positions, n_taps = len(g) * math.prod(slide.n_out), weight[:, 0].size
-    vectors = vectors_for(weight, n_in, positions, n_taps, slide) if groups == 1 else 0
+    vectors = vectors_for(weight, n_in, positions, n_taps, slide, after) if groups == 1 else 0
     constant = _constant(weight)
 
     def rows(taps: tuple[slice, ...], number: int) -> Rows | Blocks:

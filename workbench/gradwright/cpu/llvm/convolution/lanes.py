@@ -12,7 +12,6 @@ in registers before it is written. Sums are added up as in ``taps``: with the sa
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,10 +28,6 @@ LANES = (
 """Block of ``lanes``: addresses, counts, steps in bytes; ``sums`` has room for a tile, and by
 ``ahead`` bytes a tap what is prefetched of the next block's weights moves on. Behind it stand the
 addresses of a tail's other operands."""
-WIDE = {1: 16, 2: 14, 3: 9, 4: 6}
-NARROW = {1: 8, 2: 6, 3: 4}
-"""For so many vectors of channels, how many positions a tile has at most: sums, weights and a number
-of the image fit 32 registers, and 16."""
 SOON = 128
 """Bytes from what a tile sees of a channel to what tiles will see soon: 1x1 of 256 channels reach
 111 GF/s with it, 76 without, for each channel is on another page."""
@@ -49,29 +44,24 @@ class Tile:
 
 
 def tile_for(
-    machine: Machine, channels: int, length: int, taps: int, vectors: int | None = None
-) -> tuple[Tile, float] | None:
+    machine: Machine, vectors: int, channels: int, length: int, taps: int
+) -> tuple[Tile, float]:
     """Return the best tile for rows of so many positions, and about how many cycles a row takes.
-
-    ``vectors`` may be given. None: there are fewer channels than a vector has.
 
     >>> from ..target import Target
     >>> from .machine import machine_of
     >>> wide = machine_of(Target("native", "x86_64", frozenset({"avx512f"})), "f")
-    >>> tile_for(wide, 64, 56, 576)[0], tile_for(wide, 512, 7, 4608)[0]
+    >>> tile_for(wide, 2, 64, 56, 576)[0], tile_for(wide, 3, 512, 7, 4608)[0]
     (Tile(positions=14, vectors=2), Tile(positions=7, vectors=3))
     """
     width, found = machine.width, []
-    for some, most in (WIDE if machine.registers >= 32 else NARROW).items():
-        if channels < some * width or vectors not in (None, some):
-            continue
-        for n in range(1, min(most, length, width) + 1):
-            a_tap = max(n * some, n + some + 3, LATENCY) / 2 + 0.5
-            turning = some * width * (width.bit_length() + 1)
-            times = -(-length // n) * -(-channels // (some * width))
-            found.append((times * (taps * a_tap + turning), Tile(n, some)))
-    cost, tile = min(found, key=lambda f: f[0], default=(math.inf, None))
-    return None if tile is None else (tile, cost)
+    for n in range(1, min(machine.blocks[vectors], length, width) + 1):
+        a_tap = max(n * vectors, n + vectors + 3, LATENCY) / 2 + 0.5
+        turning = vectors * width * (width.bit_length() + 1)
+        times = -(-length // n) * -(-channels // (vectors * width))
+        found.append((times * (taps * a_tap + turning), n))
+    cost, positions = min(found)
+    return Tile(positions, vectors), cost
 
 
 @functools.cache
@@ -123,7 +113,11 @@ def source(machine: Machine, tile: Tile, tail: Tail | None = None) -> str:
             if tail is None:
                 _given(text, tile, at, y)
             else:
-                steps = {True: y_row + first * at["y_channel"], False: first * item, None: text.zero}
+                steps = {
+                    True: y_row + first * at["y_channel"],
+                    False: first * item,
+                    None: text.zero,
+                }
                 places = {k: text.shift(p, steps[tail.moves[k]]) for k, p in others.items()}
                 _given(text, tile, at, y, tail, places, fresh - start)
     return code.module()

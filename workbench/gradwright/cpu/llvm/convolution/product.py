@@ -45,8 +45,8 @@ class Giving:
     """What follows a product, by calls or in registers."""
 
     calls: Callable[[Array, int, slice, slice], list[Turn]]
-    """Gives those that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs: of
-    images from a number on, some channels, and some rows."""
+    """Gives those that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs:
+    of images from a number on, some channels, and some rows."""
     following: Following | None = None
 
 
@@ -238,7 +238,9 @@ class _Turns:
 class _Product:
     """A product of kernels with what windows see in a place, for results ``[n, O, D, H, W]``."""
 
-    def __init__(self, turns: _Turns, place: Place, part: Part[Rows], into: Array, rows: slice) -> None:
+    def __init__(
+        self, turns: _Turns, place: Place, part: Part[Rows], into: Array, rows: slice
+    ) -> None:
         self.job, self.turns, self.place, self.part, self.into = turns.job, turns, place, part, into
         self.rows = rows
         item, width = into.itemsize, turns.job.width
