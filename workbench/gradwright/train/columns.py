@@ -14,7 +14,6 @@ import numpy as np
 
 from ..graph.values import atomically
 
-
 WAITING = 256
 """Rows that are kept as they came until somebody looks, or there are as many."""
 
