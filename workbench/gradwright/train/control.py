@@ -39,8 +39,9 @@ def _heard(number: int, frame: Any) -> None:
 class Control:
     """What other threads and signals want of a training loop, and its clock.
 
-    The loop runs in its ``with`` block, sets ``in_step`` while a step runs and is committed and
-    ``in_hooks`` while callbacks are told, and asks ``pauses`` and ``stops`` between steps when
+    The loop runs in its ``with`` block, sets ``in_loop`` while it can attend to wishes between
+    steps, ``in_step`` while a step runs and is committed and ``in_hooks`` while callbacks are told,
+    and asks ``pauses`` and ``stops`` between steps when
     ``attention`` is set. Ctrl-C or SIGTERM during a step or in hooks, which hold locks and files,
     waits for the end; a second one does not wait, for what hangs. Elsewhere, such as in a data
     loader, they act at once. Where a signal is ignored it stays so, and a handler for SIGTERM that
@@ -53,7 +54,7 @@ class Control:
 
     def __init__(self) -> None:
         self.status = "idle"
-        self.attention = self.in_step = self.in_hooks = False
+        self.attention = self.in_step = self.in_hooks = self.in_loop = False
         self.is_torn = False
         """Whether a second signal has ended a step midway, so that what it did may lack its record.
         """
@@ -136,7 +137,8 @@ class Control:
             _signal.signal(*self._handlers.popitem())
         if self.status == "running":
             self._seconds += perf_counter() - self._since
-        self.status, self.in_step, self.in_hooks = "idle", False, False
+        self.status = "idle"
+        self.in_step = self.in_hooks = self.in_loop = False
         if self.attention or self._waiting:
             self._calm()
         if self._outer is not None:
@@ -188,8 +190,12 @@ class Control:
             raise _ENDINGS[number]
 
     def is_wanted(self) -> bool:
-        """Return whether somebody waits for the loop to pause or to end."""
-        return self._pausing or self._stopping
+        """Return whether somebody waits for the loop to pause or to end, and it can right now.
+
+        It cannot while callbacks are told, nor in another thread, whatever runs there.
+        """
+        can = self.in_loop and not self.in_hooks and self.is_here
+        return can and (self._pausing or self._stopping)
 
     def stops(self) -> bool:
         """Return whether the loop is to end."""

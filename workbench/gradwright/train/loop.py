@@ -82,6 +82,7 @@ class Loop:
         try:
             hooks.tell("on_fit_start")
             stopped = control.attention and self.attend()
+            control.in_loop = True
             while not stopped and position.epochs < last_epoch and position.steps < last_step:
                 if self._run_epoch(source, last_step, unroll) or self._end_epoch(held_out):
                     stopped = position.steps < last_step
@@ -201,12 +202,21 @@ class Loop:
         return False
 
     def _end_epoch(self, held_out: Batches | None) -> bool:
-        """Validate and close the epoch; return whether to stop. Interrupted, it is done again."""
+        """Validate and close the epoch; return whether to stop.
+
+        Interrupted, the validation is done again, from the first batch on: weights and rewards may
+        be others after a pause.
+        """
         position, control = self._position, self._control
         measured = self._taker.measures.results(position.begun.totals)
         if held_out is not None:
-            began = control.seconds
-            found = self._validation.measured(held_out)
+            began, found = control.seconds, None
+            while found is None:
+                try:
+                    found = self._validation.measured(held_out)
+                except InterruptedBatchError:
+                    if self.attend():
+                        return True
             measured.update((f"val_{k}", v) for k, v in found.items())
             if self._fit is not None:
                 self._fit.validated(control.seconds - began)

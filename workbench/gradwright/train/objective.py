@@ -65,7 +65,7 @@ class Objective(Protocol):
 class InterruptedBatchError(Exception):
     """A batch is not made now, since somebody waits for the loop; nothing has changed.
 
-    The loop attends to it, and asks for the same batch again.
+    The loop attends to it, and asks for the same batch again; of a validation, for all of them.
     """
 
 
