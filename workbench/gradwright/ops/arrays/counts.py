@@ -174,11 +174,14 @@ class ConfusionMatrix(Op):
     def forward(
         self, labels: Any, predictions: Any, weights: Any = None, *, sums: Any = sums_by_number
     ) -> Any:
-        both = np.stack([labels, predictions]).astype(np.int64)
-        n = int(both.max(initial=-1)) + 1 if self.num_classes is None else int(self.num_classes)
-        if both.size and not 0 <= both.min() <= both.max() < n:
+        both = labels, predictions
+        most = max(int(a.max(initial=0)) for a in both) if labels.size else -1
+        n = most + 1 if self.num_classes is None else int(self.num_classes)
+        if most >= n or any(a.min(initial=0) < 0 for a in both):
             raise IndexError(f"classes of confusion_matrix are not all in 0..{n - 1}")
-        y = sums(both[0] * n + both[1], weights, n * n).reshape(n, n)
+        place = labels.astype(np.int64) * n
+        place += predictions.astype(np.int64, copy=False)
+        y = sums(place, weights, n * n).reshape(n, n)
         return y.astype(self.dtype or (np.int64 if weights is None else weights.dtype))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

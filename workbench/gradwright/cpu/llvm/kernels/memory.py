@@ -14,7 +14,7 @@ from ....fuse.layout import Access, Pattern, Slots
 from ....fuse.schedule import Schedule, schedule
 from ....fuse.totals import BLOCK, totals
 from ..text import Code, Loop, Num
-from .elements import Fold, from_memory, memory_type, register_type, to_memory
+from .elements import from_memory, memory_type, to_memory
 
 FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
 
