@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...fuse.dense import copying
 from ...fuse.interpret import nothing
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
 from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
@@ -152,9 +153,7 @@ def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:
         return None
     space = tuple(n for n in y.shape if n != 1)
     source = x.reshape(space) if x.size == 1 else np.squeeze(x)
-    operand = Operand(x.dtype, (True,) * len(space))
-    load = Value("load", (), x.dtype, Level.ELEMENT if space else Level.SCALAR, 0)
-    kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
+    kernel = copying(x.dtype, len(space))
     arrays = [source, y.reshape(space)]
     if isinstance(lay_out(kernel, arrays, space), CopyFirst):  # more loops than machine code has
         return None
