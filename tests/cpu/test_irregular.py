@@ -43,7 +43,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     bound: list[Any] = []
 
     def noted(bind: Any) -> Any:
-        return lambda *xs, **how: bound.append(found := bind(*xs, **how)) or found
+        def run(*xs: Any, **how: Any) -> Any:
+            bound.append(bind(*xs, **how))
+            return bound[-1]
+
+        return run
 
     for module, name in (
         (places, "bind_running"),

@@ -71,14 +71,16 @@ class Drawn:
         there, taken = (self.indices(-shape[axis], shape[axis], wide) for _ in range(2))
         values = gw.sin(gw.take_along_axis(x, taken, axis))
         onto = gw.tanh(x) if self.rng.integers(2) else x  # which may be where it is written
-        return getattr(gw, f"scatter_{how}")(onto, there, values, axis=axis)
+        y: gw.Tensor = getattr(gw, f"scatter_{how}")(onto, there, values, axis=axis)
+        return y
 
     def written_nd(self, x: gw.Tensor, shape: tuple[int, ...]) -> gw.Tensor:
         how = self.rng.choice(["update", "max", "min"])
         n = int(self.rng.integers(1, len(shape) + 1))
         there, taken = (self.indices(-min(shape), min(shape), (6, n)) for _ in range(2))
         values = gw.gather_nd(x, taken) * 0.5
-        return getattr(gw, f"scatter_nd_{how}")(gw.tanh(x), there, values)
+        y: gw.Tensor = getattr(gw, f"scatter_nd_{how}")(gw.tanh(x), there, values)
+        return y
 
     def run(self, kernels: Any) -> list[Array]:
         with gw.Session(self.graph, kernels=kernels) as session:

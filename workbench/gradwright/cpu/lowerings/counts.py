@@ -28,7 +28,7 @@ def _counts(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> NativeReturning:
     """Count by a kernel that adds ones up where numbers say; float weights in float64, as numpy."""
 
     def compiled(xs: Sequence[Any]) -> Sequence[Any]:
-        return [op.forward(*xs, sums=_sums_to_largest)]
+        return [op.counts(_sums_to_largest, *xs)]
 
     return NativeReturning(lambda xs: [op.forward(*xs)], compiled)
 

@@ -30,8 +30,9 @@ PART = 2
 def keeps_rows(found: Named, batches: int) -> bool:
     """Tell whether the rows of so many batches are known to be few."""
     each, n = found.rows.shape[0], found.table.shape[0]
-    known = isinstance(each, int) and isinstance(n, int)
-    return known and batches > 1 and 0 < PART * each * batches <= n
+    if not (isinstance(each, int) and isinstance(n, int)):
+        return False
+    return batches > 1 and 0 < PART * each * batches <= n
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Window:
     @classmethod
     def of(cls, state: Slots, found: Named, batches: int) -> Window:
         """Return the window of a table, its variables made where they are not there."""
-        p, each = found.table, int(found.rows.shape[0])  # type: ignore[arg-type]
+        p, each = found.table, int(found.rows.shape[0])
         n = (batches - 1) * each
         spec = TensorSpec((n, *p.shape[1:]), at_least_float32(p.dtype))
         rows = state.variable(f"{WINDOW}rows/{p.name}", TensorSpec((n,), INT64), of=p)

@@ -266,9 +266,9 @@ def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
                 what.state, f"extractelement {vector} {turn.carried[0].name}, i64 {LANES - 1}"
             )
             block.turned = [base + total]
-        with code.loop(whole, at["n"], carried=block.carried) as turn:
-            place = row + turn.index * at["step"]
-            turn.turned = _step(what, at, place, turn.index, turn.carried)
+        with code.loop(whole, at["n"], carried=block.carried) as rest:
+            place = row + rest.index * at["step"]
+            rest.turned = _step(what, at, place, rest.index, rest.carried)
 
 
 def _some(p: Num, type_: str, place: Num) -> Num:
