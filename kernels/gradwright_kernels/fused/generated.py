@@ -20,7 +20,7 @@ from gradwright.spec import TensorSpec
 from ..compile.compiler import Call
 from ..launch import index_type
 from .emit import emit
-from .memory import dims_aside, groups_of, pointer
+from .memory import dims_aside, pointer
 from .tiles import Form, Tile, is_sum, tiled
 
 Array = np.ndarray[Any, Any]
@@ -141,8 +141,8 @@ class _Work:
             "n_rows": math.prod(loops.outer[k] for k in form.rows),
             "n_parts": tile.parts,
             "n_blocks": tile.blocks,
+            "n_turns": tile.turns,
         }
-        numbers["n_turns"] = max(1, -(-numbers["n_rows"] // tile.rows))
         even = _even(kernel, loops)
         numbers["n_cols"] = loops.columns // even
         numbers |= {f"o{k}": n for k, n in enumerate(loops.outer)}
@@ -175,8 +175,7 @@ class _Work:
         constants = {"ROWS": tile.rows, "BLOCK": tile.columns, "EVEN": even, "INDEX": index_type(most)}
         given: dict[str, Any] = {**pointers, **constants}
         given |= {name: numbers[name] for name in function.arg_names if name in numbers}
-        groups = math.prod(n for k, n in enumerate(loops.outer) if k not in form.rows)
-        grid = (max(1, groups * tile.parts * tile.blocks), 1, 1)
+        grid = (max(1, tile.programs), 1, 1)
         names = frozenset(pointer(kernel, i) for i in loose)
         call = Call(function, grid, given, tile.warps, names, contracts=False)
         self.texts.append(text)

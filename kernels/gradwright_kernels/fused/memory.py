@@ -201,22 +201,24 @@ class Memory:
         shape = f"({'ROWS' if rows else '1'}, {'BLOCK' if columns else '1'})"
         if not rows and not columns and ORIGIN not in where:
             where += f" + {ORIGIN}"
-        masks = self._masks(rows, columns) + ([] if is_sum(store) else self._first(store.operand))
+        programs, turns = ([], []) if is_sum(store) else self._first(store.operand)
+        masks = self._masks(rows, columns) + turns
         mask = f", mask={' & '.join(masks)}" if masks else ""
-        self._line(f"tl.store({where}, tl.broadcast_to({value}, {shape}){mask})")
+        line = f"tl.store({where}, tl.broadcast_to({value}, {shape}){mask})"
+        with self._block(f"if {' & '.join(programs)}:") if programs else contextlib.nullcontext():
+            self._line(line)
 
-    def _first(self, operand: int) -> list[str]:
-        """Return masks that leave one of all programs, and rows of a tile, that have the same."""
+    def _first(self, operand: int) -> tuple[list[str], list[str]]:
+        """Return tests that leave one of all programs, and masks of rows, that have the same."""
         access, rows = self.pattern.accesses[operand], self.form.rows
         still = [k for k, moves in enumerate(access.outer) if not moves]
-        found = [f"(i{k} == 0)" for k in still if k not in rows]
-        if rows and set(rows) <= set(still):
-            found += ["(part == 0)", *["(turn == 0)"] * self.form.is_summed]
-        else:
-            found += [f"(i{k} == 0)" for k in still if k in rows]
+        programs = [f"(i{k} == 0)" for k in still if k not in rows]
+        is_one = bool(rows) and set(rows) <= set(still)
+        if is_one:
+            programs += ["(part == 0)", *["(turn == 0)"] * self.form.is_summed]
         if access.column == "zero" and self.form.is_split:
-            found.append("(block == 0)")
-        return found
+            programs.append("(block == 0)")
+        return programs, [f"(i{k} == 0)" for k in still if k in rows and not is_one]
 
     def _place(self, number: int, named: Named) -> None:
         """Write how far a place is from the first one; an index that names none is told of."""
