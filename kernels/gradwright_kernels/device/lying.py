@@ -26,9 +26,9 @@ from gradwright.program.memory import Layout
 from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec, dtype_name
 
+from ..fused.group import group
 from ..launch import Strided, use
 from .cuda import Cuda
-from ..fused.group import group
 from .recorder import Recorder
 
 Array = np.ndarray[Any, Any]
@@ -94,6 +94,12 @@ class Lying:
         """How many steps run before it is decided whether updates commit."""
         n = self.program.n_body
         return len(self.program.instrs) if n is None else n
+
+    def read_constants(self) -> set[int]:
+        """Return the constants that steps read, or that leave."""
+        read = {i for instr in self.program.instrs for i in instr.ins if i is not None}
+        read |= {self.program.numbers[t] for t in self.program.outputs}
+        return {n for n in self.program.constants if n in read}
 
     def ghost(self, value: int) -> Array:
         """Return an array that lies as a value does, in memory that nobody touches."""
