@@ -100,35 +100,35 @@ def fmod(x, y):
     return tl.where(x < 0, rest * -1.0, tl.where((x == 0) & sound, x, rest))
 '''
 ORDERED = '''@triton.jit
-def ordered(x):
-    """Return ints in the order of floats, an involution but for NaN: `tl.max` loses NaN, ints do not."""
+def ordered(x, nan):
+    """Return ints in the order of floats, and one for NaN: `tl.max` drops it, of ints it cannot."""
     if x.dtype == tl.float64:
         bits = x.to(tl.int64, bitcast=True)
-        return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+        return tl.where(x == x, bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF), nan)
     bits = x.to(tl.int32, bitcast=True)
-    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return tl.where(x == x, bits ^ ((bits >> 31) & 0x7FFFFFFF), nan)
+
+
+@triton.jit
+def floats(i):
+    """Return the floats of ordered ints; the largest and the smallest of these are NaN."""
+    if i.dtype == tl.int64:
+        return (i ^ ((i >> 63) & 0x7FFFFFFFFFFFFFFF)).to(tl.float64, bitcast=True)
+    return (i ^ ((i >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def greatest(x):
     """Return the maximum of each row, NaN if one is."""
-    x = tl.where(x == x, x, tl.abs(x))
-    return unordered(tl.max(ordered(x), axis=1, keep_dims=True), x)
+    nan = 0x7FFFFFFFFFFFFFFF if x.dtype == tl.float64 else 0x7FFFFFFF
+    return floats(tl.max(ordered(x, nan), axis=1, keep_dims=True))
 
 
 @triton.jit
 def least(x):
     """Return the minimum of each row, NaN if one is."""
-    x = tl.where(x == x, x, tl.abs(x) * -1.0)
-    return unordered(tl.min(ordered(x), axis=1, keep_dims=True), x)
-
-
-@triton.jit
-def unordered(i, x):
-    """Return the floats of ``ordered`` ints, in the dtype of x."""
-    if x.dtype == tl.float64:
-        return (i ^ ((i >> 63) & 0x7FFFFFFFFFFFFFFF)).to(tl.float64, bitcast=True)
-    return (i ^ ((i >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+    nan = -0x8000000000000000 if x.dtype == tl.float64 else -0x80000000
+    return floats(tl.min(ordered(x, nan), axis=1, keep_dims=True))
 '''
 PRODUCT = '''@triton.jit
 def _times(a, b):
