@@ -7,7 +7,7 @@ import hashlib
 import linecache
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from gradwright.spec import TensorSpec
 from ..compile.compiler import Call
 from ..launch import index_type
 from .emit import emit
-from .memory import dims_aside, groups_of, pointer
+from .memory import dims_aside, pointer
 from .tiles import Form, Tile, is_sum, tiled
 
 Array = np.ndarray[Any, Any]
