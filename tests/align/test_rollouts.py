@@ -286,5 +286,36 @@ def test_a_pause_or_stop_ends_a_rollout_within_a_token_and_changes_nothing() -> 
         assert same == values
 
 
+def test_a_pause_ends_held_out_answers_and_they_are_drawn_again() -> None:
+    """From the first on, with the rewards that there are then; a stop leaves the epoch open."""
+
+    def validated(wish: str) -> tuple[list[Any], float]:
+        seen: list[Any] = []
+        method = gw.align.GRPO(num_generations=2, max_completion_length=4)
+        trainer = gw.align.trainer(
+            Decoder(CONFIG, eos=EOS), method, rewards=length, callbacks=[Resumes(seen)]
+        )
+
+        def wishes(progress: Progress) -> None:
+            if trainer.steps_done == 2:  # both of the epoch
+                seen.append(progress.tokens)
+                if len(seen) == 2 and wish:
+                    getattr(trainer, wish)()
+
+        trainer.objective.drawing.sampler.watchers.insert(0, wishes)
+        how = {"batch_size": 4, "progress": False, "validation": PROMPTS, "epochs": 1}
+        trainer.fit([PROMPTS[0]] * 4, **how)
+        if wish == "stop":
+            assert trainer.epochs_done == 0 and trainer.history.end.outcome == "stopped"
+            trainer.fit([PROMPTS[0]] * 4, **how)
+        assert (trainer.steps_done, trainer.epochs_done) == (2, 1)
+        return seen, trainer.history.last()["val_reward"]
+
+    whole, reward = validated("")
+    for wish, told in (("pause", ["pause"]), ("stop", [])):
+        seen, same = validated(wish)
+        assert seen == [*whole[:2], *told, *whole] and same == reward
+
+
 def length(completion_ids: Any) -> list[float]:
     return [float(len(row) + sum(row) % 5) for row in completion_ids]

@@ -1,6 +1,6 @@
 """From a kernel, a pattern and a form to Triton text.
 
-    which program · its rows ( the values of a tile, or passes over a row in chunks · the stores )
+which program · its rows ( the values of a tile, or passes over a row in chunks · the stores )
 """
 
 from __future__ import annotations

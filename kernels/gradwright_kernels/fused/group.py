@@ -8,8 +8,8 @@ from typing import Any
 from gradwright.fuse.fused import Fused
 from gradwright.program.lowering import Launch
 
-from .generated import generate
 from ..launch import Strided, alarm, generated, prepared, workspace
+from .generated import generate
 
 
 def group(op: Fused) -> Strided:

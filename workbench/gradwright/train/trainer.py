@@ -181,12 +181,17 @@ class Trainer:
         does; then nothing has changed.
         """
         parts = self.parts
-        parts.weights.check()
-        with parts.control:
-            record = parts.loop.step(parts.objective.feeds(batch))
-            if parts.control.attention:
-                parts.loop.attend()
+        control, loop = parts.control, parts.loop
+        if parts.weights.swapped:
+            parts.weights.check()
+        control.begin()
+        try:
+            record = loop.step(parts.objective.feeds(batch))
+            if control.attention:
+                loop.attend()
             return record
+        finally:
+            control.end()
 
     def evaluate(
         self, data: Any, *, batch_size: int | None = None, weights: str | None = None

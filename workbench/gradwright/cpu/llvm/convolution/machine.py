@@ -31,6 +31,7 @@ class Machine:
         self.char, self.item = char, np.dtype(char).itemsize
         self.real = {"f": "float", "d": "double"}[char]
         self.width = size // self.item
+        self.registers = registers
         self.shapes = WIDE if registers >= 32 else NARROW
         self.columns = 2 if registers >= 32 else 1
         """Vectors of channels that a tile of a weight's gradient has at most."""
@@ -47,6 +48,11 @@ class Machine:
             some, vectors = divmod(vectors, n)
             cost += some * max(rows * n, rows + n, 8)
         return cost
+
+    def cycles(self, channels: int, length: int) -> float:
+        """Return how many cycles one tap of all channels takes at least, for so many positions."""
+        rows = self.rows(channels, length)
+        return -(-channels // rows) * self._cost(rows, -(-length // self.width)) / 2
 
     @property
     def masks(self) -> bool:
