@@ -1,8 +1,8 @@
 """What kernels take on GPUs that need not be here: ``python -m tests.kernels.gates``.
 
-Compiles generated and hand-written kernels for sm_80, sm_90 and sm_100 by Triton's own tools, writes
-registers, spills, shared memory and the share of wide accesses into ``kernels/REPORT.md``, and fails
-where a kernel spills, or loads elements one by one that lie in one line. ``--print`` writes nothing.
+Compiles generated and hand-written kernels for sm_80, sm_90 and sm_100 by Triton's own tools,
+writes registers, spills, shared memory and the share of wide accesses into ``kernels/REPORT.md``,
+and fails where a kernel spills. ``--print`` writes nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ CAPABILITIES = 80, 90, 100
 REPORT = Path(__file__).parents[2] / "kernels" / "REPORT.md"
 BYTES = re.compile(r"\b(?:ld|st)\.global\S*?(?:\.v(\d))?\.[bsuf](\d+)")
 KEY = gw.TensorSpec((2,), "uint64")
-WIDE = 0.9
-"""Share of an access's bytes in loads and stores of 16 bytes, where rows are multiples of them."""
 
 
 def groups() -> Iterator[tuple[str, Group]]:
@@ -86,7 +84,7 @@ def written(capability: int) -> Iterator[tuple[str, Binary]]:
 
 
 def wide_share(ptx: str) -> float | None:
-    """Return the share of bytes that loads and stores of 16 bytes move; None where there are none."""
+    """Return the share of bytes that accesses of 16 bytes move; None where there are none."""
     found = [(int(v or 1) * int(bits) // 8) for v, bits in BYTES.findall(ptx)]
     return sum(n for n in found if n >= 16) / sum(found) if found else None
 
@@ -107,7 +105,7 @@ def main() -> int:
                 f"| {used.spilled_bytes} | {used.shared_bytes} | {wide} |"
             )
     head = [
-        f"Compiled by Triton {triton.__version__}; `python -m tests.kernels.gates` writes this table.",
+        f"Compiled by Triton {triton.__version__}: `python -m tests.kernels.gates`.",
         "Wide: the share of bytes in loads and stores of 16 bytes at once.",
         "",
         "| sm | kernel | threads | registers | spilled | shared | wide |",

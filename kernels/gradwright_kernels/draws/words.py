@@ -134,10 +134,10 @@ def _normal_kernel(
     ACC: tl.constexpr,
     BLOCKS: tl.constexpr,
 ):
-    """Normals by Box and Muller 1958, each step rounded to the dtype; rng_ptr: u64[2], y_ptr: [n]."""
+    """Normals by Box and Muller, each step rounded to the dtype; rng_ptr: u64[2], y_ptr: [n]."""
     a, b, c, d = _words(rng_ptr, stream, BLOCKS)
     kind = y_ptr.dtype.element_ty
-    if ACC == tl.float64:
+    if tl.float64 == ACC:
         a, b = _wide(a, b, c, d)
         SCALE: tl.constexpr = 1.0 / 9007199254740992.0  # 2⁻⁵³
         x = tl.interleave(*_pair((a >> 11).to(tl.int64), (b >> 11).to(tl.int64), SCALE))

@@ -5,6 +5,7 @@ which program · its rows ( the values of a tile, or passes over a row in chunks
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -23,6 +24,7 @@ SIZES = ("ROWS", "BLOCK", "EVEN", "INDEX")
 """What the code is made for: the tile, and what `memory` says."""
 
 
+@functools.lru_cache(maxsize=2048)
 def emit(kernel: Kernel, pattern: Pattern, form: Form) -> str:
     """Return the text of a module whose function ``fused`` is the kernel.
 
@@ -109,7 +111,9 @@ class _Emitter(Memory):
             self._line(f"total{n} = tl.full(({rows}, {columns}), 0, {dtype})")
         if self.form.rows:
             self._once()
-            with self._block(f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"):
+            with self._block(
+                f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"
+            ):
                 self._rows("turn")
                 self._tile(summed)
         else:
@@ -147,7 +151,9 @@ class _Emitter(Memory):
             if plan.reduces[p] or numbers:
                 self._pass(plan.reduces[p], numbers)
             if plan.seldom[p]:
-                needs = " | ".join(self._name(self.kernel.values[r].args[1]) for r in plan.seldom[p])
+                needs = " | ".join(
+                    self._name(self.kernel.values[r].args[1]) for r in plan.seldom[p]
+                )
                 self._pass(plan.seldom[p], [], f"tl.max(tl.max(({needs}).to(tl.int32), 1), 0)")
             self._of_row(p + 1)
         self._wait()

@@ -2,7 +2,7 @@
 
 A value is a tile of [ROWS, BLOCK] elements, or of one row or one column of it where it stands still
 along the others. Sizes and strides are numbers of the launch, so that another batch runs the same
-code; strides of rows are given in units of EVEN, which tells the compiler what can be loaded at once.
+code; strides of rows come in units of EVEN, which tells the compiler what can be loaded at once.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Memory:
         return Text(f"tl.load({where} + {ORIGIN})")
 
     def _store(self, n: int, value: str) -> None:
-        """Write a value to its operand, or aside; of several programs that have it one writes it."""
+        """Write a value to its operand, or aside; of programs that have the same one writes it."""
         store = self.kernel.stores[n]
         operand, dtype = self.kernel.operands[store.operand], self.kernel.values[store.value].dtype
         rows, columns = self._walks(store.operand)

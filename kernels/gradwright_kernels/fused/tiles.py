@@ -6,9 +6,9 @@
               for them, in chunks; else a block of columns
     groups    the other outer loops, of which a program has one turn
 
-What several programs have for one place goes aside, to memory where each has a place of its own, and
-another launch adds it up in order. So a sum has the same bits on every GPU: how many programs add up
-is a constant, not the number of its processors.
+What several programs have for one place goes aside, to memory where each has a place of its own,
+and another launch adds it up in order. So a sum has the same bits on every GPU: how many programs
+add up is a constant, not the number of its processors.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ SERIES, WIDE_SERIES = 6, 14
 WIDE = frozenset({"erfc", "pow", "sin", "cos", "tan"})
 """Series of float32 that do."""
 PROGRAMS, TURNS = 528, 8
-"""Programs that add up over rows, at most: four for each processor of an H100; and turns of each."""
+"""Programs that add up over rows, at most, four for each processor of an H100; turns of each."""
 TALL = 64
 """Columns of a tile where there is nothing but sums over rows: so it has more rows to add up."""
 SQUARE = 32
-"""Columns of a tile where operands are walked in different orders: a line of 128 bytes each way."""
+"""Columns of a tile where operands lie in different orders: a line of 128 bytes each way."""
 
 
 @dataclass(frozen=True)
