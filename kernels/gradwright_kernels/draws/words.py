@@ -27,6 +27,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
+from gradwright.cpu.draws import philox
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 from gradwright.spec.rounding import rounded
@@ -34,6 +35,11 @@ from gradwright.spec.rounding import rounded
 from ..fused.elements import DTYPES
 from ..launch import prepare
 
+HALF_PI = tl.constexpr(philox.HALF_PI)
+ODD = tl.constexpr(tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(8, 0, -1)))
+"""(sin(r)/r − 1)/r² in r², the highest power first."""
+EVEN = tl.constexpr(tuple((-1) ** n / math.factorial(2 * n) for n in range(9, 1, -1)))
+"""(cos(r) − 1 + r²/2)/r⁴ in r²."""
 # 256 blocks are 1,024 words: ten rounds of 20 instructions each for eight words of a thread.
 BLOCKS = 256
 
@@ -116,11 +122,36 @@ def _randint_kernel(rng_ptr, y_ptr, n, stream, low, span, BLOCKS: tl.constexpr):
 
 
 @triton.jit
+def _circular(x):
+    """Return sine and cosine of angles in [0, 2π], by series on a quarter around 0.
+
+    Those of libdevice have a path for huge angles, which takes a stack of every thread.
+    """
+    turn = tl.floor(x * 0.6366197723675814 + 0.5)
+    r = x
+    for i in tl.static_range(3):
+        r = tl.fma(turn, -HALF_PI[i], r)
+    z = r * r
+    sine, cosine = tl.zeros_like(r), tl.zeros_like(r)
+    for i in tl.static_range(8):
+        sine = tl.fma(sine, z, ODD[i])
+        cosine = tl.fma(cosine, z, EVEN[i])
+    sine = tl.fma(r * z, sine, r)
+    cosine = tl.fma(z * z, cosine, tl.fma(z, -0.5, 1.0))
+    quarter = turn.to(tl.int32)
+    is_turned = (quarter & 1) == 1
+    s = tl.where(is_turned, cosine, sine)
+    c = tl.where(is_turned, sine, cosine)
+    s = tl.where((quarter & 2) == 2, -s, s)
+    return s, tl.where(((quarter + 1) & 2) == 2, -c, c)
+
+
+@triton.jit
 def _pair(a, b, SCALE: tl.constexpr):
     """Return two normals of two words, in float64."""
     radius = tl.sqrt(-2.0 * tl.log((a.to(tl.float64) + 1.0) * SCALE))
-    angle = b.to(tl.float64) * (2.0 * 3.141592653589793 * SCALE)
-    return radius * tl.cos(angle), radius * tl.sin(angle)
+    sine, cosine = _circular(b.to(tl.float64) * (2.0 * 3.141592653589793 * SCALE))
+    return radius * cosine, radius * sine
 
 
 @triton.jit

@@ -19,7 +19,7 @@ from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
 from ..launch import index_type
-from .emit import emit
+from .emit import emit, start_of
 from .memory import dims_aside, pointer
 from .tiles import is_sum, tiled
 
@@ -87,6 +87,12 @@ def generate(
         loops = lay_out(kernel, found, shape)
     named = [tuple(numbers[i : i + 2] for i in range(0, len(numbers), 2)) for _, numbers in lying]
     loose = {i for i, a in enumerate(found) if a.ctypes.data % 16}
+    dtypes = [operand.dtype for operand in kernel.operands]
+    for store in kernel.stores:
+        if store.places:
+            work.fill(
+                arrays[store.operand], store.operand, start_of(store.mode, dtypes[store.operand])
+            )
     work.kernel(kernel, loops, places, named, loose)
     return work.result(names)
 
@@ -200,12 +206,18 @@ class _Work:
         self.sites = [(s.operand, s.axis, named[s.operand][s.axis][0]) for s in sites]
         self.alarm = len(self.scratch)
         place = self.room((len(sites),), np.dtype(np.int64))
-        zero = Value("const", (), np.dtype(np.int64), Level.SCALAR, 0)
-        to = Operand(np.dtype(np.int64), (True,))
-        clear = Kernel(1, 1, (to,), 0, (zero,), (Store(0, 0),))
-        loops = Loops(Pattern((Access("unit", ()),)), (), len(sites), ((8,),))
-        self.kernel(clear, loops, [place], [()], set())
+        self.fill(_ghost((len(sites),), np.dtype(np.int64)), place, 0)
         return place
+
+    def fill(self, y: Array, place: int, number: float) -> None:
+        """Launch what writes one number to all of an array."""
+        space = tuple(n for n in y.shape if n != 1)
+        value = Value("const", (), y.dtype, Level.SCALAR, number)
+        to = Operand(y.dtype, (True,) * len(space))
+        kernel = Kernel(len(space), len(space), (to,), 0, (value,), (Store(0, 0),))
+        loops = lay_out(kernel, [y.reshape(space)], space)
+        assert isinstance(loops, Loops), "there is no input to be copied"
+        self.kernel(kernel, loops, [place], [()], {0} if y.ctypes.data % 16 else set())
 
     def _join(
         self,

@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from gradwright.errors import LoweringError
-from gradwright.fuse.ir import Beyond, Kernel, Named, Value
+from gradwright.fuse.ir import Beyond, Kernel, Named, Store, Value
 from gradwright.fuse.layout import Pattern
 
 from .elements import DTYPES, Text
@@ -20,6 +19,7 @@ from .tiles import Form, is_sum
 
 ORIGIN = "tl.zeros((1, 1), tl.int32)"
 """Makes a tile of one pointer."""
+NAN = ", propagate_nan=tl.PropagateNan.ALL"
 KINDS = {"f": "double", "i": "i64", "u": "i64", "b": "i1"}
 """The type, in LLVM's words, that a constant of each kind of dtype is written as."""
 
@@ -64,12 +64,6 @@ class Memory:
         """The names of values that have been written."""
         self.spread = self._spreads()
         self.sites = list(dict.fromkeys(v.extra for v in kernel.values if v.op == "place"))
-        for store in kernel.stores:
-            if store.places:
-                raise LoweringError(
-                    "no kernel of the GPU joins numbers where indices name places",
-                    facts=[f"operand {store.operand}, by {store.mode}"],
-                )
 
     # -- text ----------------------------------------------------------------------------------
 
@@ -208,6 +202,22 @@ class Memory:
         with self._block(f"if {' & '.join(programs)}:") if programs else contextlib.nullcontext():
             self._line(line)
 
+    def _join(self, store: Store, value: str) -> None:
+        """Join a row of numbers to what is at its places, if they are there."""
+        columns = not store.by_row
+        where = " + ".join([self._address(store.operand), *map(self._name, store.places)])
+        where += "" if columns else f" + {ORIGIN}"
+        mask = " & ".join([*self._masks(True, columns), *(f"there{p}" for p in store.places)])
+        so_far = f"joined{store.operand}"
+        self._line(f"{so_far} = tl.load({where}, mask={mask}, other=0)")
+        joined = f"{so_far} + {value}"
+        if store.mode != "sum":
+            is_float = self.kernel.operands[store.operand].dtype.kind == "f"
+            joined = f"tl.{store.mode}imum({so_far}, {value}{NAN if is_float else ''})"
+        shape = f"(1, {'BLOCK' if columns else '1'})"
+        self._line(f"tl.store({where}, tl.broadcast_to({joined}, {shape}), mask={mask})")
+        self._line("tl.debug_barrier()")
+
     def _first(self, operand: int) -> tuple[list[str], list[str]]:
         """Return tests that leave one of all programs, and masks of rows, that have the same."""
         access, rows = self.pattern.accesses[operand], self.form.rows
@@ -232,7 +242,8 @@ class Memory:
         if named.beyond is not Beyond.LEFT_OUT:
             self._line(f"{at} = tl.where({at} < 0, {at} + {size}, {at})")
         self._line(f"there{number} = ({at} >= 0) & ({at} < {size})")
-        masks = [f"(there{number} == 0)", *self._masks(*self.spread[number])]
+        wrong = f"({at} >= {size})" if named.beyond is Beyond.LEFT_OUT else f"(there{number} == 0)"
+        masks = [wrong, *self._masks(*self.spread[number])]
         self._line(f"{code} = tl.max(tl.max(tl.where({' & '.join(masks)}, {code}, 0), 1), 0)")
         with self._block(f"if {code} > 0:"):
             self._line(f"tl.atomic_max(alarm + {self.sites.index(named)}, {code})")

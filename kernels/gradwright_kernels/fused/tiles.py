@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from gradwright.errors import LoweringError
 from gradwright.fuse.functions import EXP, FUNCTIONS
-from gradwright.fuse.ir import Kernel, Store
+from gradwright.fuse.ir import Kernel, Level, Store
 from gradwright.fuse.layout import Loops, has_border
 
 from ..compile.compiler import REGISTERS_PER_BLOCK
@@ -85,7 +86,12 @@ def is_sum(store: Store) -> bool:
 
 
 def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
-    """Return the form and the tile of a kernel for its loops."""
+    """Return the form and the tile of a kernel for its loops.
+
+    Raises LoweringError: what it joins where indices name places has no form here.
+    """
+    if any(store.places for store in kernel.stores):
+        return _in_order(kernel, loops)
     accesses, outer = loops.pattern.accesses, loops.outer
     sums = [accesses[s.operand].outer for s in kernel.stores if is_sum(s)]
     crossing = [moves for moves in sums if not all(moves)]
@@ -117,6 +123,35 @@ def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
     if warps <= THREADS // 32:  # a small tile needs fewer
         warps = max(1, min(warps, tall * block // 32))
     tile = Tile(tall, block, warps, groups, turns, parts, blocks)
+    aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
+    return replace(form, aside=aside), tile
+
+
+def _in_order(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
+    """Return a form that goes through all rows one by one: those that have one place have an order.
+
+    What is left are columns, of which each has places of its own.
+    """
+    accesses, whole, taken = loops.pattern.accesses, _power(loops.columns), registers(kernel)
+    sums = [accesses[s.operand].outer for s in kernel.stores if is_sum(s)]
+    joins = [s for s in kernel.stores if s.places]
+    is_whole = has_border(kernel)
+    fitting = [w for w in WARPS if fits(whole, w, taken)] if is_whole else [1]
+    of_elements = any(
+        kernel.values[p].level == Level.ELEMENT for s in joins if not s.by_row for p in s.places
+    )
+    still = any(accesses[s.operand].column == "zero" for s in joins if not s.by_row)
+    if of_elements or still or not fitting or any(any(moves) and not all(moves) for moves in sums):
+        raise LoweringError(
+            "no kernel of the GPU joins numbers in this way where indices name places",
+            facts=[f"operand {s.operand}, by {s.mode}" for s in joins],
+            need="an index for each row, and rows of numbers",
+        )
+    block = whole if is_whole else min(whole, SQUARE)
+    turns = math.prod(loops.outer)
+    form = Form(tuple(range(len(loops.outer))), is_split=block < whole, is_summed=True)
+    blocks = -(-loops.columns // block) if form.is_split else 1
+    tile = Tile(1, block, fitting[0], 1, turns, 1, blocks)
     aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
     return replace(form, aside=aside), tile
 
