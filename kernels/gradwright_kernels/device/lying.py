@@ -24,7 +24,7 @@ from gradwright.program.liveness import Lifetimes, place
 from gradwright.program.lowering import find_launch, replaced_ops
 from gradwright.program.memory import Layout
 from gradwright.program.program import Instr, Program
-from gradwright.spec import TensorSpec, dtype_name
+from gradwright.spec import TensorSpec
 
 from ..fused.group import group
 from ..launch import Strided, use
@@ -198,7 +198,7 @@ class Lying:
     def _ready(self, instr: Instr) -> Step:
         """Return how an instruction runs on arrays that lie as they do."""
         step = self._step(instr)
-        if not isinstance(step.run, Strided):
+        if step.recorder is None or not isinstance(step.run, Strided):
             return step
         xs = [None if i is None else self.ghost(i) for i in instr.ins]
         try:
@@ -209,14 +209,15 @@ class Lying:
         return step
 
     def _host(self, instr: Instr, why: str = "") -> Step:
-        """Return that an instruction runs on the host, if it may."""
-        if self._fallback == "cpu":
+        """Return that an instruction runs on the host, if it may, or has nothing to read."""
+        specs = self.program.specs
+        if self._fallback == "cpu" or any(i is not None and not specs[i].size for i in instr.ins):
             return Step("host", why=why)
         raise self._missing(instr, why, FALLBACK)
 
     def _missing(self, instr: Instr, why: str, hint: str) -> LoweringError:
         specs = [self.program.specs[i] for i in (*instr.ins, *instr.outs) if i is not None]
-        dtypes = " ".join(sorted({dtype_name(s.dtype) for s in specs}))
+        dtypes = " ".join(sorted({s.dtype.name for s in specs}))
         error = LoweringError(
             f"device {self._device!r} has no kernel for {_named(instr.op)} of {dtypes}",
             facts=[why] if why else [],
