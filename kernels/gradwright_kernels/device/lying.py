@@ -78,8 +78,7 @@ class Lying:
         """Where memory from kernel to kernel begins, which all steps share."""
         self.sources = self.scratch + max(map(_scratch, self.steps), default=0)
         """Where feeds begin, and after them alarms, which last for a run."""
-        fed = [n for n, t in self.program.sources.items() if t.kind != "variable"]
-        feeds = sum(up(self.program.specs[n].nbytes) for n in fed)
+        feeds = sum(up(self.program.specs[n].nbytes) for n in self.fed)
         alarms = sum(up(a.extent) for s in self.steps if s.recorder for a, _ in s.recorder.alarms)
         total = self.sources + feeds + alarms
         self.layout = Layout(self.layout.offsets, total, self.layout.unshared)
@@ -90,16 +89,21 @@ class Lying:
         return {o.new: o.variable for o in self.overwrites}
 
     @cached_property
+    def fed(self) -> list[int]:
+        """The feeds that go to the device: all but objects of Python, which only pass through."""
+        found = self.program.sources.items()
+        return [n for n, t in found if t.kind != "variable" and is_plain(self.program.specs[n])]
+
+    @cached_property
     def n_body(self) -> int:
         """How many steps run before it is decided whether updates commit."""
         n = self.program.n_body
         return len(self.program.instrs) if n is None else n
 
     def read_constants(self) -> set[int]:
-        """Return the constants that steps read, or that leave."""
+        """Return the constants that steps read."""
         read = {i for instr in self.program.instrs for i in instr.ins if i is not None}
-        read |= {self.program.numbers[t] for t in self.program.outputs}
-        return {n for n in self.program.constants if n in read}
+        return read & self.program.constants.keys()
 
     def ghost(self, value: int) -> Array:
         """Return an array that lies as a value does, in memory that nobody touches."""
