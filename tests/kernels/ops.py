@@ -72,8 +72,8 @@ def main(path: str | None) -> None:
     lines = [
         "# Ops on a GPU",
         "",
-        f"Of {len(rows)} ops {len(on)} run on device `cuda`, all their samples without the host, and",
-        f"of {len(both)} of them the gradient does. `python -m tests.kernels.ops` makes this list.",
+        f"Of {len(rows)} ops {len(on)} run on device `cuda`, all their samples without the host,",
+        f"and so do the gradients of {len(both)}. `python -m tests.kernels.ops` makes this list.",
         "",
         f"- **With their gradients:** {', '.join(both)}.",
         f"- **Forward:** {', '.join(name for name in on if name not in both)}.",

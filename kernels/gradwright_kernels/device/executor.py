@@ -68,12 +68,13 @@ class GpuExecutor:
 
     def _updates_that_are_copied(self) -> dict[Tensor, int]:
         """Return the updates that a step makes, as their variables lie; others go by the host."""
-        lying, found = self.laid, {}
+        lying, found = self.laid, dict[Tensor, int]()
+        at_home = set(lying.homes.values())
         for variable, t in self._ask.updates.items():
             number = lying.program.numbers[t]
             is_alike = lying.program.specs[number] == variable.spec
             is_made = number in lying.layout.offsets
-            if is_alike and is_made and variable not in lying.homes.values():
+            if is_alike and is_made and variable not in at_home:
                 found[variable] = number
         return found
 

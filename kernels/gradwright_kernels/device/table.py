@@ -62,10 +62,11 @@ class Table:
         for number, t in program.sources.items():
             if t in self.homes:
                 arrays[number] = self.homes[t].array
-                continue
-            arrays[number] = DeviceArray(at, program.specs[number], name=t.name)
+        for number in lying.fed:
+            t, spec = program.sources[number], program.specs[number]
+            arrays[number] = DeviceArray(at, spec, name=t.name)
             self._feeds.append((t, arrays[number]))
-            at += up(program.specs[number].nbytes)
+            at += up(spec.nbytes)
         for n, step in enumerate(lying.steps):
             for alarm, operands in step.recorder.alarms if step.recorder else ():
                 alarm.address = at
@@ -206,9 +207,13 @@ class Table:
     def leave(self, env: Env, outputs: Sequence[tuple[Tensor, int]]) -> None:
         """Copy results to the host, and wait for all that was begun."""
         cuda, stream = self._device.cuda, self._device.stream
-        raw = []
+        raw, program = [], self._lying.program
         for t, number in outputs:
-            array = self._arrays[number]
+            array = self._arrays.get(number)
+            if array is None:  # it is the host's, and passes through
+                held = program.constants.get(number)
+                env[t] = (env[program.sources[number]] if held is None else held).copy()
+                continue
             raw.append((t, array, np.empty(array.extent, np.uint8)))
             cuda.copy_out(raw[-1][2].ctypes.data, array.address, array.extent, stream)
         self._device.wait_for_all()

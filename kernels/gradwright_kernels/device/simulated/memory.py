@@ -58,7 +58,7 @@ class Block:
     def unwritten(self, places: Array, size: int) -> Array:
         """Tell of which elements of ``size`` bytes, each at a multiple of it, bytes are unset."""
         if size not in BITS:
-            whole: Array = self.written[places[:, None] + np.arange(size)].all(axis=1)
+            whole: Array = np.min(self.written[places[:, None] + np.arange(size)], axis=1)
             return whole == 0
         kind: Any = BITS[size]
         full = kind(sum(1 << 8 * n for n in range(size)))
