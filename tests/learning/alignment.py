@@ -99,8 +99,8 @@ DISPLACED = (
 )
 """Of losses that look at the distance of two answers alone."""
 WEAKEST = (
-    "Begun with the weakest start, which draws the right answer to 0.19 of sums with a carry, others "
-    "to 0.26 and 0.29; it gains 35 points."
+    "Begun with the weakest start, which draws the right answer to 0.19 of sums with a carry, "
+    "others to 0.26 and 0.29; it gains 35 points."
 )
 BLURRED = (
     "Pay by chance blurs what was learned. Drawn, sums with a carry become right a little more "
