@@ -52,8 +52,8 @@ def _embedding(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None
         calls = bind_kernel(_rows(table.dtype, ids.dtype), y.shape, [ids, table, y])
         if checks is None or calls is None:
             return None
-        told = [replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls]
-        return [*checks, *told]
+        copies = [replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls]
+        return [*(replace(c, about=0) for c in checks), *copies]
 
     return Native(bind)
 
