@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fuse.dense import make_dense
 from ..fuse.overwrite import overwrites
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
@@ -23,7 +24,6 @@ from ..program.liveness import Lifetimes
 from ..program.program import Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .dense import make_dense
 from .exits import Exits
 from .launchers import Launchers
 from .laying import laid
@@ -92,13 +92,13 @@ class Bound:
 
     # -- preparation -----------------------------------------------------------------------------
 
-    @sharing()
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
         moves = self._loan is not None
         arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
-        binder.bind(self.layout.offsets, arena, moves=moves)
+        with sharing(program.constants.values()):
+            binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}

@@ -18,7 +18,7 @@ from ...ops.convolutions.windows import Windows
 from ...program.lowering import lowering
 from ...spec import TensorSpec
 from ..call import Call, Native, numbered
-from ..llvm.attention import bind_attention, bind_attention_grad
+from ..llvm.attention import bind_attention, bind_attention_grad, bind_mask_grad
 from ..llvm.bind import bind_kernel
 from ..llvm.cells import cell_of
 from ..llvm.check import INTEGERS, bind_class_check
@@ -153,11 +153,13 @@ def _attends(name: str, bind: Callable[..., Sequence[Call] | None]) -> None:
 
     @lowering(name)
     def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
-        return Native(lambda xs, ys: bind(op, xs, ys)) if floats(*ins) else None
+        dense = (s for s in ins if s is not None and s.dtype != np.bool)
+        return Native(lambda xs, ys: bind(op, xs, ys)) if floats(*dense) else None
 
 
 _attends("flash_attention", bind_attention)
 _attends("flash_attention_grad", bind_attention_grad)
+_attends("flash_attention_mask_grad", bind_mask_grad)
 
 
 def _averages(name: str, bind: Callable[..., Sequence[Call] | None], of: int) -> None:

@@ -29,6 +29,7 @@ from ..core.exponential import Exp, Log
 from ..core.joining import filled
 from ..core.like import ZerosLike
 from ..core.movement import Cast, ExpandDims
+from ..core.quantifiers import Argmax
 from ..core.scatter import TakeAlongAxis
 from ..core.special import widened
 from ..layers.nn import LogSoftmax
@@ -98,6 +99,24 @@ class _OfHead(Op):
             x /= self.temperature
             slope = slope / self.temperature
         return x, slope
+
+    def whole(self, hidden: Any, weight: Any, ids: Any, bias: Any = None) -> tuple[Any, ...]:
+        """Return all results by way of whole logits, as a graph."""
+        x = hidden @ weight.mT if bias is None else hidden @ weight.mT + bias
+        if self.softcap is not None:
+            x = Tanh()(x / self.softcap) * self.softcap
+        x = x / self.temperature
+        kept = ids != self.ignore_index
+        label = Where()(kept, ids, ZerosLike()(ids))
+        log_p = LogSoftmax()(x)
+        p = Exp()(log_p)
+        each = (
+            TakeAlongAxis(axis=-1)(log_p, ExpandDims(axis=-1)(label)).sum(-1),
+            -(p * log_p).sum(-1),
+            Log()((p * p).sum(-1)),
+            x.mean(-1),
+        )
+        return *(Where()(kept, y, 0) for y in each), kept & (Argmax(axis=-1)(x) == label)
 
 
 class HeadLogProbs(_OfHead):
@@ -312,29 +331,12 @@ class HeadLogProbsGradGrad(_OfHead):
         t: Any = None,
     ) -> Any:
         xs = [hidden, weight] if bias is None else [hidden, weight, bias]
+        ys = self.whole(hidden, weight, ids, bias)[:4]
         along = [u, v] if bias is None else [u, v, ZerosLike()(bias) if t is None else t]
-        value = sum((g * y).sum() for g, y in zip((a, b, c, d), self.plain(ids, *xs), strict=True))
+        value = sum((g * y).sum() for g, y in zip((a, b, c, d), ys, strict=True))
         slopes = seams.gradients([value], xs, unreachable="zero")
         along = [Cast(dtype=y.dtype)(g) for g, y in zip(along, slopes, strict=True)]
         return tuple(seams.gradients(slopes, [a, b, c, d, *xs], along, unreachable="zero"))
-
-    def plain(self, ids: Any, hidden: Any, weight: Any, bias: Any = None) -> tuple[Any, ...]:
-        """Return the four floating results by way of whole logits."""
-        x = hidden @ weight.mT if bias is None else hidden @ weight.mT + bias
-        if self.softcap is not None:
-            x = Tanh()(x / self.softcap) * self.softcap
-        x = x / self.temperature
-        kept = ids != self.ignore_index
-        log_p = LogSoftmax()(x)
-        p = Exp()(log_p)
-        label = ExpandDims(axis=-1)(Where()(kept, ids, ZerosLike()(ids)))
-        each = (
-            TakeAlongAxis(axis=-1)(log_p, label).sum(-1),
-            -(p * log_p).sum(-1),
-            Log()((p * p).sum(-1)),
-            x.mean(-1),
-        )
-        return tuple(Where()(kept, y, 0) for y in each)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -17,9 +17,10 @@ import numpy as np
 from ....ops.convolutions.windows import Windows
 from ....program.declined import DeclinedError
 from ...call import Call
+from .blocked import Blocked, Blocks, vectors_for
 from .geometry import Lying, Padded, Slide, image
 from .product import Giving, Job, Part, Rows
-from .rooms import shared
+from .rooms import is_constant, shared
 
 Array = np.ndarray[Any, Any]
 
@@ -45,9 +46,15 @@ def bind_convolution(
     if not fit(x, weight, y, *([] if bias is None else [bias])):
         return None
     slide = Slide.of(windows, x.shape[2:])
+    taps, positions = math.prod(weight.shape[1:]), len(y) * math.prod(y.shape[2:])
+    vectors = vectors_for(weight, len(weight), positions, taps, slide, after) if groups == 1 else 0
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
+    rows: Rows | Blocks
     try:
-        rows = Rows(split, 1, bias)
+        if vectors:
+            rows = Blocks(weight, 1, vectors, bias, constant=_constant(weight))
+        else:
+            rows = Rows(split, 1, bias)
         job = sliding(slide, groups, x, y, (0, len(xs)), rows, after)
         return [*rows.taking(), whole(job, cost_of(y, slide, groups, weight.shape))]
     except DeclinedError:
@@ -60,9 +67,9 @@ def sliding(
     x: Array,
     y: Array,
     operands: tuple[int, int],
-    rows: Rows,
+    rows: Rows | Blocks,
     after: Giving | None = None,
-) -> Job:
+) -> Job[Any]:
     """Return the job of kernels that slide over images."""
     images, taps = image(x), [*slide.taps()]
 
@@ -72,7 +79,14 @@ def sliding(
         return shared(key, lambda: Padded(channels, *sizes, x.dtype, images=n, taps=taps))
 
     is_lying = Lying.fits(slide, images[0])
-    return Job(images, image(y), operands, groups, [Part(rows, taps)], place, is_lying, after)
+    parts: list[Part[Any]] = [Part(rows, taps)]
+    kind = kind_of(parts)
+    return kind(images, image(y), operands, groups, parts, place, is_lying, after)
+
+
+def kind_of(parts: Sequence[Part[Any]]) -> type[Job[Any]]:
+    """Return what multiplies kernels as they stand: in rows, or in blocks of channels."""
+    return Blocked if parts and isinstance(parts[0].rows, Blocks) else Job
 
 
 def bind_input_grad(
@@ -107,8 +121,14 @@ def bind_transposed(
     n_out, n_in = len(weight) // groups, weight.shape[1]
     split = weight.reshape(groups, n_out, n_in, *slide.kernel).swapaxes(1, 2)
 
-    def rows(taps: tuple[slice, ...], number: int) -> Rows:
+    positions, n_taps = len(g) * math.prod(slide.n_out), weight[:, 0].size
+    vectors = vectors_for(weight, n_in, positions, n_taps, slide, after) if groups == 1 else 0
+    constant = _constant(weight)
+
+    def rows(taps: tuple[slice, ...], number: int) -> Rows | Blocks:
         at: tuple[Any, ...] = (..., *taps)
+        if vectors:
+            return Blocks(split[at][0], 1, vectors, bias, number, constant)
         return Rows(split[at], 1, bias, number)
 
     try:
@@ -126,14 +146,14 @@ def sliding_back(
     g: Array,
     dx: Array,
     operands: tuple[int, int],
-    rows: Callable[[tuple[slice, ...], int], Rows],
+    rows: Callable[[tuple[slice, ...], int], Rows | Blocks],
     after: Giving | None = None,
-) -> Job:
+) -> Job[Any]:
     """Return the job of what goes back to images; ``rows`` gives the kernels of some taps."""
     along = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
     before = [max(p.before for p in axis) for axis in along]
     behind = [max(p.after for p in axis) for axis in along]
-    parts: list[Part] = []
+    parts: list[Part[Any]] = []
     for some in itertools.product(*along):
         if all(p.size for p in some):
             seen = [[b + n for n in p.sources] for b, p in zip(before, some, strict=True)]
@@ -147,10 +167,11 @@ def sliding_back(
         key = piece, channels, n, slide, "back", g.dtype
         return shared(key, lambda: Padded(channels, *sizes, g.dtype, images=n))
 
-    return Job(image(g), image(dx), operands, groups, parts, place, is_lying=False, after=after)
+    kind = kind_of(parts)
+    return kind(image(g), image(dx), operands, groups, parts, place, is_lying=False, after=after)
 
 
-def whole(job: Job, cost: tuple[float, str]) -> Call:
+def whole(job: Job[Any], cost: tuple[float, str]) -> Call:
     """Return the call of a job, which may be cut."""
     ns, label = cost
     call = _given(job.call(range(len(job.x)), job.units))
@@ -176,6 +197,10 @@ def fit(*arrays: Array) -> bool:
     return dtype.char in "fd" and all(
         a.dtype == dtype and a.flags.aligned and a.size for a in arrays
     )
+
+
+def _constant(weight: Array) -> Array | None:
+    return weight if is_constant(weight) else None
 
 
 class _Phase:

@@ -14,7 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..repeat import Turn, repeated, split
 from .geometry import Axes, Lying, Padded, Panels, Place, copied, offsets, room
 from .machine import machine, numbers
 from .rooms import shared
+from .tails import Following
 from .tiles import TAPS, compiled
 
 Array = np.ndarray[Any, Any]
@@ -39,9 +40,14 @@ FULL = 12
 """Vectors of positions from which on images are taken one by one."""
 
 
-Giving = Callable[[Array, int, slice, slice], list[Turn]]
-"""Gives the calls that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs:
-of images from a number on, some channels, and some rows."""
+@dataclass(frozen=True)
+class Giving:
+    """What follows a product, by calls or in registers."""
+
+    calls: Callable[[Array, int, slice, slice], list[Turn]]
+    """Gives those that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs:
+    of images from a number on, some channels, and some rows."""
+    following: Following | None = None
 
 
 @dataclass
@@ -76,17 +82,20 @@ class Rows:
         return copied(self.given, self.array.reshape(self.given.shape), self.operand)
 
 
+R = TypeVar("R")
+
+
 @dataclass
-class Part:
+class Part(Generic[R]):
     """Kernels, where their taps are in padded images, and which elements they are for."""
 
-    rows: Rows
+    rows: R
     taps: Sequence[Axes]
     into: tuple[slice, slice, slice] = (slice(None),) * 3
 
 
 @dataclass
-class Job:
+class Job(Generic[R]):
     """What slides over images ``x[N, C, D, H, W]`` and gives ``y[N, O, D, H, W]``.
 
     ``place(channels, images, piece)`` makes a place for some; ``after`` is what follows.
@@ -96,7 +105,7 @@ class Job:
     y: Array
     operands: tuple[int, int]
     groups: int
-    parts: Sequence[Part]
+    parts: Sequence[Part[R]]
     place: Callable[[int, int, int], Padded]
     is_lying: bool
     after: Giving | None = None
@@ -126,8 +135,7 @@ class Job:
         if n >= parts:
             cuts = [(r, self.units) for r in split(range(n), parts)]
         else:
-            grain = 1 if self.groups > 1 else max(machine(self.dtype.char).shapes)
-            cuts = [(range(n), r) for r in split(self.units, parts, grain)]
+            cuts = [(range(n), r) for r in split(self.units, parts, self.grain)]
         return [self.call(*cut, piece) for piece, cut in enumerate(cuts)]
 
     @property
@@ -135,14 +143,30 @@ class Job:
         """All channels, or all groups."""
         return range(self.groups if self.groups > 1 else self.n_out)
 
+    @property
+    def grain(self) -> int:
+        """Of how many of them a piece is a multiple."""
+        return 1 if self.groups > 1 else max(machine(self.dtype.char).shapes)
+
+    def turns(self, first: int, n: int, units: range, piece: int) -> Iterator[Turn]:
+        """Yield the calls of n images, from ``first`` on."""
+        return _Turns(self, first, n, piece).all(units)
+
+    def scratch(self, shape: Sequence[int], piece: int) -> Array:
+        """Return memory for results; what is read has been written, so that its start is any."""
+        items = math.prod(shape)
+        size = max(SCRATCH // self.dtype.itemsize, items)
+        key = "scratch", piece, size, self.dtype
+        return shared(key, lambda: room((size,), self.dtype))[:items].reshape(shape)
+
     def _loop(self, first: int, n: int, times: int, units: range, piece: int) -> Call:
-        return repeated(times, list(_Turns(self, first, n, piece).all(units)))
+        return repeated(times, list(self.turns(first, n, units, piece)))
 
 
 class _Turns:
     """The calls of n images, from ``first`` on."""
 
-    def __init__(self, job: Job, first: int, n: int, piece: int) -> None:
+    def __init__(self, job: Job[Rows], first: int, n: int, piece: int) -> None:
         self.job, self.first, self.n, self.piece = job, first, n, piece
         self.is_lying = job.is_lying and n == 1
 
@@ -206,22 +230,17 @@ class _Turns:
             some = len(channels) if len(groups) > 1 else some
             for start in range(0, len(channels), some):
                 chunk = channels[start : start + some]
-                y = self._scratch((len(groups), len(chunk), *product.shape))
+                y = job.scratch((len(groups), len(chunk), *product.shape), self.piece)
                 yield product.turn(groups, chunk, y)
                 yield from product.giving(groups, chunk, y)
-
-    def _scratch(self, shape: tuple[int, ...]) -> Array:
-        """Return memory for results; what is read has been written, so that its start is any."""
-        dtype, items = self.job.dtype, math.prod(shape)
-        size = max(SCRATCH // dtype.itemsize, items)
-        memory = shared(("scratch", self.piece, size, dtype), lambda: room((size,), dtype))
-        return memory[:items].reshape(shape)
 
 
 class _Product:
     """A product of kernels with what windows see in a place, for results ``[n, O, D, H, W]``."""
 
-    def __init__(self, turns: _Turns, place: Place, part: Part, into: Array, rows: slice) -> None:
+    def __init__(
+        self, turns: _Turns, place: Place, part: Part[Rows], into: Array, rows: slice
+    ) -> None:
         self.job, self.turns, self.place, self.part, self.into = turns.job, turns, place, part, into
         self.rows = rows
         item, width = into.itemsize, turns.job.width
@@ -300,7 +319,7 @@ class _Product:
         first = groups.start * job.n_out + channels.start
         where = slice(first, first + shape[1])
         if job.after is not None:
-            yield from job.after(seen, self.turns.first, where, self.rows)
+            yield from job.after.calls(seen, self.turns.first, where, self.rows)
             return
         moved = copied(self.into[:, where], seen, 0, back=True)
         yield from moving(moved, job.operands[1], job.y.strides[0] * n)

@@ -2,23 +2,47 @@
 
 Steps of a plan run one by one, so that what a convolution needs while it runs is free for the next:
 it is in the cache, and a deep network takes no more of it than a flat one. Pieces of one call run
-at the same time, and have rooms of other numbers.
+at the same time, and have rooms of other numbers. What is made of a constant is the same for all
+plans, and is kept as long as one of them names it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
+import numpy as np
+
+Array = np.ndarray[Any, Any]
 T = TypeVar("T")
-_rooms: ContextVar[dict[Hashable, Any] | None] = ContextVar("_rooms", default=None)
+
+
+@dataclass
+class _Rooms:
+    constants: frozenset[int]
+    """Which arrays are, by identity."""
+    made: dict[Hashable, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Kept:
+    """An array that was made of a constant, which lives as long."""
+
+    constant: Array
+    array: Array
+
+
+_rooms: ContextVar[_Rooms | None] = ContextVar("_rooms", default=None)
+_kept: WeakValueDictionary[Hashable, Kept] = WeakValueDictionary()
 
 
 @contextlib.contextmanager
-def sharing() -> Iterator[None]:
-    """Have the calls that are bound here share their rooms.
+def sharing(constants: Iterable[Array] = ()) -> Iterator[None]:
+    """Have the calls that are bound here share their rooms, and know which arrays never change.
 
     >>> with sharing():
     ...     shared("place", list) is shared("place", list)
@@ -26,7 +50,7 @@ def sharing() -> Iterator[None]:
     >>> shared("place", list) is shared("place", list)
     False
     """
-    token = _rooms.set({})
+    token = _rooms.set(_Rooms(frozenset(map(id, constants))))
     try:
         yield
     finally:
@@ -38,7 +62,21 @@ def shared(key: Hashable, make: Callable[[], T]) -> T:
     rooms = _rooms.get()
     if rooms is None:
         return make()
-    if key not in rooms:
-        rooms[key] = make()
-    found: T = rooms[key]
+    if key not in rooms.made:
+        rooms.made[key] = make()
+    found: T = rooms.made[key]
+    return found
+
+
+def is_constant(array: Array) -> bool:
+    """Tell whether an array is one of those that never change."""
+    rooms = _rooms.get()
+    return rooms is not None and id(array) in rooms.constants
+
+
+def kept(constant: Array, key: Hashable, make: Callable[[], Array]) -> Kept:
+    """Return what was made of a constant for a key by any plan that still is, or make it."""
+    found = _kept.get((id(constant), key))
+    if found is None:
+        found = _kept[id(constant), key] = Kept(constant, make())
     return found

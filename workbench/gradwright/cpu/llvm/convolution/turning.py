@@ -31,7 +31,8 @@ def turning(x: Array, y: Array, operand: int) -> list[Call]:
     """
     groups, channels = x.shape[:2]
     positions, width = math.prod(x.shape[2:]), machine(x.dtype.char).width
-    if not x.flags.c_contiguous or positions < width:
+    is_dense = x.flags.c_contiguous or (groups == 1 and x[0, 0].flags.c_contiguous)
+    if not is_dense or positions < width:
         return copied(np.moveaxis(x, (0, 1), (-2, -1)), y[..., :channels], operand)
     block = numbers(
         TURNED,
@@ -75,13 +76,13 @@ def source(machine: Machine) -> str:
         with code.loop(text.zero, at["positions"], step=width) as place:
             end = at["positions"] - width
             start = code.call("i64", "llvm.smin.i64", place.index, end)
-            block = _turned(text, [text.load(text.shift(row, start * item)) for row in rows])
+            block = turned(text, [text.load(text.shift(row, start * item)) for row in rows])
             for lane, column in enumerate(block):
                 text.store(column, text.shift(y, (start + lane) * at["y_step"]))
     return text.code.module()
 
 
-def _turned(text: Text, rows: list[Num]) -> list[Num]:
+def turned(text: Text, rows: list[Num]) -> list[Num]:
     """Return the columns of a square of vectors: halves, quarters and so on change places."""
     lanes, step = range(text.width), text.width // 2
     while step:
