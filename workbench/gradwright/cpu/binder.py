@@ -21,12 +21,7 @@ from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .blocks import aligned_for
 from .call import Call, Native, NativeReturning, numpy_launch, overwritable
-<<<<<<< HEAD
 from .calls import Calls, Step, asked
-from .dense import is_fixed, is_plain
-=======
-from .calls import Calls, Step
->>>>>>> work
 from .llvm.chain import COUNT, IF_TRUE, chain
 from .places import STAGED, Fixed, Loose, Moving, Place, Within, address
 from .threads.forks import PARALLEL
