@@ -66,6 +66,21 @@ def test_a_row_that_is_not_there_is_told_of_by_its_place(rng: Any) -> None:
                 session.run(y, {"ids": np.array([0, wrong]), "w": w})
 
 
+def test_the_only_row_of_a_table_is_copied(rng: Any) -> None:
+    g = gw.Graph()
+    ids, x = g.placeholder("ids", ("B",), "int64"), g.placeholder("x", (3, 1, 4))
+    y = gw.gather(gw.exp(x) @ np.eye(4, dtype="f4"), ids, axis=1)
+    with gw.Session(g, kernels="wait") as session:
+        x = rng.standard_normal((3, 1, 4)).astype("f4")
+        for of in ([0, -1], [0]):
+            found = session.run(y, {"ids": np.array(of), "x": x})
+            np.testing.assert_allclose(found, np.exp(x).repeat(len(of), 1), rtol=1e-5)
+            with pytest.raises(Exception, match=r"out of (range|bounds)"):
+                session.run(y, {"ids": np.array(of) - 2, "x": x})
+        rows = session.plan(y, {"ids": (1,), "x": (3, 1, 4)}).kernels.rows
+        assert not [row for row in rows if row.what == "numpy"]
+
+
 @pytest.mark.parametrize("shapes", [((6, 3, 1, 5), (6, 3, 5, 1)), ((6, 3, 1, 1), (6, 1, 1, 5))])
 def test_products_of_one_number_each_are_kernels(shapes: Any, rng: Any) -> None:
     a, b = (rng.standard_normal(shape).astype("f4") for shape in shapes)
