@@ -212,7 +212,7 @@ def _reached(p: Array, uniform: Array) -> Array:
         held = np.where(place < columns, p[rows[:, None], np.minimum(place, columns - 1)], 0)
     else:
         held = p.reshape(n, -1, _BLOCK)[rows, block]
-    return first + _within(held, np.cumsum(held, -1, dtype=np.float64), share)
+    return np.asarray(first + _within(held, np.cumsum(held, -1, dtype=np.float64), share))
 
 
 def _within(p: Array, total: Array, share: Array) -> Array:
