@@ -10,7 +10,6 @@ rewrite; this is about what machine code can be made to do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,17 +18,12 @@ import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright.graph import Tensor
 from tests.support.campaign import Campaign
+from tests.support.fuzz_steps import EPS, FLOATS, Known, Steps
 
 Array = Any
-FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTS = ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
 COMPLEX = ("complex64", "complex128")
 NARROW = ("float8_e4m3fn", "float8_e5m2")
-EPS = {
-    **{"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7},
-    **{"float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2},
-    **{"complex64": 2.0**-23, "complex128": 2.0**-52},
-}
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-310, 65520.0, 3e38, -1e300)
 SMOOTH: dict[str, Callable[[Tensor], Tensor]] = {
     **{name: getattr(gw, name) for name in ("tanh", "sin", "cos", "neg", "arctan")},
@@ -75,28 +69,14 @@ TESTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@dataclass(frozen=True)
-class Known:
-    """A tensor of a program: the worst last place on the way to it, and whether any rounding is
-    the same in machine code, so that functions that jump may follow."""
-
-    tensor: Tensor
-    eps: float
-    is_exact: bool
-
-
-class Program:
+class Program(Steps):
     """A random program, which its seed determines."""
 
     def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
-        self.lines: list[str] = []
-        self.graph = gw.Graph("program")
-        self.feeds: dict[Tensor, Array] = {}
+        super().__init__(seed)
         n = self.n = self._choose([*range(10), *self._rng.integers(10, 201, 20).tolist()])
         rows = self._choose([1, 2, 3, 7, 20])
         self.shapes = [(n,), (n,), (rows, n), (rows, 1), ()]
-        self.pool: list[Known] = []
         self.is_special, self.is_tied = self._draw(6) == 0, self._draw(4) == 0
         with self.graph:
             for _ in range(1 + self._draw(3)):
@@ -106,12 +86,6 @@ class Program:
         last = {k.tensor: k for k in self.pool[-2:]} | {self.pool[-1].tensor: self.pool[-1]}
         self.fetches = [k for k in last.values() if k.tensor not in self.feeds] or self.pool[-1:]
         self._differentiate()
-
-    def _draw(self, n: int) -> int:
-        return int(self._rng.integers(n))
-
-    def _choose(self, values: Any) -> Any:
-        return list(values)[self._draw(len(list(values)))]
 
     def _input(self) -> None:
         shape = self.shapes[min(self._draw(8), 4)]
@@ -133,10 +107,6 @@ class Program:
         self.feeds[t] = x
         self._add(t, f"{dtype}{list(shape)}", EPS.get(dtype, 0.0), True)
 
-    def _add(self, t: Tensor, text: str, eps: float, is_exact: bool) -> None:
-        self.lines.append(f"{len(self.pool)}: {text}")
-        self.pool.append(Known(t, max(eps, EPS.get(t.dtype.name, 0.0)), is_exact))
-
     def _step(self) -> None:
         """Apply a function to something that is there; what does not fit is left out."""
         at = self._draw(len(self.pool)) if self._draw(3) else len(self.pool) - 1
@@ -146,12 +116,13 @@ class Program:
         if kind in FLOATS:
             steps += [self._smooth] * 4 + [self._pair] * 3 + [self._reduce] * 2
             steps += [self._test, self._where, self._softmax, self._take, self._join]
-            steps += [self._windows]
+            steps += [self._windows, *self._further(known)]
             steps += [self._jump] if known.is_exact else []
         elif kind in COMPLEX:
             steps = [self._part] * 3 + [self._complex_pair]
         elif kind in INTS:
             steps += [self._int_pair, self._reduce, self._test, self._where, self._take]
+            steps += self._further(known)
         elif kind == "bool":
             steps += [self._where] * 2
         try:
@@ -197,11 +168,6 @@ class Program:
             self._add(t, f"cast({at}, float32)", self.pool[at].eps, known.is_exact)
             return
         self._add(t, f"cast({at}, {into})", known.eps, known.is_exact)
-
-    def _other(self, known: Known) -> tuple[int, Known]:
-        same = [n for n, k in enumerate(self.pool) if k.tensor.dtype == known.tensor.dtype]
-        at = self._choose(same)
-        return at, self.pool[at]
 
     def _pair(self, at: int, known: Known) -> None:
         name, (b, other) = self._choose(PAIRS), self._other(known)
@@ -249,20 +215,6 @@ class Program:
 
     def _softmax(self, at: int, known: Known) -> None:
         self._add(gw.nn.softmax(known.tensor, axis=-1), f"softmax({at})", known.eps, False)
-
-    def _sizes(self, t: Tensor) -> list[int]:
-        """Return the sizes of a tensor's axes; the only one that may be a symbol is n."""
-        return [d if isinstance(d, int) else self.n for d in t.shape]
-
-    def _indices(self, shape: tuple[int, ...], low: int, n: int) -> Tensor:
-        """Return indices that are fed; now and then one of them names no place."""
-        dtype = self._choose(["int64", "int32"] if low < 0 else ["int64", "int32", "uint8"])
-        x = self._rng.integers(low, n, shape).astype(dtype)
-        if x.size and not self._draw(16):
-            x.flat[self._draw(x.size)] = n
-        t = self.graph.placeholder(f"x{len(self.feeds)}", shape, dtype=dtype)
-        self.feeds[t] = x
-        return t
 
     def _take(self, at: int, known: Known) -> None:
         shape = self._sizes(known.tensor)

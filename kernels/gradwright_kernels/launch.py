@@ -1,28 +1,28 @@
 """What every lowering here is made of: a kernel, its grid, and the kinds of its arguments.
 
 ``prepare`` is called when a plan is made. Where the kernel then runs is not the lowering's concern:
-on the GPU, in the interpreter (``TRITON_INTERPRET=1``), or nowhere, when it is only compiled.
+on a GPU, in the interpreter, or nowhere, when it is only compiled.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import triton
 import triton.language as tl
 
+from gradwright.errors import LoweringError
+from gradwright.fuse.dense import stand_in
 from gradwright.op import Op, infer_specs
-from gradwright.program.lowering import Found, Make, find_launch, lowering
+from gradwright.program.lowering import Found, Launch, Make, find_launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
 
-from .compile.compiler import Ahead, Binary, Call
-from .device.driver import Driver
-from .device.interpreter import Interpreter
+from .compile.compiler import Binary, Call, compile_call
 
 
 class Runtime(Protocol):
@@ -33,6 +33,12 @@ class Runtime(Protocol):
 
     def workspace(self, spec: TensorSpec) -> Any:
         """Return memory for what one kernel leaves to the next."""
+
+    def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
+        """Return memory where kernels tell what is wrong; a kernel has to clear it."""
+
+    def generated(self, source: str) -> None:
+        """Keep the text that was generated for a step."""
 
 
 _chosen: ContextVar[Runtime] = ContextVar("runtime")
@@ -48,17 +54,33 @@ def use(runtime: Runtime) -> Iterator[None]:
         _chosen.reset(token)
 
 
-@functools.cache
-def default() -> Runtime:
-    """Return the interpreter where Triton interprets, else this machine's GPU."""
-    return Interpreter() if triton.knobs.runtime.interpret else Driver()
+class Asking:
+    """A runtime that runs nothing: a lowering is asked whether it takes an op."""
+
+    def prepare(self, call: Call) -> Callable[..., None]:
+        """Return what is never called."""
+        return lambda *arrays: None
+
+    def workspace(self, spec: TensorSpec) -> None:
+        """Need no memory."""
+
+    def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> None:
+        """Need no memory."""
+
+    def generated(self, source: str) -> None:
+        """Keep no text."""
 
 
 def prepare(
-    kernel: Any, n_programs: int, args: Mapping[str, Any], num_warps: int = 4
+    kernel: Any,
+    programs: int | tuple[int, int, int],
+    args: Mapping[str, Any],
+    num_warps: int = 4,
+    loose: frozenset[str] = frozenset(),
 ) -> Callable[..., None]:
-    """Make a kernel ready to run ``n_programs`` times; see :class:`Call` for ``args``."""
-    return _runtime().prepare(Call(kernel, (n_programs, 1, 1), args, num_warps))
+    """Make a kernel ready to run as so many programs; see :class:`Call` for ``args``."""
+    grid = programs if isinstance(programs, tuple) else (programs, 1, 1)
+    return prepared(Call(kernel, grid, args, num_warps, loose))
 
 
 def workspace(spec: TensorSpec) -> Any:
@@ -66,8 +88,40 @@ def workspace(spec: TensorSpec) -> Any:
     return _runtime().workspace(spec)
 
 
+def prepared(call: Call) -> Callable[..., None]:
+    """Make a call ready to run."""
+    return _runtime().prepare(call)
+
+
+def alarm(spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
+    """Return memory where kernels tell what is wrong, of whole numbers; all 0 says nothing is.
+
+    A kernel clears it first. A plan looks at it when its run is done and, where it is not all 0,
+    runs the op itself, which raises. In a fused group each number tells of one of ``operands``.
+    """
+    return _runtime().alarm(spec, operands)
+
+
+def generated(source: str) -> None:
+    """Keep the text that was generated for a step, for who wants to read it."""
+    _runtime().generated(source)
+
+
 def _runtime() -> Runtime:
-    return _chosen.get(None) or default()
+    return _chosen.get(None) or Asking()
+
+
+class Ahead(Asking):
+    """A runtime that compiles for a GPU that need not be there, and keeps what it compiled."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+        self.binaries: list[Binary] = []
+
+    def prepare(self, call: Call) -> Callable[..., None]:
+        """Compile the call, which is not to be run."""
+        self.binaries.append(compile_call(call, self.capability))
+        return super().prepare(call)
 
 
 def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary]:
@@ -83,8 +137,11 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     (0, True)
     """
     runtime = Ahead(capability)
+    outs = infer_specs(op, ins)
     with use(runtime):
-        find_launch(op, "cuda", ins, infer_specs(op, ins))
+        found = find_launch(op, "cuda", ins, outs)
+        if isinstance(found, Strided):
+            found.bind([stand_in(s) for s in ins], [stand_in(s) for s in outs])
     return runtime.binaries
 
 
@@ -112,8 +169,23 @@ def _pullback(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Found:
 
 
 def contiguous(arrays: Sequence[Any]) -> list[Any]:
-    """Return the arrays that are there, each as it is or, like a fed x.T, as a contiguous copy."""
-    return [a if a.flags.c_contiguous else a.copy() for a in arrays if a is not None]
+    """Return the arrays that are there; a plan has made dense what a kernel takes so."""
+    found = [a for a in arrays if a is not None]
+    for a in found:
+        if not a.flags.c_contiguous:
+            raise LoweringError(f"a kernel takes contiguous arrays, not {a!r}")
+    return found
+
+
+@dataclass(frozen=True)
+class Strided:
+    """What a lowering returns whose kernels take inputs as they lie, such as transposed.
+
+    ``bind`` is called when a plan knows that, with inputs and outputs as numpy arrays of which only
+    shape, strides, dtype and ``ctypes.data % 16`` count; their memory is not to be touched.
+    """
+
+    bind: Callable[[Sequence[Any], Sequence[Any]], Launch]
 
 
 def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, int]:

@@ -104,3 +104,20 @@ def test_an_adapter_that_comes_later_is_in_it_or_refused():
     gw.adapters.add(model, gw.adapters.LoRA(r=2), where="head", name="late")
     with pytest.raises(TrainingError, match="an adapter has come to the head"):
         trainer.step([{"prompt": [1], "completion": [2, 3]}])
+
+
+def test_what_a_decoder_says_and_a_loss_of_it_are_written_to_onnx() -> None:
+    """Whole logits then, and rows of any number and length."""
+    runtime = pytest.importorskip("onnxruntime")
+    config = DecoderConfig(vocabulary=11, width=16, layers=1, heads=2)
+    model = Decoder(config, eos=0)
+    said = gw.align.model_log_probs(model, temperature=0.7)
+    loss = gw.align.dpo(said.log_probs, said.log_probs * 0.9, said.mask).value
+    (slope,) = gw.gradients(loss, [model.graph["embed"]])
+    wanted = [*said, loss, slope]
+    theirs = runtime.InferenceSession(gw.onnx.to_model(model.graph, wanted).SerializeToString())
+    for rows in ([[1, 2, 3, 4], [5, 6, 7]], [[1, 2], [3, 4], [5, 6], [1, 9]]):
+        fed = model.examples(rows, n_prompt=1)
+        mine = gw.Session(model.graph).run(wanted, fed)
+        for a, b in zip(theirs.run(None, fed), mine, strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-6)

@@ -125,6 +125,58 @@ def test_an_accumulated_gradient_is_that_of_the_large_batch(name):
     np.testing.assert_allclose(means[0], means[1], rtol=1e-6)
 
 
+def tokens(data, *columns):
+    """Return how many tokens rows have with each of the columns, and its end."""
+    return sum(len(row["prompt"]) + len(row[c]) + 1 for row in data for c in columns)
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "n"),
+    [
+        (align.DPO(), PAIRS, tokens(PAIRS, "chosen", "rejected")),
+        (align.KTO(), LABELLED, tokens(SINGLE, "completion")),  # none behind others' prompts
+        (align.SFT(packing=True, max_length=16), SINGLE, tokens(SINGLE, "completion")),
+    ],
+    ids=["pairs", "labels", "packed"],
+)
+def test_tokens_are_counted_once_each(tmp_path, method, data, n):
+    """Those of steps that were taken, however they are gathered, stopped or resumed."""
+
+    def made(**settings):
+        model = decoder(position_ids=isinstance(method, align.SFT))
+        return trainer(method, model, accumulation=2, **settings)
+
+    whole, how = made(callbacks=[gw.Checkpoints(tmp_path)]), {"batch_size": 1, "progress": False}
+    history = whole.fit(data, epochs=2, validation=data, **how)
+    assert history.epochs["num_tokens"].tolist() == [n, 2 * n]
+    assert history.epochs["val_num_tokens"].tolist() == [n, 2 * n]
+    assert (np.diff(history.steps["num_tokens"]) > 0).all()
+    second = made()
+    gw.resume(second, tmp_path)
+    assert second.fit(data, **how).last()["num_tokens"] == 3 * n
+    stopped = made()
+    source = stopped.objective.batches
+
+    def stops(*given, **settings):
+        """Stop the training while its first window waits for another batch."""
+        found = source(*given, **settings)
+        epoch = found.epoch
+
+        def first(number, skip=0):
+            for batch in epoch(number, skip):
+                if not skip:
+                    stopped.stop()
+                yield batch
+
+        found.epoch = first
+        return found
+
+    stopped.objective.batches = stops
+    stopped.fit(data, **how)
+    assert stopped.steps_done == 0 and stopped.parts.position.begun.gathered == 1
+    assert stopped.fit(data, **how).last()["num_tokens"] == n
+
+
 def test_epochs_are_a_function_of_seed_and_number():
     orders = []
     for seed in (0, 0, 1):

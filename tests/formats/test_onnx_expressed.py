@@ -46,9 +46,6 @@ NOT_WRITTEN = {
         *("sum_rows", "take_rows", "put_rows", "update_rows"),
     },
     "gradients of sequences": {"add_items", "fill_items", "split_items"},
-    "logits that are never held, for which files have no word": {
-        *("head_log_probs", "head_log_probs_grad"),
-    },
 }
 """Reason -> ops of which no sample is written."""
 

@@ -6,6 +6,7 @@
 
 typedef struct {
     uint64_t grid, threads, shared, stream, launches, modules, attribute, allocated, freed;
+    uint64_t copied, waited;
     uint64_t params[24];
 } Log;
 
@@ -68,3 +69,24 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     for (int i = 0; i < n_params && i < 24; i++) memcpy(&seen.params[i], params[i], 8);
     return 0;
 }
+int cuMemGetInfo_v2(size_t *left, size_t *all) { *left = 1 << 20, *all = 1 << 30; return answer(); }
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *stream) {
+    seen.copied += to && from ? n : 0;
+    return answer();
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *stream) {
+    seen.copied += to && from ? n : 0;
+    return answer();
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *stream) {
+    seen.copied += to && from ? n : 0;
+    return answer();
+}
+int cuStreamCreate(void **stream, unsigned flags) { *stream = &seen; return flags == 1 ? answer() : 1; }
+int cuStreamSynchronize(void *stream) { seen.waited += stream == &seen; return answer(); }
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    seen.waited += event == &failure;
+    return answer();
+}
+int cuEventCreate(void **event, unsigned flags) { *event = &failure; return flags == 2 ? answer() : 1; }
+int cuEventRecord(void *event, void *stream) { return event == &failure ? answer() : 400; }

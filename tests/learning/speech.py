@@ -34,6 +34,8 @@ from gradwright.models import (
     sound_of_log_mel,
 )
 from gradwright.models import mel_cepstral_distortion as distortion
+from gradwright.words.tables import Table
+from tests.learning.results import AS_MUST, write
 
 Array = np.ndarray[Any, Any]
 ONES = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -140,16 +142,24 @@ def _nearest(said: Array, data: Words) -> int:
     return int(np.argmin([distortion(said, spectrum) for spectrum in data.spectra]))
 
 
+COLUMNS = (
+    *("distance", "sound", "length", "nearest", "untrained", "mean frame", "other word"),
+    "true sound",
+)
+"""What of a seed stands in the table."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.learning.speech", description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
     parser.add_argument("--voice", choices=("espeak", "formant"), help="default: as installed")
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     asked = parser.parse_args()
     espeak = EspeakVoice.is_installed() if asked.voice is None else asked.voice == "espeak"
     voice = EspeakVoice() if espeak else FormantVoice()
     print(f"voice: {voice}")
-    wrong = []
+    rows, wrong = list[list[str]](), list[str]()
     for seed in asked.seeds:
         data, start = words(seed, voice), time.process_time()
         model, untrained = train(data, seed, asked.steps)
@@ -157,8 +167,15 @@ def main() -> None:
         found = judge(model, untrained, data)
         told = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
         print(f"seed {seed}, {model.n_weights:,} weights, {seconds:.0f} CPU s: {told}", flush=True)
-        wrong += [f"seed {seed}: {sentence}" for sentence in problems(found)]
-    print("\n".join(wrong) if wrong else "all as it must be")
+        told = [f"{found[name]:.3f}" for name in COLUMNS]
+        rows.append([str(seed), *told, f"{seconds:.0f}"])
+        wrong += [f"Seed {seed}: {sentence}." for sentence in problems(found)]
+    columns = ["seed", *COLUMNS, "CPU s"]
+    title = f"Number words, by {type(voice).__name__}"
+    table = Table(columns, rows, title=title, notes=wrong or [AS_MUST])
+    print(f"\n{table}")
+    if asked.write:
+        write(table, "python -m tests.learning.speech")
     sys.exit(bool(wrong))
 
 

@@ -35,6 +35,8 @@ import gradwright as gw
 from gradwright.align import GenerationSampler, HeldOut, Prompt, Rollout
 from gradwright.align.objectives import drawing, policy
 from gradwright.models import CharTokenizer, DecoderConfig, VisionLanguage, VisionLanguageConfig
+from gradwright.words.tables import Table
+from tests.learning.results import AS_MUST, write
 
 Array = np.ndarray[Any, Any]
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -129,15 +131,14 @@ class Course:
 
     def start(self, digits: Digits, seed: int, sloppy: float = SLOPPY) -> VisionLanguage:
         """Return a model that has learned from the teacher."""
-        model, asked = self.model(seed), CODEC.encode(ASKED)
+        model = self.model(seed)
         rates = gw.schedules.Linear(self.sft_rate, steps=self.sft_steps, warmup=10)
-        trainer = gw.Trainer(
-            model.graph, model.loss, gw.optim.AdamW(rates, weight_decay=0.01), clip_norm=1.0
-        )
+        optimizer = gw.optim.AdamW(rates, weight_decay=0.01)
+        trainer = gw.align.trainer(model, gw.align.SFT(), optimizer=optimizer)
         shown = digits.demonstrations(seed, self.sft_rows, sloppy)
         for _, (images, names) in zip(range(self.sft_steps), shown, strict=False):
-            rows = [asked + CODEC.encode(f"digit {name}{END}") for name in names]
-            trainer.step(model.examples(rows, images, n_prompt=len(asked)))
+            said = [f"digit {name}" for name in names]
+            trainer.step({"prompt": [ASKED] * len(said), "completion": said, "images": images})
         return model
 
     def align(self, model: VisionLanguage, digits: Digits, seed: int, reward: Any = None) -> Any:
@@ -236,13 +237,21 @@ def problems(before: HeldOut, after: HeldOut, found: Mapping[str, float]) -> lis
     return wrong
 
 
+COLUMNS = (
+    *("seed", "greedy before", "after", "drawn before", "after", "lost", "z", "shuffled", "blank"),
+    *("CPU s of SFT", "of GRPO"),
+)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.learning.vision", description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
     parser.add_argument("--split", type=int, default=secrets.randbelow(1 << 20))
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     parser.add_argument("--teacher", choices=TEACHERS, default="minus five")
     asked = parser.parse_args()
-    digits, course, wrong = Digits(asked.split, asked.teacher), Course(), list[str]()
+    digits, course = Digits(asked.split, asked.teacher), Course()
+    rows, notes, wrong = list[list[str]](), list[str](), list[str]()
     print(f"split {asked.split}, teacher: {asked.teacher}")
     for seed in asked.seeds:
         clock = time.process_time()
@@ -253,13 +262,28 @@ def main() -> None:
         paid = time.process_time() - clock
         after = judge(model, digits.held_out())
         found = {how: judge(model, digits.held_out(how), 0).rate() for how in ("shuffled", "blank")}
-        print(gw.align.compare(before, after))
+        change = gw.align.compare(before, after)
+        rows.append(
+            [
+                str(seed),
+                *(f"{x.rate(way):.3f}" for way in change.ways for x in (before, after)),
+                *(str(change.mcnemar().lost), f"{change.mcnemar().z:.1f}"),
+                *(f"{rate:.3f}" for rate in found.values()),
+                *(f"{learned:.0f}", f"{paid:.0f}"),
+            ]
+        )
+        print(change, "  ".join(rows[-1]), sep="\n", flush=True)
         if seed == asked.seeds[0]:
-            found |= controls(course, digits, seed)
-        told = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
-        print(f"  {learned:.0f} CPU s of SFT, {paid:.0f} of GRPO; {told}", flush=True)
-        wrong += [f"seed {seed}: {sentence}" for sentence in problems(before, after, found)]
-    print("\n".join(wrong) if wrong else "all as it must be")
+            told = controls(course, digits, seed)
+            given = ", ".join(f"{name} {value:.3f}" for name, value in told.items())
+            notes.append(f"After an honest teacher, seed {seed}: {given}.")
+            found |= told
+        wrong += [f"Seed {seed}: {sentence}." for sentence in problems(before, after, found)]
+    title = f"Digits: a model that sees, by SFT and GRPO, split {asked.split}, {asked.teacher}"
+    table = Table(COLUMNS, rows, title=title, notes=[*notes, *(wrong or [AS_MUST])])
+    print(f"\n{table}")
+    if asked.write:
+        write(table, "python -m tests.learning.vision")
     sys.exit(bool(wrong))
 
 

@@ -11,7 +11,8 @@ import functools
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,21 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from gradwright.errors import LoweringError
-from gradwright.spec import TensorSpec, dtype_name
+from gradwright.spec import dtype_name
 
 POINTERS = {
     "float64": "*fp64",
     "float32": "*fp32",
     "float16": "*fp16",
     "bfloat16": "*bf16",
-    "int64": "*i64",
-    "int32": "*i32",
+    "bool": "*i1",
+    **{f"uint{bits}": f"*u{bits}" for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": f"*i{bits}" for bits in (8, 16, 32, 64)},
 }
 """Triton's name for a pointer to each dtype that kernels read or write."""
+
+TRITON = threading.RLock()
+"""Triton's language is one for the process: at a time it is either compiled or interpreted."""
 
 SHARED_LIMIT = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448, 100: 232_448, 120: 101_376}
 """Most dynamic shared memory of one block in bytes, by compute capability (CUDA C guide)."""
@@ -47,39 +52,40 @@ class Call:
 
     ``args`` gives each parameter of the kernel by name: a dtype for a pointer to contiguous memory,
     None for an array that is not there, an int for a size, any constant for a ``tl.constexpr``.
+    Numbers that are no ints lie in memory, where a step may change them. Pointers are multiples of
+    16 bytes but for those in ``loose``. Where ``contracts`` is False no product and sum become one
+    instruction, which would round once: then elements are the interpreter's to the bit.
     """
 
     kernel: Any
     grid: tuple[int, int, int]
     args: Mapping[str, Any]
     num_warps: int = 4
+    loose: frozenset[str] = frozenset()
+    contracts: bool = True
 
     @functools.cached_property
     def pointers(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
         """Name and dtype of every array argument, in the kernel's order."""
-        return tuple((k, v) for k, v in self._ordered() if isinstance(v, np.dtype))
+        return tuple((k, v) for k, v in self.ordered() if isinstance(v, np.dtype))
 
     def runtime_values(self) -> list[Any]:
         """Return what the code takes at launch, in order: a dtype for an array, else the int."""
-        pairs = zip(self._ordered(), self.signature().types, strict=True)
+        pairs = zip(self.ordered(), self.signature().types, strict=True)
         return [value for (_, value), kind in pairs if kind != "constexpr"]
 
     def check(self, arrays: Sequence[Any]) -> None:
-        """Refuse arrays that the code was not made for.
-
-        Raises:
-            LoweringError: a dtype differs, or elements are not contiguous.
-        """
+        """Raise LoweringError for arrays of a dtype that the code was not made for."""
         for (name, dtype), array in zip(self.pointers, arrays, strict=True):
-            if array.dtype != dtype or not array.flags.c_contiguous:
-                layout = "contiguous" if array.flags.c_contiguous else "strided"
+            if array.dtype != dtype:
                 raise LoweringError(
                     f"{self.kernel.__name__} got the wrong array for {name}",
-                    facts=[f"{layout} {dtype_name(array.dtype)}"],
-                    need=f"contiguous {dtype_name(dtype)}",
+                    facts=[dtype_name(array.dtype)],
+                    need=dtype_name(dtype),
                 )
 
-    def _ordered(self) -> list[tuple[str, Any]]:
+    def ordered(self) -> list[tuple[str, Any]]:
+        """Return names and arguments in the order of the kernel's parameters."""
         return [(name, self.args[name]) for name in self.kernel.arg_names]
 
     def signature(self) -> Signature:
@@ -89,24 +95,38 @@ class Call:
         (Triton's own rules): that is what turns loads of neighbours into one wide load.
         """
         declared = {p.name for p in self.kernel.params if p.is_constexpr}
-        args = self._ordered()
+        args = self.ordered()
         types = tuple("constexpr" if n in declared else _type_of(v) for n, v in args)
         runtime = [t != "constexpr" for t in types]
         constants = tuple(arg for arg, r in zip(args, runtime, strict=True) if not r)
         aligned = tuple(
             i
-            for i, ((_, v), r) in enumerate(zip(args, runtime, strict=True))
-            if r and (isinstance(v, np.dtype) or v % 16 == 0)
+            for i, ((n, v), r) in enumerate(zip(args, runtime, strict=True))
+            if r and (n not in self.loose if isinstance(v, np.dtype) else v % 16 == 0)
         )
-        return Signature(self.kernel, types, constants, aligned, self.num_warps)
+        return Signature(self.kernel, types, constants, aligned, self.num_warps, self.contracts)
+
+
+def pointer_type(dtype: np.dtype[Any]) -> str:
+    """Return Triton's name for a pointer to a dtype; raises LoweringError where it has none."""
+    found = POINTERS.get(dtype_name(dtype))
+    if found is None:
+        raise LoweringError(f"kernels do not read or write {dtype_name(dtype)}")
+    return found
 
 
 def _type_of(value: np.dtype[Any] | int | None) -> str:
     """Return Triton's name for the type of an argument."""
     if isinstance(value, np.dtype):
-        return POINTERS[dtype_name(value)]
+        return pointer_type(value)
     if value is None or value == 1:
         return "constexpr"
+    if not isinstance(value, int):
+        raise LoweringError(
+            f"{value!r} is passed to a kernel at launch",
+            need="a size or a stride, which are ints",
+            hint="put the number in an array: a step may change it there",
+        )
     return "i32" if -(2**31) <= value < 2**31 else "i64"
 
 
@@ -119,6 +139,7 @@ class Signature:
     constants: tuple[tuple[str, Any], ...]
     aligned: tuple[int, ...]
     num_warps: int
+    contracts: bool
 
 
 @dataclass(frozen=True)
@@ -169,7 +190,8 @@ def compile_call(call: Call, capability: int) -> Binary:
     Raises:
         LoweringError: Triton cannot compile the kernel, or its output is not what we can launch.
     """
-    return _compile(call.signature(), capability)
+    with TRITON:
+        return _compile(call.signature(), capability)
 
 
 @functools.lru_cache(maxsize=512)
@@ -186,7 +208,7 @@ def _compile(signature: Signature, capability: int) -> Binary:
         # All registers that a block can have: left alone, ptxas spills a few to fit more blocks.
         "maxnreg": min(255, REGISTERS_PER_BLOCK // (32 * signature.num_warps)),
         # Triton changes its mind about fused multiply-add; stated, all versions compile alike.
-        "enable_fp_fusion": True,
+        "enable_fp_fusion": signature.contracts,
     }
     try:
         compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
@@ -226,23 +248,3 @@ def _check_abi(binary: Binary, meta: Any) -> None:
             need=f"{len(binary.types)} arguments and two unused scratch pointers",
             hint="a Triton from 3.6 to 3.9",
         )
-
-
-class Ahead:
-    """A runtime that compiles for a GPU that need not be there, and keeps what it compiled."""
-
-    def __init__(self, capability: int) -> None:
-        self.capability = capability
-        self.binaries: list[Binary] = []
-
-    def prepare(self, call: Call) -> Callable[..., None]:
-        """Compile the call; running it is refused."""
-        self.binaries.append(binary := compile_call(call, self.capability))
-
-        def refuse(*arrays: Any) -> None:
-            raise LoweringError(f"{binary.name} was compiled ahead of time, not to be run")
-
-        return refuse
-
-    def workspace(self, spec: TensorSpec) -> None:
-        """Need no memory."""

@@ -1,4 +1,4 @@
-"""The CUDA driver through ctypes: load a cubin, bind its arguments once, launch it.
+"""The CUDA driver through ctypes: 22 calls of ``libcuda``, no compiler and no other library.
 
 Triton's own launcher needs a C compiler on the user's machine, and torch in some versions. A plan
 knows its arguments in advance, so one driver call with a ready parameter block is all there is left
@@ -8,168 +8,186 @@ to do. That call is legal while a stream is being captured into a CUDA graph.
 from __future__ import annotations
 
 import ctypes
-import types
-import weakref
-from collections.abc import Callable
-from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
-import numpy as np
-
 from gradwright.errors import LoweringError
-from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Binary, Call, compile_call
+from .cuda import Function, Launch
 
-_INVALID_CONTEXT = 201
+_OUT_OF_MEMORY, _INVALID_CONTEXT = 2, 201
 _COMPUTE_CAPABILITY = (75, 76)
 _MAX_DYNAMIC_SHARED = 8
 _UNASKED_SHARED = 48 * 1024  # more shared memory than this has to be asked for, kernel by kernel
-_CELLS: dict[str, Any] = {"i32": c_int32, "i64": c_int64}
+_NON_BLOCKING, _NO_TIMING = 1, 2
+
+_U, _P, _N, _D = c_uint, c_void_p, c_size_t, c_uint64
+SIGNATURES: dict[str, list[Any]] = {
+    "cuInit": [_U],
+    "cuGetErrorString": [c_int, _P],
+    "cuDeviceGetCount": [_P],
+    "cuDeviceGet": [_P, c_int],
+    "cuDeviceGetAttribute": [_P, c_int, c_int],
+    "cuDevicePrimaryCtxRetain": [_P, c_int],
+    "cuCtxSetCurrent": [_P],
+    "cuMemGetInfo_v2": [_P, _P],
+    "cuMemAlloc_v2": [_P, _N],
+    "cuMemFree_v2": [_D],
+    "cuMemcpyHtoDAsync_v2": [_D, _P, _N, _P],
+    "cuMemcpyDtoHAsync_v2": [_P, _D, _N, _P],
+    "cuMemcpyDtoDAsync_v2": [_D, _D, _N, _P],
+    "cuStreamCreate": [_P, _U],
+    "cuStreamSynchronize": [_P],
+    "cuStreamWaitEvent": [_P, _P, _U],
+    "cuEventCreate": [_P, _U],
+    "cuEventRecord": [_P, _P],
+    "cuModuleLoadData": [_P, c_char_p],
+    "cuModuleGetFunction": [_P, _P, c_char_p],
+    "cuFuncSetAttribute": [_P, c_int, c_int],
+    "cuLaunchKernel": [_P, _U, _U, _U, _U, _U, _U, _U, _P, _P, _P],
+}
+"""The calls that are made, and what each takes; all return a code, 0 where it worked."""
 
 
 class Driver:
-    """The first GPU of this machine, seen through ``libcuda``.
+    """The first GPU of this machine, seen through ``libcuda``; see :class:`.cuda.Cuda`.
 
-    Launches go to ``stream``, a raw stream handle; 0 is the default stream. The context is the
-    primary one, shared with CuPy, torch and JAX, so their device pointers are valid here.
+    The context is the primary one, shared with CuPy, torch and JAX, so their device pointers are
+    valid here.
 
     Raises:
         LoweringError: there is no NVIDIA driver, or it sees no GPU.
     """
 
+    is_checked = False
+
     def __init__(self, library: str = "libcuda.so.1") -> None:
         try:
-            cuda = ctypes.CDLL(library)
+            self.library = ctypes.CDLL(library)
         except OSError as error:
             raise LoweringError(
                 "device 'cuda' needs an NVIDIA GPU, and this machine has no NVIDIA driver",
                 facts=[str(error)],
-                hint='device="cpu"',
+                hint='device="cpu", or device="cuda-sim", which interprets the kernels',
             ) from error
-        u, p = c_uint, c_void_p
-        cuda.cuLaunchKernel.argtypes = [p, u, u, u, u, u, u, u, p, p, p]
-        cuda.cuModuleLoadData.argtypes = [p, c_char_p]
-        cuda.cuModuleGetFunction.argtypes = [p, p, c_char_p]
-        cuda.cuMemAlloc_v2.argtypes = [p, c_size_t]
-        cuda.cuMemFree_v2.argtypes = [c_uint64]
-        self.cuda, self.stream = cuda, 0
         self._context = c_void_p()
-        self._functions: dict[Binary, c_void_p] = {}
-
+        self._functions: dict[Binary, int] = {}
         count, device, part = c_int(), c_int(), c_int()
-        self.call("start the NVIDIA driver", cuda.cuInit, 0)
-        self.call("count the GPUs", cuda.cuDeviceGetCount, byref(count))
+        self.call("start the NVIDIA driver", "cuInit", 0)
+        self.call("count the GPUs", "cuDeviceGetCount", byref(count))
         if count.value == 0:
             raise LoweringError(
                 "device 'cuda' needs an NVIDIA GPU, and the driver sees none",
                 hint='device="cpu", or look at CUDA_VISIBLE_DEVICES',
             )
-        self.call("open the GPU", cuda.cuDeviceGet, byref(device), 0)
-        self.call("open the GPU", cuda.cuDevicePrimaryCtxRetain, byref(self._context), device)
+        self.call("open the GPU", "cuDeviceGet", byref(device), 0)
+        self.call("open the GPU", "cuDevicePrimaryCtxRetain", byref(self._context), device)
         self.capability = 0
         for attribute in _COMPUTE_CAPABILITY:  # 9 and 0 make 90
-            self.call("identify the GPU", cuda.cuDeviceGetAttribute, byref(part), attribute, device)
+            self.call("identify the GPU", "cuDeviceGetAttribute", byref(part), attribute, device)
             self.capability = 10 * self.capability + part.value
 
-    def call(self, what: str, function: Callable[..., int], *args: Any) -> None:
+    def call(self, what: str, name: str, *args: Any) -> None:
         """Call a driver function; ``what`` says in the error message what did not work."""
+        function = getattr(self.library, name)
+        if function.argtypes is None:
+            function.argtypes = SIGNATURES[name]
         code = function(*args)
         if code == _INVALID_CONTEXT:  # the first call of a thread: contexts are per thread
-            self.cuda.cuCtxSetCurrent(self._context)
+            self.library.cuCtxSetCurrent(self._context)
             code = function(*args)
         if code:
             text = c_char_p()
-            self.cuda.cuGetErrorString(code, byref(text))
+            self.library.cuGetErrorString(code, byref(text))
             reason = (text.value or b"unknown error").decode(errors="replace")
-            raise LoweringError(f"cannot {what}: {reason} (CUDA driver error {code})")
+            said = f"cannot {what}: {reason} (CUDA driver error {code})"
+            raise MemoryError(said) if code == _OUT_OF_MEMORY else LoweringError(said)
 
-    def prepare(self, call: Call) -> Launcher:
-        """Compile the call for this GPU and load it."""
+    # -- memory ----------------------------------------------------------------------------------
+
+    def memory(self) -> tuple[int, int]:
+        """Return how many bytes are free, and how many there are."""
+        free, total = c_size_t(), c_size_t()
+        self.call("look at the GPU's memory", "cuMemGetInfo_v2", byref(free), byref(total))
+        return free.value, total.value
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of new memory, a multiple of 256; raises MemoryError."""
+        address, what = c_uint64(), f"allocate {nbytes:,} bytes of GPU memory"
+        self.call(what, "cuMemAlloc_v2", byref(address), max(nbytes, 1))
+        return address.value
+
+    def free(self, address: int) -> None:
+        """Give memory back; nothing that runs may use it."""
+        self.call("free GPU memory", "cuMemFree_v2", address)
+
+    def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy from the host; the source stays as it is until that is done."""
+        self.call("copy to the GPU", "cuMemcpyHtoDAsync_v2", to, source, nbytes, stream)
+
+    def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy to the host, which reads it when it has waited."""
+        self.call("copy from the GPU", "cuMemcpyDtoHAsync_v2", to, source, nbytes, stream)
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy within the device."""
+        self.call("copy on the GPU", "cuMemcpyDtoDAsync_v2", to, source, nbytes, stream)
+
+    def forget(self, address: int, nbytes: int, stream: int) -> None:
+        """Do nothing: no GPU looks at what is read."""
+
+    # -- streams and events ----------------------------------------------------------------------
+
+    def make_stream(self) -> int:
+        """Return a stream that runs beside the default one."""
+        return self._made("make a stream", "cuStreamCreate", _NON_BLOCKING)
+
+    def wait(self, stream: int) -> None:
+        """Wait until all is done that the stream was given."""
+        self.call("wait for the GPU", "cuStreamSynchronize", stream)
+
+    def make_event(self) -> int:
+        """Return an event, which marks a point in a stream."""
+        return self._made("make an event", "cuEventCreate", _NO_TIMING)
+
+    def record(self, event: int, stream: int) -> None:
+        """Let an event be what the stream was given last."""
+        self.call("record an event", "cuEventRecord", event, stream)
+
+    def wait_event(self, stream: int, event: int) -> None:
+        """Let a stream go on only when an event is past."""
+        self.call("wait for an event", "cuStreamWaitEvent", stream, event, 0)
+
+    def _made(self, what: str, name: str, flags: int) -> int:
+        handle = c_void_p()
+        self.call(what, name, byref(handle), flags)
+        return handle.value or 0
+
+    # -- kernels ---------------------------------------------------------------------------------
+
+    def load(self, call: Call) -> Function:
+        """Return a kernel, compiled for this GPU and loaded; equal ones are loaded once."""
         binary = compile_call(call, self.capability)
         if binary not in self._functions:
             self._functions[binary] = self._load(binary)
-        return Launcher(self, call, binary, self._functions[binary])
+        handle = self._functions[binary]
+        return Function(call, handle, binary.types, binary.threads, binary.shared_bytes)
 
-    def workspace(self, spec: TensorSpec) -> DeviceArray:
-        """Return memory for what one kernel leaves to the next; freed with the last reference."""
-        address, what = c_uint64(), f"allocate {spec.nbytes} bytes of GPU memory"
-        self.call(what, self.cuda.cuMemAlloc_v2, byref(address), spec.nbytes)
-        array = DeviceArray(address.value, spec)
-        free = ("free GPU memory", self.cuda.cuMemFree_v2, address.value)
-        weakref.finalize(array, self.call, *free).atexit = False
-        return array
+    def launch(self, launch: Launch, stream: int) -> None:
+        """Run all programs of a kernel."""
+        f = launch.function
+        shape = (*f.call.grid, f.threads, 1, 1, f.shared_bytes)
+        what = f"launch {launch.name}"
+        self.call(what, "cuLaunchKernel", f.handle, *shape, stream, launch.block, None)
 
-    def _load(self, binary: Binary) -> c_void_p:
-        module, function, cuda = c_void_p(), c_void_p(), self.cuda
+    def _load(self, binary: Binary) -> int:
+        module, function = c_void_p(), c_void_p()
         what = f"load {binary.name}"
-        self.call(what, cuda.cuModuleLoadData, byref(module), binary.cubin)
-        self.call(what, cuda.cuModuleGetFunction, byref(function), module, binary.name.encode())
+        self.call(what, "cuModuleLoadData", byref(module), binary.cubin)
+        self.call(what, "cuModuleGetFunction", byref(function), module, binary.name.encode())
         if binary.shared_bytes > _UNASKED_SHARED:
             what = f"give {binary.name} {binary.shared_bytes} bytes of shared memory"
-            self.call(
-                what, cuda.cuFuncSetAttribute, function, _MAX_DYNAMIC_SHARED, binary.shared_bytes
-            )
-        return function
-
-
-class DeviceArray:
-    """Contiguous memory on the GPU, described as ``__cuda_array_interface__`` does."""
-
-    flags = types.SimpleNamespace(c_contiguous=True)
-
-    def __init__(self, address: int, spec: TensorSpec) -> None:
-        self.dtype = spec.dtype
-        self.__cuda_array_interface__ = {
-            "data": (address, False),
-            "shape": spec.shape,
-            "typestr": spec.dtype.str,
-            "version": 3,
-        }
-
-
-class Launcher:
-    """A loaded kernel and its parameter block; called with device arrays in the kernel's order.
-
-    Addresses are read and checked when the arrays change, so a plan that passes the same buffers
-    again pays for the driver call only. For one thread at a time, like the plan it belongs to.
-    """
-
-    def __init__(self, driver: Driver, call: Call, binary: Binary, function: c_void_p) -> None:
-        self._driver, self._call, self._what = driver, call, f"launch {binary.name}"
-        self._start = driver.cuda.cuLaunchKernel
-        cells = [_CELLS.get(t, c_uint64)(0) for t in binary.types]
-        self._pointers = []
-        for cell, value in zip(cells, call.runtime_values(), strict=True):
-            if isinstance(value, np.dtype):
-                self._pointers.append(cell)
-            else:
-                cell.value = value
-        self._cells = [*cells, c_uint64(0), c_uint64(0)]  # the last two: scratch, never used
-        block = (c_void_p * len(self._cells))(*map(ctypes.addressof, self._cells))
-        shape = (*call.grid, binary.threads, 1, 1, binary.shared_bytes)
-        self._before, self._after = (function, *shape), (block, None)
-        self._arrays: tuple[Any, ...] = ()
-        self._ids: tuple[int, ...] = ()
-
-    def __call__(self, *arrays: Any) -> None:
-        """Start the kernel on the driver's stream."""
-        if tuple(map(id, arrays)) != self._ids:
-            self._bind(arrays)
-        args = *self._before, self._driver.stream, *self._after
-        if self._start(*args):  # asked again, with a context and with words for what is wrong
-            self._driver.call(self._what, self._start, *args)
-
-    def _bind(self, arrays: tuple[Any, ...]) -> None:
-        self._call.check(arrays)
-        addresses = [array.__cuda_array_interface__["data"][0] for array in arrays]
-        for (name, _), address in zip(self._call.pointers, addresses, strict=True):
-            if address % 16:
-                raise LoweringError(
-                    f"cannot {self._what}: {name} is misaligned",
-                    facts=[f"address {address:#x}"],
-                    need="a multiple of 16 bytes, as loads are up to 16 bytes wide",
-                )
-        for cell, address in zip(self._pointers, addresses, strict=True):
-            cell.value = address
-        self._arrays, self._ids = arrays, tuple(map(id, arrays))  # held: ids are not given again
+            size = binary.shared_bytes
+            self.call(what, "cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, size)
+        return function.value or 0

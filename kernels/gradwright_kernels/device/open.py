@@ -1,41 +1,31 @@
-"""The device ``cuda``: what a session gets, and what it is told where there is no GPU."""
+"""How a session gets its device, and what it is told where there is no GPU."""
 
 from __future__ import annotations
 
-import triton
+import functools
 
-from gradwright.cpu import Guard
-from gradwright.errors import LoweringError
-from gradwright.program.device import Device, register_device
+from gradwright.program.device import register_device
 
 from .driver import Driver
+from .gpu import Gpu
+from .simulated.driver import TOTAL, Simulated
 
 
-class Interpreted(Guard):
-    """Host memory between guard bytes, where kernels run in Triton's interpreter.
-
-    It stands in for the GPU in processes started with ``TRITON_INTERPRET=1``: the same lowerings,
-    launchers and kernels, and a kernel that writes outside its output is named.
-    """
-
-    name = "cuda"
+@functools.cache
+def driver() -> Driver:
+    """Return this machine's GPU, opened once; raises LoweringError without one."""
+    return Driver()
 
 
-def open_cuda() -> Device:
-    """Return the device for a new session.
+def open_cuda() -> Gpu:
+    """Return this machine's GPU for a new session."""
+    return Gpu("cuda", driver())
 
-    Raises:
-        LoweringError: there is no NVIDIA driver, no GPU, or nothing yet that runs a session on it.
-    """
-    if triton.knobs.runtime.interpret:
-        return Interpreted()
-    gpu = Driver()
-    raise LoweringError(
-        "sessions do not run on a GPU in this version",
-        facts=[f"found a GPU of compute capability {gpu.capability / 10}"],
-        need="its kernels to be launched on the GPU, which no session does yet",
-        hint='device="cpu", or device="cuda" with TRITON_INTERPRET=1 to try the kernels',
-    )
+
+def open_simulated() -> Gpu:
+    """Return a simulated GPU for a new session, all of its own."""
+    return Gpu("cuda-sim", Simulated(TOTAL))
 
 
 register_device("cuda", open_cuda)
+register_device("cuda-sim", open_simulated)

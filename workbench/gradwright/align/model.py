@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..graph import Graph, Tensor
+from ..graph import Graph, Placeholder, Tensor, ancestors
 from ..models.decoder.layers import Head
 from ..models.generation import Generation
 from ..models.tokenizers import TextCodec
@@ -43,8 +43,22 @@ def by_placeholder(model: LanguageModel, arrays: Mapping[str, Array]) -> dict[Te
     return feeds if places is None else {**feeds, places: arrays["position_ids"]}
 
 
+def fed_beside(model: LanguageModel) -> dict[str, Tensor]:
+    """Return what a model is fed with each row beside tokens, by name: images, for one that sees.
+
+    >>> from gradwright.models import DecoderConfig, VisionLanguage, VisionLanguageConfig
+    >>> decoder = DecoderConfig(vocabulary=9, width=8, layers=1, heads=2, context=32)
+    >>> [*fed_beside(VisionLanguage(VisionLanguageConfig(decoder, image=8, patch=2)))]
+    ['images']
+    """
+    own = {model.ids, model.labels, getattr(model, "position_ids", None)}
+    nodes = ancestors([model.head.states])
+    fed = [n.outputs[0] for n in nodes if isinstance(n.op, Placeholder)]
+    return {t.name: t for t in fed if t not in own}
+
+
 def context_of(model: LanguageModel) -> int | None:
-    """Return how many tokens a model reads at most; None where it does not say.
+    """Return how many tokens of a row a model reads at most; None where it does not say.
 
     >>> from gradwright.models import Decoder, DecoderConfig
     >>> config = DecoderConfig(vocabulary=9, width=8, layers=1, heads=2, context=64)

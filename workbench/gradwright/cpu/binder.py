@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LoweringError
+from ..fuse.dense import is_fixed, is_plain
 from ..fuse.fused import Fused
 from ..fuse.overwrite import Overwrite
 from ..graph import Variable
@@ -21,7 +22,6 @@ from ..spec import TensorSpec
 from .blocks import aligned_for
 from .call import Call, Native, NativeReturning, numpy_launch, overwritable
 from .calls import Calls, Step
-from .dense import is_fixed, is_plain
 from .llvm.chain import COUNT, IF_TRUE, chain
 from .places import STAGED, Fixed, Loose, Moving, Place, Within, address
 from .threads.forks import PARALLEL

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fuse.dense import make_dense
 from ..fuse.overwrite import overwrites
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
@@ -23,7 +24,6 @@ from ..program.liveness import Lifetimes
 from ..program.program import Program
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .dense import make_dense
 from .exits import Exits
 from .launchers import Launchers
 from .laying import laid

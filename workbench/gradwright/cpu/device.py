@@ -32,6 +32,7 @@ class Cpu(Memory):
         *,
         deterministic: bool,
         memory: Manager = "arena",
+        fallback: str | None = None,
     ) -> None:
         """Fix threads, what they are for, and memory; raises GraphError for what is none."""
         check_switches()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from ..fuse.dense import Dense
 from ..program.lowering import Found
 from ..program.options import current, using
 from ..program.program import Instr, Program
 from .call import Native, launcher
-from .dense import Dense, launch_of
+from .dense import launch_of
 
 
 class Launchers:

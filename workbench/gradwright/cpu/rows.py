@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from ..fuse.dense import Dense
 from ..fuse.fused import Fused
 from ..fuse.rules import HALVES, VALUES, has_rule, rule_of
 from ..op import Op
@@ -15,7 +16,6 @@ from ..program.program import Instr, Program
 from ..program.row import Row, What
 from .bound import Bound
 from .call import Native
-from .dense import Dense
 from .followed import Followed
 from .plain import Plain
 from .untapped import Untapped

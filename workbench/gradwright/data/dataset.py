@@ -252,6 +252,9 @@ class Table(Dataset):
     CHUNK = 32
     """Examples read at once where they are then used one by one."""
 
+    is_at_hand = False
+    """Whether to read more rows than are asked for costs their bytes, and does nothing else."""
+
     @property
     @abstractmethod
     def n(self) -> int:

@@ -42,6 +42,7 @@ class Shuffled(RowStage):
 
     def __init__(self, source: Table, seed: int) -> None:
         super().__init__(source)
+        self.is_at_hand = source.is_at_hand
         self._seed = seed
         self._last: tuple[int, Array] | None = None
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import FeedError
 from .columns import Columns, article, as_array, collate, label, listed, named_parts, words
 from .dataset import At, Dataset, Table, places
@@ -126,6 +128,7 @@ class Arrays(Table):
         self._n = next(iter(lengths.values()), 1)
         if self._n == 0:
             raise FeedError("the data is empty", facts=[f"{label(k)}: 0 rows" for k in lengths])
+        self.is_at_hand = all(type(a) is np.ndarray for a in self.arrays.values())
 
     @property
     def n(self) -> int:

@@ -88,7 +88,8 @@ class Mean(Metric):
 
     def add(self, total: Any, arrays: Sequence[Array], rows: float) -> Any:
         """Add a batch, weighted by its examples, or by what ``rows`` says it weighs."""
-        (whole, weight), value = map(float, total), float(arrays[0])
+        whole, weight = total if type(total) is tuple else map(float, total)
+        value = float(arrays[0])
         if not rows:  # its value stands for nothing, unless there is nothing else
             return (whole if weight else value), weight
         return (whole if weight else 0.0) + rows * value, weight + rows

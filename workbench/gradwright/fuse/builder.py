@@ -223,10 +223,13 @@ class Builder:
         What is scattered says itself in which way; its mode is then "sum_rows" if it is by row.
         """
         stored: list[tuple[Term, Axes, np.dtype[Any], Store]] = []
+        starts: list[int] = []
         for i, (t, axes, mode, d) in enumerate(stores):
             if isinstance(t, Scatter):
                 places = tuple(p.number for p in self._places(t.indices, ~i, t.beyond))
-                store = Store(i, t.term.number, t.how, places, mode == "sum_rows")
+                start = None if t.onto is None else self._start(t.onto)
+                starts += [] if start is None else [start]
+                store = Store(i, t.term.number, t.how, places, mode == "sum_rows", start)
                 stored.append((t.term, axes, d, store))
                 continue
             t = self.cast(t, d) if mode == "set" else t
@@ -248,6 +251,7 @@ class Builder:
             args = tuple(renumbered[a] for a in value.args)
             renumbered[number] = len(values)
             values.append(Value(value.op, args, value.dtype, value.level, extra))
+        inputs += starts
         place = {load: at for at, load in enumerate(inputs)}
         for number, value in enumerate(values):
             if value.op == "place":
@@ -268,11 +272,18 @@ class Builder:
                     operand=len(inputs) + store.operand,
                     value=renumbered[store.value],
                     places=tuple(renumbered[p] for p in store.places),
+                    start=None if store.start is None else place[store.start],
                 )
                 for *_, store in stored
             ),
         )
         return kernel, [self.loads[i][0] for i in inputs]
+
+    def _start(self, table: Table) -> int:
+        """Return the number of a table as an input that no value loads."""
+        self.loads.append((table.source, table.axes))
+        self._dtypes.append(table.dtype)
+        return len(self.loads) - 1
 
     def _operand(self, dtype: np.dtype[Any], axes: Axes) -> Operand:
         named = tuple(axes.index(-1 - k) for k in range(sum(a < 0 for a in axes)))
@@ -309,12 +320,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A term that goes to the places which indices name: ``how`` it is joined to what is there."""
+    """A term that goes to the places which indices name: ``how`` it is joined to what is there.
+
+    That is at first what lies ``onto``, else the reduction of nothing.
+    """
 
     term: Term
     indices: tuple[Term, ...]
     how: str
     beyond: Beyond = Beyond.NOWHERE
+    onto: Table | None = None
 
 
 def where(condition: Term, a: Any, b: Any) -> Term:

@@ -40,12 +40,16 @@ def fuse(
     apart: Sequence[Instr] = (),
     replaced: Collection[str] = frozenset(),
     follow: Callable[[Program], None] | None = None,
+    *,
+    all_of_it: bool = False,
+    singly: bool = False,
 ) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
 
     ``apart`` are kernels that came of this program before: what they compute stays as it is.
     ``replaced`` are ops that run as somebody else has said: they stay as they are, too. ``follow``
-    may join kernels to what makes their inputs.
+    may join kernels to what makes their inputs. ``all_of_it``: there is no numpy that would compute
+    what is cheap alone, or takes long to compile. ``singly`` makes a kernel of each op.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -56,7 +60,7 @@ def fuse(
     """
     work = split(program, replaced)
     declined = _within(apart, work.instrs)
-    alone: set[int] = set()
+    alone = set(range(len(work.instrs))) if singly else set[int]()
     while True:
         admitted = [
             i not in declined and instr.op.name not in replaced
@@ -64,10 +68,10 @@ def fuse(
         ]
         groups, flow = form_groups(work, admitted, alone)
         recompute(groups, flow)
-        fusion = _Fusion(flow)
+        fusion = _Fusion(flow, all_of_it=all_of_it)
         for group in groups:
             fusion.add(group)
-        dear = set() if fusion.declined else fusion.dear()
+        dear = set() if fusion.declined or all_of_it else fusion.dear()
         if not fusion.declined and not dear:
             break
         declined |= fusion.declined | (dear & alone)
@@ -116,8 +120,8 @@ def _alive(instrs: list[Instr], program: Program, read_later: list[int | None]) 
 class _Fusion:
     """Makes instructions of groups."""
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow, self.program = flow, flow.program
+    def __init__(self, flow: Flow, *, all_of_it: bool) -> None:
+        self.flow, self.program, self._all_of_it = flow, flow.program, all_of_it
         self.units: list[tuple[int, Instr]] = []
         """The new instructions, each with the place of the first that it stands for."""
         self.taken: set[int] = set()
@@ -150,7 +154,7 @@ class _Fusion:
             self.declined.add(indices[found])
             return
         kernel, sources = found
-        if len(steps) == 1 and not _pays_alone(kernel, group):
+        if len(steps) == 1 and not self._all_of_it and not _pays_alone(kernel, group):
             return
         numbers = list(order)
         ins = tuple(self._scalar(s) if isinstance(s, Scalar) else numbers[s] for s in sources)

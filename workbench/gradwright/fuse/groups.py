@@ -264,6 +264,8 @@ def _joined(a: Group, b: Group) -> Group | None:
                 return None
     reads: dict[int, set[Axes]] = {}
     made = {**a.made, **b.made}
+    if (space[1] or 0) > 1 and not all(_is_walked(*space, axes) for axes in made.values()):
+        return None
     for part in (a, b):
         for value, axes in part.reads.items():
             if value not in made:
@@ -274,6 +276,12 @@ def _joined(a: Group, b: Group) -> Group | None:
         *space, a.steps + b.steps, made, a.late | b.late, reads, a.recompute, a.section,
         bits=a.bits | b.bits,
     )  # fmt: skip
+
+
+def _is_walked(space: tuple[int, ...], columns: int | None, axes: Axes) -> bool:
+    """Tell whether what lies along some axes can be walked where all columns are one loop."""
+    own = [axis for axis in range(len(space) - (columns or 0), len(space)) if space[axis] != 1]
+    return len({axis in axes for axis in own}) < 2
 
 
 def _common(

@@ -45,7 +45,7 @@ def evaluate(
     with np.errstate(all="ignore"):
         for value in kernel.values:
             found.append(_value(kernel, value, found, given, space))
-        return [_stored(kernel, i, found, space, outs) for i in range(len(kernel.outputs))]
+        return [_stored(kernel, i, found, space, given) for i in range(len(kernel.outputs))]
 
 
 def _value(
@@ -76,13 +76,13 @@ def _value(
             wide = np.broadcast_to(x, x.shape[:n_rows] + space[n_rows:])
             axes = tuple(range(n_rows, kernel.rank))
             reduce: Any = _REDUCERS[value.extra].reduce
-            start = _start(value.extra, value.dtype)
+            start = nothing(value.extra, value.dtype)
             return np.asarray(reduce(wide, axes, keepdims=True, initial=start), value.dtype)
         case name:
             return np.asarray(FUNCTIONS[name].apply(*args), value.dtype)
 
 
-def _start(reduction: str, dtype: np.dtype[Any]) -> Any:
+def nothing(reduction: str, dtype: np.dtype[Any]) -> Any:
     """Return what a reduction of no columns is."""
     if reduction in ("sum", "prod"):
         return dtype.type(reduction == "prod")
@@ -123,9 +123,6 @@ def _at(kernel: Kernel, number: int, places: list[Array], space: tuple[int, ...]
     return tuple(indices)
 
 
-_JOINERS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
-
-
 def _scattered(
     kernel: Kernel, store: Store, found: list[Array], space: tuple[int, ...], y: Array
 ) -> None:
@@ -136,7 +133,11 @@ def _scattered(
     there = functools.reduce(np.logical_and, (p >= 0 for p in places))
     indices = np.broadcast_arrays(*_at(kernel, store.operand, places, over))
     value = np.broadcast_to(found[store.value], over)
-    _JOINERS[store.mode].at(_without_ones(y), tuple(i[there] for i in indices), value[there])
+    at = tuple(i[there] for i in indices)
+    if store.mode == "set":
+        _without_ones(y)[at] = value[there]
+    else:
+        _REDUCERS[store.mode].at(_without_ones(y), at, value[there])
 
 
 def _stored(
@@ -144,13 +145,18 @@ def _stored(
     output: int,
     found: list[Array],
     space: tuple[int, ...],
-    outs: Sequence[Sequence[int]],
+    arrays: Sequence[Array],
 ) -> Array:
     number = kernel.n_inputs + output
     operand = kernel.operands[number]
     if operand.named:
         (store,) = (s for s in kernel.stores if s.operand == number)
-        y = np.full(outs[output], _start(store.mode, operand.dtype), operand.dtype)
+        y = np.empty(arrays[number].shape, operand.dtype)
+        y[...] = (
+            nothing(store.mode, operand.dtype)
+            if store.start is None
+            else arrays[store.start].reshape(y.shape)
+        )
         _scattered(kernel, store, found, space, y)
         return y
     target = kernel.shape_of(number, space)

@@ -96,8 +96,9 @@ class Store:
     A summed operand starts at zero in every launch.
 
     With ``places`` it goes to where these values say, in the order of the index space:
-    ``mode="sum"``, ``"max"`` or ``"min"`` joins it to what is there, once a row if it is
-    ``by_row``. Such an operand starts as the reduction of nothing.
+    ``mode="sum"``, ``"prod"``, ``"max"`` or ``"min"`` joins it to what is there, ``"set"`` writes
+    over that, once a row if it is ``by_row``. Such an operand starts as the operand ``start``, else
+    as the reduction of nothing.
     """
 
     operand: int
@@ -105,6 +106,7 @@ class Store:
     mode: str = "set"
     places: tuple[int, ...] = ()
     by_row: bool = False
+    start: int | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ class Kernel:
             arrow = {"set": "=", "sum": "+=", "sum_rows": "+= once a row"}
             at = ", ".join(f"%{p}" for p in store.places)
             to, how = f"{store.operand}[{at}]", arrow.get(store.mode, store.mode)
+            to += "" if store.start is None else f", which starts as {store.start},"
             lines.append(f"  operand {to if at else store.operand} {how} %{store.value}")
         return "\n".join(lines)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from ..program.program import Instr, Program
 from ..program.turns import TURNS
@@ -14,7 +14,8 @@ def overlay(program: Program) -> None:
     """Let the kernels of a program, whose instructions are in order, know what they may overwrite.
 
     An output may lie where an input of its shape and dtype lay if both move along all axes: of
-    others an element is read, or added to, more than once.
+    others an element is read, or added to, more than once. What is written at places may lie where
+    the input lay that it starts as: only these places are touched.
     """
     roots: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -43,10 +44,17 @@ def _with_overlay(
     op, specs = instr.op, program.specs
     assert isinstance(op, Fused)
     kernel = op.kernel
+    read = [roots.get(i, i) for i in instr.ins if i is not None]
+    pairs = [
+        (store.operand, store.start)
+        for store in kernel.stores
+        if store.start is not None
+        and instr.ins[store.start] in dying
+        and read.count(instr.ins[store.start]) == 1
+    ]
     scatters = any(store.places for store in kernel.stores)
     if scatters or any(value.op == "reduce" for value in kernel.values):
-        return instr  # rows are read more than once
-    read = [roots.get(i, i) for i in instr.ins if i is not None]
+        return _overlaid(instr, op, pairs)  # rows are read more than once
     free = {
         at: value
         for at, value in enumerate(instr.ins)
@@ -56,7 +64,6 @@ def _with_overlay(
         and all(kernel.operands[at].moves)
         and not kernel.operands[at].named
     }
-    pairs = []
     for at, out in enumerate(instr.outs, kernel.n_inputs):
         for i, value in free.items():
             alike = specs[value].shape == specs[out].shape
@@ -64,9 +71,14 @@ def _with_overlay(
                 pairs.append((at, i))
                 del free[i]
                 break
+    return _overlaid(instr, op, pairs)
+
+
+def _overlaid(instr: Instr, op: Fused, pairs: Sequence[tuple[int, int]]) -> Instr:
+    """Return an instruction whose kernel writes outputs over inputs, in pairs."""
     if not pairs:
         return instr
-    fused = Fused(overlaid(kernel, tuple(pairs)), op.shape, op.outs, op.names, op.sites)
+    fused = Fused(overlaid(op.kernel, tuple(pairs)), op.shape, op.outs, op.names, op.sites)
     return Instr(
         fused, instr.ins, instr.outs, instr.origin, instr.path,
         origins=instr.origins, recompute=instr.recompute,

@@ -41,6 +41,23 @@ def giving(lie: Lie) -> Locate:
     return locate
 
 
+def writing(lie: Lie) -> Locate:
+    """Place ``op(table, indices, values)``, whose output is the table with what they become."""
+
+    def locate(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
+        table, indices, values = ins
+        assert table is not None and indices is not None and values is not None
+        if table.dtype != outs[0].dtype:
+            return None
+        found = giving(lie)(op, [values, indices], outs)
+        if found is None:
+            return None
+        (of_values, of_indices), (axes,) = found.ins, found.outs
+        return Place(found.space, (axes, of_indices, of_values), (axes,), sums=found.sums)
+
+    return locate
+
+
 def _placed(
     op: Any, values: TensorSpec, table: TensorSpec, indices: TensorSpec, lie: Lie
 ) -> Place | None:
@@ -83,6 +100,17 @@ def _add_up(op: Any, at: Place, g: Term, indices: Term, like: None) -> Scatter:
     return Scatter(g, (indices,), "sum")
 
 
+@rule("scatter_update", "scatter_max", "scatter_min", locate=writing(_along))
+def _write(op: Any, at: Place, table: Table, indices: Term, x: Term) -> Scatter:
+    return Scatter(x.to(table.dtype), (indices,), _how(op), onto=table)
+
+
+def _how(op: Any) -> str:
+    """Return how an op joins values to what is at their places: as the last word of its name."""
+    word: str = op.name.rpartition("_")[2]
+    return "set" if word == "update" else word
+
+
 # -- coordinates ----------------------------------------------------------------------------------
 
 
@@ -113,6 +141,11 @@ def _add_up_nd(op: Any, at: Place, g: Term, indices: Table | Term, like: None) -
     return Scatter(g, _each(at, at.outs[0], indices), "sum")
 
 
+@rule("scatter_nd_update", "scatter_nd_max", "scatter_nd_min", locate=writing(_coordinates))
+def _write_nd(op: Any, at: Place, table: Table, indices: Table | Term, x: Term) -> Scatter:
+    return Scatter(x.to(table.dtype), _each(at, at.outs[0], indices), _how(op), onto=table)
+
+
 # -- segments -------------------------------------------------------------------------------------
 
 
@@ -122,7 +155,7 @@ def _segments(op: Any, table: TensorSpec, indices: TensorSpec) -> tuple[Axes, Ax
 
 
 @rule(
-    "unsorted_segment_sum", "unsorted_segment_max", "unsorted_segment_min", locate=giving(_segments)
+    *(f"unsorted_segment_{how}" for how in ("sum", "prod", "max", "min")), locate=giving(_segments)
 )
 def _reduce(op: Any, at: Place, x: Term, indices: Term) -> Scatter:
-    return Scatter(x, (indices,), op.name.rpartition("_")[2], Beyond.LEFT_OUT)
+    return Scatter(x, (indices,), _how(op), Beyond.LEFT_OUT)

@@ -174,17 +174,25 @@ def _masked_softmax(op: Any, at: Place, x: Term, seen: Term | None = None) -> Te
 # -- classes --------------------------------------------------------------------------------------
 
 
+@rule("sequence_mask", locate=lambda op, ins, outs: _last_of(outs[0]))
+def _sequence_mask(op: Any, at: Place, length: Term) -> Term:
+    return (length.builder.column() < length.to(INT64)).to(op.dtype)
+
+
 @rule("one_hot", locate=lambda op, ins, outs: _one_hot_at(op, outs[0]))
 def _one_hot(op: Any, at: Place, index: Term) -> Term:
     return call("eq", index.builder.column(), index.to(INT64)).to(op.dtype)
 
 
 def _one_hot_at(op: Any, y: TensorSpec) -> Place | None:
+    return _last_of(y) if normalize_axis(op.axis, y.rank) == y.rank - 1 else None
+
+
+def _last_of(y: TensorSpec) -> Place:
+    """Place an input that has all axes of the output but its last one."""
     shape: Any = y.shape
-    n = len(shape)
-    if normalize_axis(op.axis, n) != n - 1:
-        return None
-    return Place(shape, (tuple(range(n - 1)),), (tuple(range(n)),), 1)
+    axes = tuple(range(y.rank))
+    return Place(shape, (axes[:-1],), (axes,), 1)
 
 
 def of_classes(logits: int, per_row: bool) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..spec import TensorSpec
-from ..spec.buffer import Buffer
+from ..spec.buffer import Buffer, Living
 
 Array = np.ndarray[Any, Any]
 
@@ -48,14 +48,29 @@ class Store(dict[str, Array]):
         return held.array
 
     def copy(self, names: Iterable[str] | None = None) -> Store:
-        """Return a store of the same arrays and buffers, or of some, which changes on its own."""
-        if names is None:
+        """Return a store of the same arrays and buffers, or of some, which changes on its own.
+
+        Of buffers that are written over it has what they are now.
+        """
+        living = [name for name, held in self.packed.items() if isinstance(held.buffer, Living)]
+        if names is None and not living:
             return Store(self, self.packed)
-        wanted = set(names)
+        wanted = set(self.names() if names is None else names)
+        for name in wanted.intersection(living):
+            self[name]  # reads it, and keeps that
+        packed = wanted & self.packed.keys() - set(living)
         return Store(
             {name: self[name] for name in wanted if name in self},
-            {name: self.packed[name] for name in wanted if name in self.packed},
+            {name: self.packed[name] for name in packed},
         )
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Read these buffers anew when they are read next."""
+        for name in names:
+            held = self.packed.get(name)
+            if held is not None and held.array is not None:
+                held.array = None
+                self.pop(name, None)
 
     def names(self) -> list[str]:
         """Return the names of all, whether or not their arrays have been read."""

@@ -205,9 +205,19 @@ class Values(Mapping[str, Array]):
 
     def overwritten(self, names: Iterable[str]) -> None:
         """Count a change of values whose buffers were written over by whom they belong to."""
+        changed = list(names)
         with self.lock:
             self._lend()
-            self._versions.update([(name, self._versions[name] + 1) for name in names])
+            self._arrays.forget(changed)
+            self._versions.update([(name, self._versions[name] + 1) for name in changed])
+
+    def move(self, buffers: Mapping[str, Buffer]) -> None:
+        """Let values lie in buffers that hold what they are: for who reads nothing changes."""
+        with self.lock:
+            self._lend()
+            held = {name: Packed(buffer) for name, buffer in buffers.items()}
+            drops = [functools.partial(self._arrays.pop, name, None) for name in held]
+            atomically([functools.partial(self._arrays.packed.update, held), *drops])
 
     def commit(self, new: Mapping[str, Array]) -> None:
         """Swap in the arrays, all at once; the caller gives them away."""

@@ -29,8 +29,12 @@ class Device(Protocol):
         *,
         deterministic: bool,
         memory: Manager = "arena",
+        fallback: str | None = None,
     ) -> None:
-        """Fix what a session may be told; raises GraphError for what is none."""
+        """Fix what a session may be told; raises GraphError for what is none.
+
+        ``fallback="cpu"`` has the host compute what the device has no kernel for.
+        """
 
     def nested(self) -> Device:
         """Return a device for plans inside plans, which run while those do."""

@@ -7,17 +7,26 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any, Literal, Protocol
 
 from ..words.tables import Table, Tabular, size
 
-Array = np.ndarray[Any, Any]
 Manager = Literal["arena", "caching", "none"]
 MOST = 256
 """How many lines a log has; the oldest go."""
 UNUSED = "no plan uses it any more"
+
+
+class Held(Protocol):
+    """A block of memory: an array, or what a device has in its place."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+
+    @property
+    def base(self) -> Any:
+        """What holds the memory, if it is another; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +86,16 @@ class Ledger(Tabular):
         self._ending = threading.local()
         self._log: dict[tuple[str, str], Freed] = {}
 
-    def took(self, block: Array, what: str) -> None:
+    def took(self, block: Held, what: str) -> None:
         """Note a new block, and have it noted when it is freed."""
-        owner: Array = block if block.base is None else block.base
+        owner = block if block.base is None else block.base
         with self._lock:
             self.held += block.nbytes
             self.peak = max(self.peak, self.held)
         done = weakref.finalize(owner, self._gone, id(owner), block.nbytes, what)
         done.atexit = False
 
-    def because(self, block: Array, why: str) -> None:
+    def because(self, block: Held, why: str) -> None:
         """Say why a block is about to be freed."""
         with self._lock:
             self._why[id(block if block.base is None else block.base)] = why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -70,7 +71,7 @@ def lowering_revision() -> int:
 def lowered_ops(device: str) -> list[str]:
     """Return the names of the ops that have a lowering for ``device`` alone."""
     load(device)
-    return sorted(name for name, d in list(_table) if d == device)
+    return sorted(name for name, d in list(_table) if d == family(device))
 
 
 def replaced_ops(device: str) -> frozenset[str]:
@@ -78,17 +79,18 @@ def replaced_ops(device: str) -> frozenset[str]:
     return frozenset(
         name
         for (name, d), make in _table.copy().items()
-        if d in (device, "*") and not _is_ours(make)
+        if d in (family(device), "*") and not _is_ours(make)
     )
 
 
 def load(device: str) -> None:
     """Import the packages that offer lowerings for ``device`` by entry point."""
-    if device in _loaded:
+    package = family(device)
+    if package in _loaded:
         return
     import importlib.metadata  # 24 ms, and only for devices of other packages
 
-    entries = importlib.metadata.entry_points(group="gradwright.lowerings", name=device)
+    entries = importlib.metadata.entry_points(group="gradwright.lowerings", name=package)
     if not entries:
         raise LoweringError(
             f"no package offers the device {device!r}", need="'cpu', 'guard' or an installed device"
@@ -96,17 +98,27 @@ def load(device: str) -> None:
     with first_use:
         for entry in entries:
             entry.load()
-    _loaded.add(device)
+    _loaded.add(package)
 
 
 def find_launch(
     op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Found:
     """Return what the lowering of an op makes for these specs, if it has one."""
-    make = _table.get((op.name, device), _table.get((op.name, "*")))
+    make = _table.get((op.name, family(device)), _table.get((op.name, "*")))
     return None if make is None else make(op, ins, outs)
 
 
 def is_lowered(op: str, device: str) -> bool:
     """Tell whether an op has a lowering of its own on a device."""
-    return (op, device) in _table or (op, "*") in _table
+    return (op, family(device)) in _table or (op, "*") in _table
+
+
+@functools.cache
+def family(device: str) -> str:
+    """Return whose lowerings a device has: those of ``cuda`` are what ``cuda-sim`` runs.
+
+    >>> family("cuda-sim"), family("cuda:1"), family("cpu")
+    ('cuda', 'cuda', 'cpu')
+    """
+    return device.removesuffix("-sim").partition(":")[0]

@@ -67,6 +67,10 @@ class Prepared:
             raise self._misfed(f"{len(given)} arrays are given")
         return self._session._execute(request, given, step, out)
 
+    def on(self, arrays: list[Any], step: int) -> Any:
+        """Run on an array for each of ``feeds``, for callers that have counted them."""
+        return self._session._execute(self._request, arrays, step)
+
     def _ordered(self, feeds: Mapping[Any, Any]) -> list[Any]:
         found = keyed(self._session.graph, feeds)
         if found.keys() != set(self._request.feeds):

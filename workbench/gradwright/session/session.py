@@ -35,7 +35,8 @@ class Session(Planned):
 
     Args:
         graph: the graph to run.
-        device: ``"cpu"``, ``"guard"`` (checks every write), or one that a package offers.
+        device: ``"cpu"``, ``"guard"`` (checks every write), or one that a package offers, such as
+            ``"cuda"``, and ``"cuda-sim"``, a simulated GPU that looks at each access of a kernel.
         values: where variables live; default ``graph.values``, shared with other sessions.
         seed: first half of the random key; the second is the step, counted per run.
         deterministic: fix everything that could differ between two runs before the first one, so
@@ -49,7 +50,7 @@ class Session(Planned):
             ``"rewrites"`` tries each rewrite on random values when it is made, and names the rule.
         kernels: ``"background"`` begins with numpy and goes over to generated kernels, between two
             runs, when they are compiled; ``"wait"`` compiles them before the first run of a plan,
-            and so does ``"background"`` where steps change more than 32 MB, which numpy would make
+            and so does ``"background"`` where steps change more than 16 MB, which numpy would make
             anew; ``"later"`` compiles those of up to 256 steps before the 16th run of a plan;
             ``"off"`` stays with numpy. The environment has ``GRADWRIGHT_KERNELS=off`` for all
             sessions, and ``GRADWRIGHT_CPU`` (``native``, ``x86-64-v2``, ``-v3``, ``-v4``) for what
@@ -63,6 +64,8 @@ class Session(Planned):
             ``"caching"`` shares blocks with all sessions that cache, a run at a time, for about
             6 µs a run; ``"none"`` keeps nothing: what a run takes is freed when it ends. Numbers
             are the same, to the bit; ``session.memory`` tells what is held, what was freed and why.
+        fallback: what computes an op that the device has no kernel for: None is an error when the
+            plan is made, ``"cpu"`` the host, which ``plan.kernels`` tells of.
         max_plans: how many plans are kept, least recently used first to go.
         cache_bytes: how many bytes they may hold together; None is a quarter of the machine's
             memory. The latest is kept whatever it takes.
@@ -94,6 +97,7 @@ class Session(Planned):
         tuning: Mapping[str, Any] | None = None,
         checkpoint: Checkpoint = None,
         memory: Manager = "arena",
+        fallback: str | None = None,
         max_plans: int = 256,
         cache_bytes: int | None = None,
         skip_rewrites: Collection[str] | str = (),
@@ -101,6 +105,8 @@ class Session(Planned):
     ) -> None:
         if check not in (None, "replay", "rewrites"):
             raise GraphError(f"check={check!r} is not known", need="None, 'replay' or 'rewrites'")
+        if fallback not in (None, "cpu"):
+            raise GraphError(f"fallback={fallback!r} is not known", need="None or 'cpu'")
         if not isinstance(graph, Graph):
             raise GraphError(f"{graph!r} is no graph", need="a gw.Graph")
         if not is_count(max_plans, 1) or not (cache_bytes is None or is_count(cache_bytes, 0)):
@@ -118,7 +124,9 @@ class Session(Planned):
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
         manager = checked_manager(memory)
-        self.device.configure(threads, tuning, deterministic=deterministic, memory=manager)
+        self.device.configure(
+            threads, tuning, deterministic=deterministic, memory=manager, fallback=fallback
+        )
         self._running = self.device.running()
         self.listeners = checked_listeners(listeners)
 
@@ -267,7 +275,9 @@ class Session(Planned):
                 request.check(graph, stamp)
             shapes = request.fit(arrays)
             number = self.step if step is None else step
-            if step is not None and not is_word(step):
+            if type(step) is int and 0 <= step < 1 << 63:
+                pass
+            elif step is not None and not is_word(step):
                 raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
             lender = None

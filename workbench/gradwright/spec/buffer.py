@@ -50,6 +50,13 @@ class Buffer(Protocol):
         """Take over the numbers of an array, as far as the buffer keeps them."""
 
 
+class Living:
+    """Base of buffers that are written over while they are a value, as a device does its memory.
+
+    What has been read of them is a copy, which stays as it was.
+    """
+
+
 class Zeros:
     """What a variable begins as whose value comes before anybody reads it: no memory is taken.
 

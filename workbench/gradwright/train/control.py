@@ -5,11 +5,12 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import math
 import threading
-import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import get_ident
+from time import perf_counter
 from typing import Any
 
 from ..errors import Terminated, TrainingError
@@ -23,25 +24,42 @@ _ENDINGS = {_signal.SIGINT: KeyboardInterrupt, _signal.SIGTERM: Terminated}
 """What the signals that end a training raise. Plain ints: the enums of ``signal`` hash in Python,
 and look old handlers up among enums, which costs 13 us, a small step.
 """
+_loops: dict[int, Control] = {}
+"""The loop that ran last in a thread, by its number; of several within each other the innermost."""
+
+
+def _heard(number: int, frame: Any) -> None:
+    """Have the loop of the main thread end; where none runs, do what Python does by itself."""
+    loop = _loops.get(get_ident())
+    if loop is None:  # in a child that another thread has forked
+        raise _ENDINGS[number]
+    loop.interrupt_by(number)
 
 
 class Control:
     """What other threads and signals want of a training loop, and its clock.
 
-    The loop runs in its ``with`` block, sets ``in_step`` while a step runs and is committed and
-    ``in_hooks`` while callbacks are told, and asks ``pauses`` and ``stops`` between steps when
+    The loop runs in its ``with`` block, sets ``in_loop`` while it can attend to wishes between
+    steps, ``in_step`` while a step runs and is committed and ``in_hooks`` while callbacks are told,
+    and asks ``pauses`` and ``stops`` between steps when
     ``attention`` is set. Ctrl-C or SIGTERM during a step or in hooks, which hold locks and files,
     waits for the end; a second one does not wait, for what hangs. Elsewhere, such as in a data
     loader, they act at once. Where a signal is ignored it stays so, and a handler for SIGTERM that
     is there already, such as a server's, goes on to decide.
+
+    A single step lies between ``begin`` and ``end`` instead, and minds Ctrl-C alone: setting two
+    handlers and setting them back takes 8 us, half of a small step. So what it sets in the place of
+    Python's own handler of Ctrl-C stays, and does the same between steps.
     """
 
     def __init__(self) -> None:
         self.status = "idle"
-        self.attention = self.in_step = self.in_hooks = False
+        self.attention = self.in_step = self.in_hooks = self.in_loop = False
         self.is_torn = False
         """Whether a second signal has ended a step midway, so that what it did may lack its record.
         """
+        self._busy = threading.Lock()
+        """Taken while it runs."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
@@ -51,6 +69,8 @@ class Control:
         """The one that waits."""
         self._until = math.inf
         self._thread = 0
+        self._outer: Control | None = None
+        """The loop in a callback of which this one runs."""
         self._seconds, self._since = 0.0, 0.0
         self._handlers: dict[int, Any] = {}
         """What the signals did before that do something else now."""
@@ -58,18 +78,16 @@ class Control:
     @property
     def seconds(self) -> float:
         """Time spent running, without pauses."""
-        return self._seconds + (
-            time.perf_counter() - self._since if self.status == "running" else 0.0
-        )
+        return self._seconds + (perf_counter() - self._since if self.status == "running" else 0.0)
 
     @seconds.setter
     def seconds(self, value: float) -> None:
-        self._seconds, self._since = value, time.perf_counter()
+        self._seconds, self._since = value, perf_counter()
 
     @property
     def is_here(self) -> bool:
         """Whether the loop runs in this thread."""
-        return self._thread == threading.get_ident()
+        return self._thread == get_ident()
 
     @property
     def is_elsewhere(self) -> bool:
@@ -78,36 +96,64 @@ class Control:
 
     def __enter__(self) -> None:
         """Mark the loop as running in this thread; raises TrainingError where it runs already."""
-        with self._lock:
-            if self.status != "idle":
-                raise TrainingError(
-                    f"the trainer is {self.status} already",
-                    hint="trainer.stop(), or one trainer per thread",
-                )
-            self._thread, self._since = threading.get_ident(), time.perf_counter()
-            self.status, self.is_torn = "running", False
+        self._run()
         if self._thread == threading.main_thread().ident:
-            interrupt = self._interrupt
             for number in _ENDINGS:
                 held = _signal.getsignal(number)  # None where something else than Python has it
                 if (number == _signal.SIGINT and callable(held)) or held == _signal.SIG_DFL:
                     self._handlers[number] = held
-                    _signal.signal(number, interrupt)
+                    _signal.signal(number, _heard)
 
     def __exit__(self, *exc: object) -> None:
+        self.end()
+
+    def begin(self) -> None:
+        """Mark a single step as running in this thread, as the ``with`` block does a loop."""
+        self._run()
+        held = _signal.getsignal(_signal.SIGINT)
+        if held is _heard or not callable(held) or self._thread != threading.main_thread().ident:
+            return
+        if held is not _signal.default_int_handler:
+            self._handlers[_signal.SIGINT] = held
+        _signal.signal(_signal.SIGINT, _heard)
+
+    def _run(self) -> None:
+        if not self._busy.acquire(False):
+            raise TrainingError(
+                f"the trainer is {self.status} already",
+                hint="trainer.stop(), or one trainer per thread",
+            )
+        if self.attention:  # who asked for something has seen it run, a moment too late
+            self._calm()
+        self._thread = thread = get_ident()
+        outer = _loops.get(thread)
+        if outer is not self:
+            self._outer, _loops[thread] = outer, self
+        self._since, self.is_torn, self.status = perf_counter(), False, "running"
+
+    def end(self) -> None:
+        """Mark it as ended, and have signals do what they did before."""
         while self._handlers:
             _signal.signal(*self._handlers.popitem())
-        with self._lock:
-            self._seconds += time.perf_counter() - self._since if self.status == "running" else 0.0
-            self.status = "idle"
-            if self.attention:  # nobody asks for something without it
-                self._pausing, self._stopping, self._signal = False, False, 0
-                self._until, self.attention = math.inf, False
-            self.in_step = self.in_hooks = False
-            if self._waiting:
-                self._changed.notify_all()
+        if self.status == "running":
+            self._seconds += perf_counter() - self._since
+        self.status = "idle"
+        self.in_step = self.in_hooks = self.in_loop = False
+        if self.attention or self._waiting:
+            self._calm()
+        if self._outer is not None:
+            _loops[self._thread], self._outer = self._outer, None
+        self._busy.release()
 
-    def _interrupt(self, number: int, frame: Any) -> None:
+    def _calm(self) -> None:
+        """Forget what was asked of a loop that has ended, and tell who waits for its end."""
+        with self._lock:
+            self._pausing, self._stopping, self._signal = False, False, 0
+            self._until, self.attention = math.inf, False
+            self._changed.notify_all()
+
+    def interrupt_by(self, number: int) -> None:
+        """End the loop by a signal: at once between steps, and where one waits already."""
         if not (self.in_step or self.in_hooks) or self._signal:
             self.is_torn = self.in_step
             raise _ENDINGS[number]
@@ -144,8 +190,12 @@ class Control:
             raise _ENDINGS[number]
 
     def is_wanted(self) -> bool:
-        """Return whether somebody waits for the loop to pause or to end."""
-        return self._pausing or self._stopping
+        """Return whether somebody waits for the loop to pause or to end, and it can right now.
+
+        It cannot while callbacks are told, nor in another thread, whatever runs there.
+        """
+        can = self.in_loop and not self.in_hooks and self.is_here
+        return can and (self._pausing or self._stopping)
 
     def stops(self) -> bool:
         """Return whether the loop is to end."""
@@ -196,7 +246,7 @@ class Control:
     def _go(self) -> None:
         # Here and not where the loop wakes up, so that who waits next sees it run.
         if self.status == "paused":
-            self._since, self.status = time.perf_counter(), "running"
+            self._since, self.status = perf_counter(), "running"
             self._changed.notify_all()
 
 
@@ -212,29 +262,37 @@ class Hooks:
             raise TrainingError(
                 f"the callbacks are {callbacks!r}", need="a list of them", hint="callbacks=[...]"
             )
-        self.callbacks = _in_order(callbacks)
+        self.callbacks: tuple[Callback, ...] = ()
+        self.may_watch = False
+        """Whether some callback may want to see the changes of a step."""
         self._training, self._control = weakref.ref(training), control
         self._joining = threading.Lock()
-        for callback in self.callbacks:
+        callbacks = tuple(callbacks)
+        for callback in callbacks:
             if not isinstance(callback, Callback):
                 raise TrainingError(
                     f"{callback!r} is no callback", need="instances of subclasses of gw.Callback"
                 )
+        self._call(callbacks)
 
     def add(self, callback: Callback) -> None:
         """Call the hooks of a callback, too."""
         with self._joining:
-            self.callbacks = _in_order((*self.callbacks, callback))
+            self._call((*self.callbacks, callback))
 
     def remove(self, callback: Callback) -> None:
         """Call the hooks of a callback no more."""
         with self._joining:
-            self.callbacks = tuple(c for c in self.callbacks if c is not callback)
+            self._call(c for c in self.callbacks if c is not callback)
 
-    @property
-    def may_watch(self) -> bool:
-        """Whether some callback may want to see the changes of a step."""
-        return any(type(c).wants_changes is not Callback.wants_changes for c in self.callbacks)
+    def _call(self, callbacks: Iterable[Callback]) -> None:
+        """Have these be the ones, in the order in which they are told: those that come last, last.
+
+        What wants changes is a method of their class: it is looked for once.
+        """
+        self.callbacks = tuple(sorted(callbacks, key=lambda c: getattr(c, "comes_last", False)))
+        wanting = {type(c).wants_changes for c in self.callbacks} - {Callback.wants_changes}
+        self.may_watch = bool(wanting)
 
     def watching(self) -> list[Callback]:
         """Return those that want to see the changes of the next step."""
@@ -302,8 +360,3 @@ class Hooks:
             kind = type(callback).__name__
             yield f"{kind}_{seen[kind]}", callback
             seen[kind] += 1
-
-
-def _in_order(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
-    """Return callbacks as they are told: those that come last, last."""
-    return tuple(sorted(callbacks, key=lambda c: getattr(c, "comes_last", False)))

@@ -98,11 +98,13 @@ class History:
 
     def add_step(self, record: Record) -> None:
         """Note a step."""
-        _note(self.steps, record)
+        step, epoch, metrics, seconds = record
+        self.steps.append({"step": step, "epoch": epoch, **metrics, "seconds": seconds})
 
     def add_epoch(self, record: Record) -> None:
         """Note an epoch."""
-        _note(self.epochs, record)
+        step, epoch, metrics, seconds = record
+        self.epochs.append({"step": step, "epoch": epoch, **metrics, "seconds": seconds})
 
     @property
     def seconds(self) -> float:
@@ -315,11 +317,6 @@ class History:
             margin={"t": 40},
         )
         return figure
-
-
-def _note(table: Table, record: Record) -> None:
-    step, epoch, metrics, seconds = record
-    table.add(("step", "epoch", *metrics, "seconds"), [step, epoch, *metrics.values(), seconds])
 
 
 def _field(name: str, value: float) -> str:

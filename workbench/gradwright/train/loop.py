@@ -16,7 +16,8 @@ from .control import Control, Hooks
 from .history import FitEnd, Record
 from .objective import InterruptedBatchError
 from .position import Begun, Fit, FitProgress, Position
-from .step.taker import Run, Taker
+from .step.run import Run
+from .step.taker import Taker
 from .validation import Validation
 
 
@@ -81,6 +82,7 @@ class Loop:
         try:
             hooks.tell("on_fit_start")
             stopped = control.attention and self.attend()
+            control.in_loop = True
             while not stopped and position.epochs < last_epoch and position.steps < last_step:
                 if self._run_epoch(source, last_step, unroll) or self._end_epoch(held_out):
                     stopped = position.steps < last_step
@@ -111,13 +113,17 @@ class Loop:
 
         ``rows`` are the examples that count towards the epoch.
         """
-        return self._take(self._taker.next(feeds, rows, source))
+        hooks = self._hooks
+        if hooks.may_watch:
+            return self._take(self._taker.next(feeds, rows, source))
+        record = self._taker.step(feeds, rows, source)
+        if record is not None and hooks.callbacks:
+            hooks.tell("on_step_end", record)
+        return record
 
     def _take(self, run: Run) -> Record | None:
         """Take a run, and tell the callbacks."""
         hooks = self._hooks
-        if not hooks.callbacks:
-            return self._taker.take(run)
         watching = [] if run.phase is run.step.gather else hooks.watching()
         record = self._taker.take(run, watching=bool(watching))
         if record is not None:
@@ -134,12 +140,12 @@ class Loop:
         source: Batches | None = None,
     ) -> Iterator[list[Record]]:
         """Take a step on each batch, ``unroll`` as one where that may be; give their records."""
-        groups = (
-            zip(taken)  # in groups of one
-            if unroll == 1 or self._taker.goes_singly
-            else grouped(taken, lambda: self._room(last_step, unroll))
-        )
-        for group in groups:
+        if unroll == 1 or self._taker.goes_singly:
+            for feeds, rows in taken:
+                record = self.step(feeds, rows, source)
+                yield [] if record is None else [record]
+            return
+        for group in grouped(taken, lambda: self._room(last_step, unroll)):
             records = self._together(group) if len(group) > 1 else []
             if not records:
                 for feeds, rows in group:
@@ -196,12 +202,21 @@ class Loop:
         return False
 
     def _end_epoch(self, held_out: Batches | None) -> bool:
-        """Validate and close the epoch; return whether to stop. Interrupted, it is done again."""
+        """Validate and close the epoch; return whether to stop.
+
+        Interrupted, the validation is done again, from the first batch on: weights and rewards may
+        be others after a pause.
+        """
         position, control = self._position, self._control
         measured = self._taker.measures.results(position.begun.totals)
         if held_out is not None:
-            began = control.seconds
-            found = self._validation.measured(held_out)
+            began, found = control.seconds, None
+            while found is None:
+                try:
+                    found = self._validation.measured(held_out)
+                except InterruptedBatchError:
+                    if self.attend():
+                        return True
             measured.update((f"val_{k}", v) for k, v in found.items())
             if self._fit is not None:
                 self._fit.validated(control.seconds - began)

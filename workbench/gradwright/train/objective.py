@@ -65,7 +65,7 @@ class Objective(Protocol):
 class InterruptedBatchError(Exception):
     """A batch is not made now, since somebody waits for the loop; nothing has changed.
 
-    The loop attends to it, and asks for the same batch again.
+    The loop attends to it, and asks for the same batch again; of a validation, for all of them.
     """
 
 
@@ -96,10 +96,10 @@ class Supervised:
     ) -> None:
         self.graph, self.losses, self.metrics = graph, losses, metrics
         self._setup, self._measures = setup, Measures(graph, losses, metrics)
-        self._resolved: dict[tuple[Any, ...], dict[Any, Tensor]] = {}
-        """The placeholders of batches with these keys, as long as nothing changes."""
+        self._resolved: dict[Any, Tensor] = {}
+        """The placeholders of the keys of the last batch."""
         self._stamp: Any = None
-        """What they depend on beside the keys."""
+        """What they depend on."""
         self._names: tuple[Any, Names | None] = None, None
         """What the parts of tuples are for, and what that depends on."""
 
@@ -131,14 +131,15 @@ class Supervised:
         graph, config = self.graph, self._setup.config
         graph.settle()
         parts = batch if type(batch) is dict else named_parts(batch, self._placed())
-        if self._stamp != (stamp := (graph.revision, config.accumulation)):
-            self._resolved.clear()
+        stamp = tuple(parts), graph.revision, config.accumulation
+        if stamp != self._stamp:
+            self._resolved = named(graph, parts, self._needed(training=True))
             self._stamp = stamp
-        keys = tuple(parts)
-        known = self._resolved.get(keys)
-        if known is None:
-            known = self._resolved[keys] = named(graph, parts, self._needed(training=True))
-        return {t: np.asarray(parts[key]) for key, t in known.items()}
+        feeds = {}
+        for key, t in self._resolved.items():
+            value = parts[key]
+            feeds[t] = value if type(value) is np.ndarray else np.asarray(value)
+        return feeds
 
     def _placed(self) -> Names | None:
         """Return the names of the parts of tuples; patterns, 0.2 us a node, are looked up once."""

@@ -17,6 +17,7 @@ from .messages import standard, wrong_messages
 from .records import Record, names_of
 from .report import Problems, told
 
+Array = np.ndarray[Any, Any]
 Message = Mapping[str, Any]
 Part = str | list[Any]
 """A text, messages, or tokens."""
@@ -44,6 +45,8 @@ class Row:
     """What the row tells the template beyond its messages."""
     others: Mapping[str, Any] = field(default_factory=dict)
     """Further columns."""
+    feeds: Mapping[str, Array] = field(default_factory=dict)
+    """What the row feeds to placeholders of the model, such as an image."""
     label: bool = False
     margin: float | None = None
 
@@ -72,10 +75,12 @@ def kind_of(names: Sequence[str]) -> str:
     return "label" if found == ["completion"] and "label" in held else found[0]
 
 
-def checked(rows: Sequence[Record], kind: str | None) -> tuple[str, list[Row]]:
+def checked(
+    rows: Sequence[Record], kind: str | None, feeds: Sequence[str] = ()
+) -> tuple[str, list[Row]]:
     """Return the kind of data, found from its columns if it is not given, and its rows, checked.
 
-    Raises FeedError of all that is wrong with them.
+    ``feeds`` are columns of numbers, such as images. Raises FeedError of all that is wrong.
 
     >>> kind, rows = checked([{"prompt": "2+2=", "completion": "4"}], None)
     >>> kind, dict(rows[0].parts)
@@ -86,19 +91,21 @@ def checked(rows: Sequence[Record], kind: str | None) -> tuple[str, list[Row]]:
     if kind not in KINDS:
         raise FeedError(f"there is no kind of data {kind!r}", need=", ".join(KINDS))
     needed = _needed(kind, names)
-    if absent := [name for name in needed if name not in names]:
+    if absent := [name for name in (*needed, *feeds) if name not in names]:
         raise FeedError(
             f"the data has no column {', '.join(map(repr, absent))}",
             facts=[f"columns: {', '.join(map(repr, names)) or 'none'}"],
-            need=f"{kind}: {KINDS[kind]}",
+            need=", and ".join([f"{kind}: {KINDS[kind]}", *feeds]),
         )
-    further = [n for n in names if n not in ("prompt", *OPTIONS)] if kind == "prompt" else []
+    left_out = ("prompt", *OPTIONS, *feeds)
+    further = [n for n in names if n not in left_out] if kind == "prompt" else []
     if taken := [name for name in further if name in OWN]:
         raise FeedError(
             f"the data has a column {taken[0]!r}, as which rewards are given something else",
             need="another name",
         )
-    check = _Check(kind, needed, further, has_margin=kind == "pair" and "margin" in names)
+    has_margin = kind == "pair" and "margin" in names
+    check = _Check(kind, needed, further, feeds, has_margin=has_margin)
     found = [check.row(number, record) for number, record in enumerate(rows)]
     check.problems.check()
     return kind, found
@@ -117,11 +124,19 @@ class _Check:
     """Turns records of one kind into rows, and notes every problem of each."""
 
     def __init__(
-        self, kind: str, needed: Sequence[str], further: Sequence[str], *, has_margin: bool
+        self,
+        kind: str,
+        needed: Sequence[str],
+        further: Sequence[str],
+        feeds: Sequence[str],
+        *,
+        has_margin: bool,
     ) -> None:
         self.problems = Problems()
         self._kind, self._needed, self._further = kind, needed, further
         self._has_margin = has_margin
+        self._shapes: dict[str, tuple[int, ...] | None] = dict.fromkeys(feeds)
+        """Of what rows feed: that of the first."""
 
     def row(self, number: int, record: Record) -> Row:
         """Return a row, which is whole where nothing is wrong with it."""
@@ -149,7 +164,24 @@ class _Check:
         if self._has_margin and _number(margin) is None:
             note("margin", told(margin), "a finite number")
         others = {name: record.get(name) for name in self._further}
-        return Row(number, parts, tools, variables, others, label is True, _number(margin))
+        fed = self._fed(number, record)
+        return Row(number, parts, tools, variables, others, fed, label is True, _number(margin))
+
+    def _fed(self, number: int, record: Record) -> dict[str, Array]:
+        """Return the arrays of a row, all of a column of one shape."""
+        found = {}
+        for name, shape in self._shapes.items():
+            try:
+                array = np.asarray(record.get(name))
+            except ValueError:  # a list of lists of unequal lengths
+                array = np.asarray(None)
+            if array.dtype.kind not in "biuf":
+                self.problems.add(number, name, told(record.get(name)), "an array of numbers")
+            elif shape not in (None, array.shape):
+                self.problems.add(number, name, f"an array of shape {array.shape}", f"{shape}")
+            else:
+                found[name], self._shapes[name] = array, array.shape
+        return found
 
 
 def _listed(part: Any) -> Any:

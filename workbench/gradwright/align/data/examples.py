@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from ...errors import FeedError
 from ...models.tokenizers import TextCodec
@@ -21,6 +24,8 @@ def examples(
     kind: str | None = None,
     tokenizer: TextCodec | None = None,
     codec: Codec | None = None,
+    *,
+    feeds: Sequence[str] = (),
     **settings: Any,
 ) -> Examples:
     """Return data in the columns of the field as rows of tokens, with a report.
@@ -48,6 +53,8 @@ def examples(
         kind: one of these; by default what the columns tell.
         tokenizer: what texts are tokens by.
         codec: settings.
+        feeds: columns of numbers that a row feeds to placeholders of the model, such as
+            ``["images"]``; trainers say so themselves.
         settings: fields of `Codec`, in place of those of ``codec``.
 
     Raises FeedError for rows that are not what their columns say, all of them in one, and for
@@ -61,7 +68,7 @@ def examples(
     ([2, 10, 2, 11, 4, 12], 4)
     """
     encoder = Encoder(_codec(codec, settings), tokenizer)
-    kind, rows = checked(records(data), kind)
+    kind, rows = checked(records(data), kind, feeds)
     encoder.check(rows, completes=kind != "prompt")
     maker = Maker(encoder, kind)
     made = maker.made(rows)
@@ -69,6 +76,7 @@ def examples(
     numbers = [row.number for row, _ in made]
     if kind == "prompt":
         return Examples(kind, report, numbers, prompts=[found for _, found in made])
+    fed = {name: np.stack([row.feeds[name] for row, _ in made]) for name in feeds if made}
     if kind == "pair":
         margin = [row.margin for row, _ in made if row.margin is not None]
         return Examples(
@@ -78,15 +86,19 @@ def examples(
             chosen=[pair[0] for _, pair in made],
             rejected=[pair[1] for _, pair in made],
             margin=margin if len(margin) == len(made) > 0 else None,
+            feeds=fed,
         )
     desirable = [row.label for row, _ in made] if kind == "label" else []
-    return Examples(kind, report, numbers, rows=[r for _, (r,) in made], desirable=desirable)
+    found = [row for _, (row,) in made]
+    return Examples(kind, report, numbers, rows=found, desirable=desirable, feeds=fed)
 
 
 def prompts(
     data: Any,
     tokenizer: TextCodec | None = None,
     codec: Codec | None = None,
+    *,
+    feeds: Sequence[str] = (),
     **settings: Any,
 ) -> list[Prompt]:
     """Return the prompts of data, with their further columns; ``examples`` gives a report, too.
@@ -99,7 +111,7 @@ def prompts(
     >>> gw.align.prompts([{"prompt": "2+2=", "answer": 4}], tokenizer)
     [Prompt(tokens=[2, 10, 2, 11], text='2+2=', columns={'answer': 4}, feeds={})]
     """
-    return list(examples(data, "prompt", tokenizer, codec, **settings).prompts)
+    return list(examples(data, "prompt", tokenizer, codec, feeds=feeds, **settings).prompts)
 
 
 def _codec(codec: Codec | None, settings: dict[str, Any]) -> Codec:

@@ -64,7 +64,7 @@ class Maker:
         if not tokens or (most is not None and len(tokens) > most):
             self._note("dropped", f"longer than {most:,} tokens" if tokens else NO_PROMPT)
             return None
-        return Prompt(tokens, text, dict(row.others))
+        return Prompt(tokens, text, dict(row.others), dict(row.feeds))
 
     def _alone(self, row: Row) -> list[TokenRow] | None:
         return self._fitted([self._encoder.alone(row, next(iter(row.parts)))])

@@ -33,6 +33,20 @@ def pack(rows: Sequence[TokenRow], length: int, strategy: str = "bfd") -> dict[s
     >>> packed["ids"].tolist(), packed["position_ids"].tolist()
     ([[4, 5, 6, 7], [1, 2, 3, 8]], [[0, 1, 2, 3], [0, 1, 2, 0]])
     """
+    return laid(placed(rows, length, strategy), length)
+
+
+def laid(filled: Sequence[Sequence[TokenRow]], length: int) -> dict[str, Array]:
+    """Return what `pack` does, of rows that `placed` has put together."""
+    return laid_out([[(row.tokens, row.labels) for row in members] for members in filled], length)
+
+
+def placed(rows: Sequence[TokenRow], length: int, strategy: str) -> list[list[TokenRow]]:
+    """Return which rows, or pieces of them, lie together; settings and errors are `pack`'s.
+
+    >>> [len(members) for members in placed([TokenRow([1, 2, 3]), TokenRow([4])], 4, "bfd")]
+    [2]
+    """
     if strategy not in STRATEGIES:
         raise FeedError(f"there is no packing {strategy!r}", need=", ".join(STRATEGIES))
     held = [row for row in rows if len(row)]
@@ -41,13 +55,9 @@ def pack(rows: Sequence[TokenRow], length: int, strategy: str = "bfd") -> dict[s
             f"{len(held)} rows cannot be packed to {length} tokens", need="rows, and 2 or more"
         )
     if strategy == "wrapped":
-        filled = _wrapped(held, length)
-    else:
-        parts = [part for row in held for part in _parts(row, length, strategy == "bfd_split")]
-        filled = [
-            [parts[i] for i in members] for members in best_fit(list(map(len, parts)), length)
-        ]
-    return laid_out([[(row.tokens, row.labels) for row in members] for members in filled], length)
+        return _wrapped(held, length)
+    parts = [part for row in held for part in _parts(row, length, strategy == "bfd_split")]
+    return [[parts[i] for i in members] for members in best_fit(list(map(len, parts)), length)]
 
 
 def best_fit(lengths: Sequence[int], room: int) -> list[list[int]]:

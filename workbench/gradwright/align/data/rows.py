@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from ...errors import FeedError
 from ...models.decoder.rows import IGNORED
 from ..rollouts.rollout import Prompt
 from .report import DataReport
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ class Examples:
     margin: Sequence[float] | None = None
     desirable: Sequence[bool] = ()
     prompts: Sequence[Prompt] = ()
+    feeds: Mapping[str, Array] = field(default_factory=dict)
+    """What each example but a prompt feeds to placeholders of a model, [examples, ...] by name."""
 
     def __len__(self) -> int:
         return len(self.numbers)

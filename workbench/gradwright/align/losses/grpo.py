@@ -50,7 +50,7 @@ def grpo(
     importance_sampling_level: str = "token",
     use_bias_correction_kl: bool = True,
     top_entropy_quantile: float = 1.0,
-    entropy_coef: float = 0.0,
+    entropy_coef: Tensor | float = 0.0,
     off_policy_mask_threshold: float | None = None,
     max_completion_length: int | None = None,
     num_items: Tensor | float | None = None,
@@ -80,7 +80,8 @@ def grpo(
     weight of the completion, k and λ by the sign of A.
 
     ``top_entropy_quantile`` q < 1 leaves the policy's term to tokens whose entropy is in the upper
-    share q; ``entropy_coef`` subtracts the mean entropy of these; ``off_policy_mask_threshold``
+    share q; ``entropy_coef``, a number or a scalar, subtracts the mean entropy of these;
+    ``off_policy_mask_threshold``
     leaves out completions with A < 0 whose mean log π_old − log π exceeds it. Metrics have
     TRL's names. Raises GraphError for unknown names and for what a setting needs and was not given.
 
@@ -96,7 +97,8 @@ def grpo(
     same(logps=logps, mask=mask, old_logps=old_logps, ref_logps=ref_logps, entropy=entropy)
     _needs("beta", bool(beta), ref_logps=ref_logps)
     _needs("top_entropy_quantile", top_entropy_quantile < 1, entropy=entropy)
-    _needs("entropy_coef", bool(entropy_coef), entropy=entropy)
+    bonus = isinstance(entropy_coef, Tensor) or entropy_coef != 0
+    _needs("entropy_coef", bonus, entropy=entropy)
     _needs("loss_type='dr_grpo'", loss_type == "dr_grpo", length=max_completion_length)
     _needs("loss_type='cispo'", loss_type == "cispo", epsilon_high=epsilon_high)
     same(rows=logps[:, 0] if advantages.rank == 1 else logps, advantages=advantages)
@@ -133,7 +135,7 @@ def grpo(
         drift = row_means(still(-moved), mask).expand_dims(-1)
         each = each * counted((gain >= 0) | (drift <= off_policy_mask_threshold), logps)
     if top_entropy_quantile < 1 and entropy is not None:
-        acting = _uncertain(entropy, mask, 1 - top_entropy_quantile, logps)
+        acting = uncertain(entropy, mask, top_entropy_quantile)
         each = each * acting
     if beta and ref_logps is not None:
         kl = kl_estimate(kept(logps, mask), still(kept(ref_logps, mask)), "k3")
@@ -146,7 +148,7 @@ def grpo(
     )
     if entropy is not None:
         metrics["entropy"] = still(token_mean(entropy, mask))
-    if entropy_coef and entropy is not None:
+    if bonus and entropy is not None:
         metrics["policy_loss"] = still(value)
         value = value - entropy_coef * token_mean(entropy, acting)
     return Loss(value, metrics)
@@ -159,14 +161,16 @@ def _needs(setting: str, asked: bool, **given: Any) -> None:
             raise GraphError(f"{setting} needs {name}", need=f"{name}=…")
 
 
-def _uncertain(entropy: Tensor, mask: Tensor, level: float, like: Tensor) -> Tensor:
-    """Return a mask of the tokens whose entropy is at least the quantile of those that count."""
-    seen = still(entropy)
+def uncertain(entropy: Tensor, mask: Tensor, share: float) -> Tensor:
+    """Return a mask of the tokens whose entropy is in the upper share of those that count."""
+    seen, counts = still(entropy), counted(mask, entropy)
+    if share >= 1:
+        return counts
     ordered = Sort()(Where()(mask != 0, seen, math.inf).reshape((-1,)))
-    at = level * Maximum()(counted(mask, like).sum() - 1, 0)
+    at = (1 - share) * Maximum()(counts.sum() - 1, 0)
     low, high = (Gather()(ordered, Cast(dtype="int64")(op()(at))) for op in (Floor, Ceil))
     bound = low + (high - low) * (at - Floor()(at))
-    return counted(seen >= bound, like) * counted(mask, like)
+    return counted(seen >= bound, entropy) * counts
 
 
 def _counted_by(

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from ...graph import Tensor
 from ...words.jsonable import jsonable
 from ..losses.advantages import group_advantages, normalize_then_sum
-from ..losses.grpo import TYPES, grpo
+from ..losses.grpo import TYPES, grpo, uncertain
 from ..losses.loss import Loss, chosen_from
+from ..objectives.entropy import EntropyControl
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
 from ..rewards.tokens import Overlong
@@ -40,6 +42,9 @@ class GRPO(Sampled):
         dynamic_sampling: whether groups whose rewards are all equal are left out and further
             prompts drawn in their place (Yu et al. 2025), at most ``max_refills`` times; what is
             missing then is filled up with the groups that were left out.
+        use_adaptive_entropy: whether ``entropy_coef``, at first what it says, follows the entropy:
+            `EntropyControl` by ``entropy_target``, ``entropy_coef_delta``, ``entropy_coef_min`` and
+            ``entropy_coef_max``.
         soft_punish_cache: over how many tokens before the longest length a punishment grows from 0
             to 1 (Yu et al. 2025); at 0 there is none.
 
@@ -67,6 +72,11 @@ class GRPO(Sampled):
     mask_truncated_completions: bool = False
     top_entropy_quantile: float = 1.0
     entropy_coef: float = 0.0
+    use_adaptive_entropy: bool = False
+    entropy_coef_min: float = 0.0
+    entropy_coef_max: float = 1.0
+    entropy_coef_delta: float = 0.005
+    entropy_target: float = 0.2
     off_policy_mask_threshold: float | None = None
     sapo_temperature_pos: float = 1.0
     sapo_temperature_neg: float = 1.05
@@ -92,6 +102,9 @@ class GRPO(Sampled):
         self.check(high, "epsilon_high", "a number for cispo, such as 5.0")
         self.check(self.beta >= 0, "beta", "a number >= 0")
         self.check(0 < self.top_entropy_quantile <= 1, "top_entropy_quantile", "0 < share <= 1")
+        least, most = self.entropy_coef_min, self.entropy_coef_max
+        self.check(least <= most, "entropy_coef_min", f"at most entropy_coef_max={most}")
+        self.check(self.entropy_coef_delta >= 0, "entropy_coef_delta", "a number >= 0")
         self.check(self.max_refills >= 0, "max_refills", "an int >= 0")
         most = self.max_completion_length
         self.check(0 <= self.soft_punish_cache <= most, "soft_punish_cache", f"0 to {most}")
@@ -111,6 +124,22 @@ class GRPO(Sampled):
     def needs_reference(self) -> bool:
         """Whether there is a KL term."""
         return self.beta != 0
+
+    def entropy_control(self) -> EntropyControl | None:
+        """Return what moves the weight of the entropy bonus, where that follows the entropy."""
+        if not self.use_adaptive_entropy:
+            return None
+        return EntropyControl(
+            self.entropy_coef,
+            target=self.entropy_target,
+            delta=self.entropy_coef_delta,
+            least=self.entropy_coef_min,
+            most=self.entropy_coef_max,
+        )
+
+    def acting(self, step: Step) -> Tensor:
+        """Return a mask of the tokens that the policy's term is left to."""
+        return uncertain(step.entropy, step.mask, self.top_entropy_quantile)
 
     def shaped(self, rewards: Rewards) -> Rewards:
         """Return rewards, and the punishment of length where it is asked for."""
@@ -145,7 +174,7 @@ class GRPO(Sampled):
             importance_sampling_level=self.importance_sampling_level,
             use_bias_correction_kl=self.use_bias_correction_kl,
             top_entropy_quantile=self.top_entropy_quantile,
-            entropy_coef=self.entropy_coef,
+            entropy_coef=self.entropy_coef if step.entropy_coef is None else step.entropy_coef,
             off_policy_mask_threshold=self.off_policy_mask_threshold,
             max_completion_length=self.max_completion_length,
             num_items=step.num_items,

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...graph import Tensor
 from ..experience import Experience
 from ..losses.loss import Loss
 from ..model import LanguageModel
+from ..objectives.entropy import EntropyControl
 from ..objectives.policy import PolicyObjective
 from ..objectives.terms import Judged, Step, Worth
 from ..rewards.judge import Rewards
@@ -21,7 +23,7 @@ REFUSED = {
     "num_generations_eval": "held-out prompts are sampled in groups of num_generations",
     "disable_dropout": "a model says its own dropout; ratio_tolerance finds one that acts",
     "pad_to_multiple_of": "widths are rounded so that few shapes come",
-    "use_adaptive_entropy": "entropy_coef stays what it is",
+    "use_adaptive_entropy": "GRPO and its kin have an entropy bonus",
     "max_tool_calling_iterations": "completions call no tools",
     "chat_template_kwargs": "templates belong to the data",
     "num_completions_to_print": SHOWN,
@@ -31,7 +33,7 @@ REFUSED = {
     "vllm_": OWN,
     "use_transformers_": OWN,
     "log_": SHOWN,
-    "entropy_coef_": "it stays",
+    "entropy_": "GRPO and its kin have an entropy bonus",
 }
 """Options of TRL that are refused, and why."""
 
@@ -136,6 +138,14 @@ class Sampled(Settings):
     def needs_reference(self) -> bool:
         """Whether log-probabilities of a reference are asked for."""
         return False
+
+    def entropy_control(self) -> EntropyControl | None:
+        """Return what moves the weight of an entropy bonus; None where nothing does."""
+        return None
+
+    def acting(self, step: Step) -> Tensor:
+        """Return a mask of the tokens that a loss acts on."""
+        return step.mask
 
     def shaped(self, rewards: Rewards) -> Rewards:
         """Return rewards with those that the method itself gives."""

@@ -73,11 +73,7 @@ class Minibatches:
         begun, first = divmod(skip, self._per_rollout)
         done, steps = self._at.begun.batches, 0
         for part in range(begun, self.n_batches // self._per_rollout):
-            if self._at.begun.batches != done + steps:
-                raise TrainingError(
-                    "a rollout is due before the steps on the one before are taken",
-                    need="unroll=1: what is drawn depends on every step before",
-                )
+            self._check_done(done + steps, "a rollout")
             rows = order[part * self.n_prompts : (part + 1) * self.n_prompts]
             prompts = [self._prompts[i] for i in rows]
             began = time.perf_counter()
@@ -86,12 +82,22 @@ class Minibatches:
             )
             self.seconds += time.perf_counter() - began
             for k in range(first, self._per_rollout):
+                if objective.entropy_control is not None:
+                    self._check_done(done + steps, "an entropy bonus")
                 feeds = objective.minibatch(*divmod(k, objective.method.steps_per_generation))
                 if k == 0:
                     objective.check_ratio(feeds)
                 steps += 1
                 yield feeds, self.size
             first = 0
+
+    def _check_done(self, batches: int, what: str) -> None:
+        """Refuse to make what follows from steps that are not taken yet."""
+        if self._at.begun.batches != batches:
+            raise TrainingError(
+                f"{what} is due before the steps before it are taken",
+                need=f"unroll=1: {what} depends on every step before",
+            )
 
     def _order(self, number: int) -> Array:
         """Return the order of prompts in an epoch; one below 0 is for what refills draw."""

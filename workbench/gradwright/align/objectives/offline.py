@@ -10,18 +10,21 @@ import numpy as np
 from ...data import Batches, batches
 from ...data.batches import Feeds
 from ...errors import TrainingError
+from ...evaluation.metrics import Metric
 from ...graph import Tensor, ancestors
 from ...session import Session
+from ...train.callbacks.base import Callback
 from ...train.position import Position
 from ...words.jsonable import json_array, to_json
 from ..data.collate import collate
 from ..data.examples import examples
-from ..data.packing import pack
+from ..data.packing import laid, placed
 from ..data.rows import Examples, TokenRow
 from ..logps import check_said
-from ..model import LanguageModel, by_placeholder, context_of
+from ..model import LanguageModel, by_placeholder, context_of, fed_beside
 from ..reference import Copies, SyncReference, check_still
 from .asked import Asked
+from .counted import NAME, Counted, Latest, Seen
 from .kept import check_method
 from .sequences import SequenceBatches, Sequences
 
@@ -47,23 +50,29 @@ class OfflineObjective:
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
         self._seed, name = seed, type(method).__name__.lower()
         self._places: Tensor | None = getattr(model, "position_ids", None)
-        self._context = context_of(model)
+        self._context, self._beside = context_of(model), fed_beside(model)
         if method.packed and self._places is None:
             raise TrainingError(
                 "packed rows see each other in this model",
                 need="a model of position_ids",
                 hint="Decoder(config, position_ids=True)",
             )
+        if method.packed and self._beside:
+            raise TrainingError(
+                f"packed rows would share {', '.join(self._beside)}, which each has of its own",
+                hint="SFT(packing=False)",
+            )
         self.asked = Asked(model, precomputed=method.precomputed)
         with self.graph._at_top(), self.graph.scope(self.graph._free_scope(name)):
             loss = method.loss(self.asked)
+            self._seen = Seen(self.graph.placeholder(NAME, (), "float64"))
         self.losses: Mapping[str, Tensor] = {name: loss.value}
-        self.metrics: Mapping[str, Tensor] = dict(loss.metrics)
+        self.metrics: Mapping[str, Tensor | Metric] = {**loss.metrics, NAME: Latest(self._seen.fed)}
         self._copies = Copies(self.graph, self.asked.reference)
-        self.callbacks = (
-            [] if method.sync is None else [SyncReference(self._reference, *method.sync)]
-        )
+        self.callbacks: list[Callback] = [self._seen]
         """What a trainer must call beside those that it is given."""
+        if method.sync is not None:
+            self.callbacks.append(SyncReference(self._reference, *method.sync))
         if method.disable_dropout:
             _settle_dropout(self.losses.values())
         self._known: dict[int, list[Array]] = {}
@@ -94,10 +103,21 @@ class OfflineObjective:
         self._check()
         found, seed = self._examples(data), self._seed if shuffle else None
         if self.method.packed:
-            return self._packed(found, batch_size, seed, drop_last, exact=at is not None)
+            arrays, lengths = self._arrays(found)
+            packed = batches(
+                self.graph,
+                arrays,
+                list(arrays),
+                batch_size,
+                shuffle=seed is not None,
+                seed=seed or 0,
+                drop_last=drop_last,
+                exact=at is not None,
+            )
+            return Counted(packed, lengths, self._seen, at)
         held = self._sequences(found)
         references = self._references(held)
-        return SequenceBatches(
+        source = SequenceBatches(
             held,
             lambda rows: self._feeds(held, rows, references),
             batch_size,
@@ -106,15 +126,19 @@ class OfflineObjective:
             drop_last=drop_last,
             exact=at is not None,
         )
+        return Counted(source, held.n_tokens, self._seen, at)
 
     def feeds(self, batch: Any) -> Feeds:
         """Return what rows feed, all of them as one batch."""
         self._check()
         found = self._examples(batch)
         if self.method.packed:
-            return self._arrays(found)
-        held = self._sequences(found)
-        return self._feeds(held, range(held.n), self._references(held))
+            feeds, lengths = self._arrays(found)
+        else:
+            held = self._sequences(found)
+            feeds = self._feeds(held, range(held.n), self._references(held))
+            lengths = held.n_tokens
+        return {**feeds, self._seen.fed: np.float64(self._seen.n + lengths.sum())}
 
     def _check(self) -> None:
         for said in self.asked.heard:
@@ -129,11 +153,17 @@ class OfflineObjective:
         else:
             kind, how = kinds[0] if len(kinds) == 1 else None, dict(method.reading())
             most = self._longest(how.pop("max_length", None))
-            found = examples(data, kind, self.tokenizer, eos=self.model.eos, max_length=most, **how)
+            how |= {"eos": self.model.eos, "feeds": [*self._beside], "max_length": most}
+            found = examples(data, kind, self.tokenizer, **how)
         if found.kind not in kinds:
             raise TrainingError(
                 f"these are examples of the kind {found.kind!r}",
                 need=f"{' or '.join(map(repr, kinds))}, for {type(method).__name__}",
+            )
+        if absent := self._beside.keys() - found.feeds.keys():
+            raise TrainingError(
+                f"these are examples without {', '.join(sorted(absent))}, which the model is fed",
+                hint=f"examples(data, feeds={sorted(absent)})",
             )
         return found
 
@@ -148,38 +178,20 @@ class OfflineObjective:
         """Return how long rows may be, which the model limits, too."""
         return min((n for n in (stated, self._context) if n is not None), default=None)
 
-    def _packed(
-        self,
-        found: Examples,
-        batch_size: int | None,
-        seed: int | None,
-        drop_last: bool,
-        *,
-        exact: bool,
-    ) -> Batches:
-        arrays = self._arrays(found)
-        return batches(
-            self.graph,
-            arrays,
-            list(arrays),
-            batch_size,
-            shuffle=seed is not None,
-            seed=seed or 0,
-            drop_last=drop_last,
-            exact=exact,
-        )
-
-    def _arrays(self, found: Examples) -> Feeds:
+    def _arrays(self, found: Examples) -> tuple[Feeds, Array]:
+        """Return all rows, packed, and how many tokens each holds."""
         length = self._longest(self.method.max_length)
         assert length is not None  # methods that pack have it
-        return by_placeholder(self.model, pack(found.rows, length, self.method.packed))
+        filled = placed(found.rows, length, self.method.packed)
+        n_tokens = np.array([sum(map(len, members)) for members in filled])
+        return by_placeholder(self.model, laid(filled, length)), n_tokens
 
     def _feeds(
         self, held: Sequences, at: Sequence[int], references: Sequence[Sequence[Array]]
     ) -> Feeds:
         """Return what some examples feed, part below part."""
         rows, fed = held.rows(at), self.asked.fed
-        feeds = self._collated(rows)
+        feeds = self._collated(rows, held.fed(at))
         shape = feeds[self.model.ids].shape
         for name, t in fed.items():
             if name == "tokens":
@@ -194,14 +206,15 @@ class OfflineObjective:
                 feeds[t] = held.columns[name][list(at)]
         return feeds
 
-    def _collated(self, rows: Sequence[TokenRow]) -> Feeds:
+    def _collated(self, rows: Sequence[TokenRow], beside: Mapping[str, Array]) -> Feeds:
         arrays = collate(
             rows,
             position_ids=self._places is not None,
             multiple_of=self.method.pad_to_multiple_of,
             most=self._context,
         )
-        return by_placeholder(self.model, arrays)
+        feeds = by_placeholder(self.model, arrays)
+        return feeds | {self._beside[name]: array for name, array in beside.items()}
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -211,12 +224,13 @@ class OfflineObjective:
             return []
         key = held.checksum
         if key not in self._known:
-            rows = held.rows(range(held.n))
+            rows, beside = held.rows(range(held.n)), held.fed(range(held.n))
             session, said = Session(self.graph), list[Array]()
             for start in range(0, len(rows), ROWS):
-                some = rows[start : start + ROWS]
-                found = session.run(self._reference, self._collated(some))
-                said += [values[: len(row) - 1] for values, row in zip(found, some, strict=True)]
+                at = slice(start, start + ROWS)
+                feeds = self._collated(rows[at], {name: a[at] for name, a in beside.items()})
+                found = session.run(self._reference, feeds)
+                said += [x[: len(row) - 1] for x, row in zip(found, rows[at], strict=True)]
             self._known = dict([*self._known.items()][-1:]) | {key: said}
         known = self._known[key]
         return [known[start : start + held.n] for start in range(0, len(known), held.n)]

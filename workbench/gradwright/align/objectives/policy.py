@@ -22,7 +22,7 @@ from ..data.examples import prompts
 from ..experience import Experience
 from ..logps import check_said, model_log_probs
 from ..losses.loss import chosen_from
-from ..model import LanguageModel
+from ..model import LanguageModel, fed_beside
 from ..reference import Copies, SyncReference, check_still, reference_log_probs
 from ..rewards.judge import Rewards
 from ..rollouts.rollout import Prompt, Sampler
@@ -104,7 +104,6 @@ class PolicyObjective:
         self.seed, self.drawn, self.num_tokens = seed, 0, 0
         self.is_wanted: Callable[[], bool] = lambda: False
         """Whether somebody waits for the training to pause or to stop; its trainer says so."""
-        self._collects = False
         self._calls = self._extra = 0
         self._place = (-1, -1)
         self.tokenizer = model.tokenizer if tokenizer is None else tokenizer
@@ -128,6 +127,8 @@ class PolicyObjective:
         """What a trainer calls between steps."""
         if isinstance(sampler, GenerationSampler):
             sampler.watchers.append(self._attend)
+        self.entropy_control = method.entropy_control()
+        """What moves the weight of an entropy bonus, where the method asks for that."""
         self._build(sampler)
         self.drawing.reward_seconds = reward_seconds
         self.drawing.on_reward_error = on_reward_error
@@ -142,7 +143,7 @@ class PolicyObjective:
             told["ref_log_probs"] = ref
             if method.sync_ref_model:
                 alpha, every = method.ref_model_mixup_alpha, method.ref_model_sync_steps
-                self.callbacks = [SyncReference(ref, alpha, every)]
+                self.callbacks.append(SyncReference(ref, alpha, every))
         values = None
         if method.critic:
             values = told["values"] = critic_values(self.model, said.mask, method.critic)
@@ -154,6 +155,7 @@ class PolicyObjective:
             "facts": (len(told_names),),
             **({"ref_log_probs": places} if method.needs_reference else {}),
             **({"old_values": places, "returns": places} if method.critic else {}),
+            **({} if self.entropy_control is None else {"entropy_coef": ()}),
         }
         with graph._at_top(), graph.scope(graph._free_scope(type(method).__name__.lower())):
             self._fed = {name: graph.placeholder(name, shape) for name, shape in shapes.items()}
@@ -161,14 +163,16 @@ class PolicyObjective:
             shares = method.in_groups and not method.critic
             self._distinct = Distinct(self.model) if shares else None
             self.stand_ins = None if self._distinct is None else self._distinct.stand_ins
-            loss = method.loss(
-                Step(said.log_probs, said.entropy, said.mask, values=values, **given)
-            )
+            step = Step(said.log_probs, said.entropy, said.mask, values=values, **given)
+            loss, watched = method.loss(step), dict[str, Metric]()
+            if (control := self.entropy_control) is not None:
+                watched = control.watched(step, method.acting(step))
+                self.callbacks.append(control)
         self.losses: Mapping[str, Tensor] = {"loss": loss.value}
         self.curves = told_names
         """Names of the facts that are recorded with the steps."""
         seen = {name: Fact(self._fed["facts"], i) for i, name in enumerate(told_names)}
-        self.metrics: Mapping[str, Tensor | Metric | str] = {**loss.metrics, **seen}
+        self.metrics: Mapping[str, Tensor | Metric | str] = {**loss.metrics, **watched, **seen}
         self.drawing = Drawing(self.model, method, sampler, self._session, told, self._lowered)
         """What makes experience of prompts."""
         self._log_probs = said.log_probs
@@ -199,7 +203,7 @@ class PolicyObjective:
         """Return data as prompts: a list of them, or what `gw.align.prompts` reads."""
         if isinstance(data, Sequence) and all(isinstance(row, Prompt) for row in data):
             return list(data)
-        return prompts(data, self.tokenizer)
+        return prompts(data, self.tokenizer, feeds=[*fed_beside(self.model)])
 
     def feeds(self, batch: Any) -> Feeds:
         """Draw completions of a batch of prompts, and return what they feed, as one batch."""
@@ -229,15 +233,12 @@ class PolicyObjective:
         held = self.experience
         if held is not None and self._place == place and (first or held.step == step):
             return
-        self.drawing.rows_at_once, self._collects = size, True
-        try:
-            self._take(prompts, place, step, further)
-        finally:
-            self._collects = False
+        self.drawing.rows_at_once = size
+        self._take(prompts, place, step, further)
 
     def _attend(self, progress: Progress) -> None:
-        """End a rollout of the training, after the token it is at, for what waits for the loop."""
-        if self._collects and self.is_wanted():
+        """End a rollout of a fit, after the token it is at, for what waits for the loop."""
+        if self.is_wanted():
             raise InterruptedBatchError
 
     def _take(
@@ -309,13 +310,11 @@ class PolicyObjective:
         told = np.array([found.get(name, np.nan) for name in self.curves], np.float32)
         feeds: Feeds = {self.model.ids: made.ids[rows], self.model.labels: made.labels[rows]}
         given = {**vars(made), "old_log_probs": made.log_probs, "old_values": made.values}
+        whole: dict[str, Any] = {"facts": told, "num_items": np.float32(made.mask.sum() / parts)}
+        if self.entropy_control is not None:
+            whole["entropy_coef"] = np.float32(self.entropy_control.weight)
         for name, t in self._fed.items():
-            if name == "num_items":
-                feeds[t] = np.float32(made.mask.sum() / parts)
-            elif name == "facts":
-                feeds[t] = told
-            else:
-                feeds[t] = given[name][rows]
+            feeds[t] = whole[name] if name in whole else given[name][rows]
         for t, array in fed(self.graph, made.rollout).items():
             feeds[t] = array[rows]
         if self._distinct is not None:

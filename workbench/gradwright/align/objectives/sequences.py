@@ -30,6 +30,10 @@ class Sequences:
     """What else each example has."""
     numbers: Sequence[int] = ()
     """Which row of the data each example is."""
+    feeds: Mapping[str, Array] = field(default_factory=dict)
+    """What each example feeds to placeholders of the model by itself, such as an image."""
+    own: int = 1
+    """How many of the parts are the data's; the others are made of them."""
 
     @classmethod
     def of(
@@ -43,12 +47,13 @@ class Sequences:
         if examples.kind == "pair":
             margin = [0.0] * n if examples.margin is None else examples.margin
             columns = {"margin": np.asarray(margin, np.float32)}
-            return cls((examples.chosen, examples.rejected), columns, examples.numbers)
+            parts = examples.chosen, examples.rejected
+            return cls(parts, columns, examples.numbers, examples.feeds, own=2)
         columns = {}
         if examples.kind == "label":
             columns["desirable"] = np.asarray(examples.desirable, bool)
         others = (_rotated(examples.rows, length),) if mismatched else ()
-        return cls((examples.rows, *others), columns, examples.numbers)
+        return cls((examples.rows, *others), columns, examples.numbers, examples.feeds)
 
     @property
     def n(self) -> int:
@@ -59,6 +64,16 @@ class Sequences:
     def lengths(self) -> list[int]:
         """The length of the longest row of each example."""
         return [max(map(len, rows)) for rows in zip(*self.parts, strict=True)]
+
+    @property
+    def n_tokens(self) -> Array:
+        """How many tokens of the data each example has: i64[n]."""
+        return np.array([[len(row) for row in part] for part in self.parts[: self.own]]).sum(0)
+
+    def fed(self, at: Sequence[int]) -> dict[str, Array]:
+        """Return what some examples feed by themselves, once for each part."""
+        rows = np.tile(np.asarray(at, np.int64), len(self.parts))
+        return {name: array[rows] for name, array in self.feeds.items()}
 
     def check_lengths(self, context: int) -> None:
         """Refuse rows that a model of so many positions cannot read."""
@@ -77,6 +92,8 @@ class Sequences:
         found = 0
         for row in (row for part in self.parts for row in part):
             found = zlib.crc32(np.asarray([len(row), *row.tokens, *row.labels]).tobytes(), found)
+        for name, array in self.feeds.items():
+            found = zlib.crc32(array.tobytes(), zlib.crc32(name.encode(), found))
         return found
 
     def rows(self, at: Sequence[int]) -> list[TokenRow]:

@@ -54,6 +54,8 @@ class Step(NamedTuple):
     values: Tensor | None = None
     old_values: Tensor | None = None
     returns: Tensor | None = None
+    entropy_coef: Tensor | None = None
+    """f32[]: what an entropy bonus weighs, where that moves."""
 
 
 def needed(what: str, x: Tensor | None) -> Tensor:

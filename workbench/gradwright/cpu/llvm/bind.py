@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ...fuse.dense import copying
+from ...fuse.interpret import nothing
 from ...fuse.ir import Kernel, Level, Operand, Store, Value
 from ...fuse.layout import NARROW, CopyFirst, Loops, Slots, block, has_border, lay_out
 from ...fuse.schedule import scratch_bytes
 from ...shared import Bounded
-from ..call import Call, Cut, layout_of, moved
+from ..call import Call, Cut, layout_of, moved, numbered
 from .target import is_wide
 
 Array = np.ndarray[Any, Any]
@@ -44,8 +47,11 @@ def bind_kernel(
         made = moved(found[1], arrays)
         made.block[len(arrays)] = scratch.ctypes.data
         return [replace(made, held=(scratch, arrays))]
+    begun = _begun(kernel, arrays)
+    if begun is None:
+        return None
     arrays = [a for a, _ in lying]
-    calls: list[Call] = []
+    calls: list[Call] = [*begun]
     moves = [True] * len(arrays)
     loops = lay_out(kernel, arrays, shape, narrow())
     while isinstance(loops, CopyFirst):
@@ -75,6 +81,32 @@ def bind_kernel(
     if not calls and alarm is None:
         CALLS.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
     return [*calls, call]
+
+
+def _begun(kernel: Kernel, arrays: Sequence[Array]) -> Sequence[Call] | None:
+    """Return the calls that make of operands, which others are joined to, what they start as."""
+    calls: list[Call] = []
+    for store in (store for store in kernel.stores if store.places):
+        number, start = store.operand, store.start
+        y = arrays[number]
+        if start is None:
+            made = bind_kernel(_filling(store.mode, y.dtype, y.ndim), y.shape, [y])
+            found = numbered(made, [number])
+        elif (number, start) in kernel.in_place:
+            continue
+        else:
+            found = numbered(bind_copy(arrays[start].reshape(y.shape), y), [start, number])
+        if found is None:
+            return None
+        calls += found
+    return calls
+
+
+@functools.cache
+def _filling(how: str, dtype: np.dtype[Any], rank: int) -> Kernel:
+    """Return the kernel that writes the reduction of nothing everywhere."""
+    number = Value("const", (), dtype, Level.SCALAR, nothing(how, dtype))
+    return Kernel(rank, rank, (Operand(dtype, (True,) * rank),), 0, (number,), (Store(0, 0),))
 
 
 CALLS = Bounded[tuple[Kernel, Call, int]](4096)
@@ -121,9 +153,7 @@ def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:
         return None
     space = tuple(n for n in y.shape if n != 1)
     source = x.reshape(space) if x.size == 1 else np.squeeze(x)
-    operand = Operand(x.dtype, (True,) * len(space))
-    load = Value("load", (), x.dtype, Level.ELEMENT if space else Level.SCALAR, 0)
-    kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
+    kernel = copying(x.dtype, len(space))
     arrays = [source, y.reshape(space)]
     if isinstance(lay_out(kernel, arrays, space), CopyFirst):  # more loops than machine code has
         return None

@@ -87,6 +87,8 @@ class Code:
         """Hint of a loop: two vectors at a time."""
         self.single = self.node('!{!"llvm.loop.interleave.count", i32 1}')
         """Hint of a loop: one vector at a time."""
+        self.of_eight = self.node('!{!"llvm.loop.vectorize.width", i32 8}')
+        """Hint of a loop: vectors of eight."""
         self.masked = self.node('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
         """Hint of a loop: what is left of the last vector is masked, not another loop."""
 

@@ -59,6 +59,11 @@ class VisionLanguageConfig:
         return (self.image // self.patch) ** 2
 
     @property
+    def context(self) -> int:
+        """How many tokens of a row there is room for behind its image."""
+        return self.decoder.context - self.patches
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of an image: (H, W), or of several channels (H, W, C)."""
         side = self.image, self.image

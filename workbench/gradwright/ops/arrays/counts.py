@@ -16,7 +16,7 @@ from ..core.joining import Stack
 from ..core.scatter import GatherNd
 
 
-def _sums(at: Any, weights: Any, n: int) -> Any:
+def sums_by_number(at: Any, weights: Any, n: int) -> Any:
     """Return the sums of weights by number; those of integers are exact."""
     if weights is None or kind(weights.dtype) == "f":
         return np.bincount(at, weights, n)
@@ -53,10 +53,10 @@ class Bincount(Op):
         counted = "int64" if weights is None else weights.dtype
         return TensorSpec((Dim.fresh("bincount"),), counted)
 
-    def forward(self, x: Any, weights: Any = None) -> Any:
+    def forward(self, x: Any, weights: Any = None, *, sums: Any = sums_by_number) -> Any:
         if x.size and x.min() < 0:
             raise IndexError(f"bincount takes numbers >= 0, got {x.min()}")
-        y = _sums(x.astype(np.intp), weights, self.minlength)
+        y = sums(x.astype(np.intp, copy=False), weights, self.minlength)
         return y.astype(np.int64 if weights is None else weights.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -171,12 +171,14 @@ class ConfusionMatrix(Op):
         counted = "int64" if weights is None else weights.dtype
         return TensorSpec((n, n), self.dtype or counted)
 
-    def forward(self, labels: Any, predictions: Any, weights: Any = None) -> Any:
+    def forward(
+        self, labels: Any, predictions: Any, weights: Any = None, *, sums: Any = sums_by_number
+    ) -> Any:
         both = np.stack([labels, predictions]).astype(np.int64)
         n = int(both.max(initial=-1)) + 1 if self.num_classes is None else int(self.num_classes)
         if both.size and not 0 <= both.min() <= both.max() < n:
             raise IndexError(f"classes of confusion_matrix are not all in 0..{n - 1}")
-        y = _sums(both[0] * n + both[1], weights, n * n).reshape(n, n)
+        y = sums(both[0] * n + both[1], weights, n * n).reshape(n, n)
         return y.astype(self.dtype or (np.int64 if weights is None else weights.dtype))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

@@ -69,6 +69,23 @@ def zeros(param: Tensor, init: float | str = 0.0) -> Slot:
     return Slot(sizes(param), at_least_float32(param.dtype), init)
 
 
+_changes = 0
+
+
+def changes() -> int:
+    """Return how often a setting of any optimizer has been set.
+
+    As long as it stays the same, none of them has to be looked at.
+
+    >>> import gradwright as gw
+    >>> sgd, before = gw.optim.SGD(0.1), changes()
+    >>> sgd.learning_rate = 0.01
+    >>> changes() - before
+    1
+    """
+    return _changes
+
+
 @dataclass
 class Optimizer(Named, Advised, words=OPTIMIZER):
     """Base of optimizers: a dataclass of hyperparameters, and ``update``, which builds graph.
@@ -130,6 +147,8 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
                 + (f"; did you mean {close!r}?" if close else "")
             )
         object.__setattr__(self, name, value)
+        global _changes  # read after it is set, so that who sees the same count sees the value
+        _changes += 1
 
     def state(self, param: Tensor) -> dict[str, Slot]:
         """Return the state of a parameter by name: by default zeros of its shape for ``slots``."""

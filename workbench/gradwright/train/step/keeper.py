@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import is_
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ...spec import TensorSpec, at_least_float32
 from ...spec.rounding import rounded
 from ..config import Setup, TrainingConfig
 from ..optim import Optimizer
+from ..optim.base import changes
 from ..slots import Slots
 from .accumulate import SUMS, WEIGHT
 from .adapted import penalties
@@ -77,7 +77,7 @@ class StepKeeper:
         """Which of ``watched`` are trained, and their names, and when that was looked up."""
         self._form: Any = None
         """What it depends on of the settings."""
-        self._moment: list[Any] = []
+        self.moment: tuple[Any, ...] = ()
         """What there was when the graph of a step was found ready; the same again, it is so again.
         """
         self.steady: Fed | None = None
@@ -122,20 +122,17 @@ class StepKeeper:
     def ready(self) -> StepGraph | None:
         """Return the graph of the last step, without a lock, if nothing has changed since."""
         held, graph, config = self._step, self._graph, self._setup.config
-        moment = [held, config, self._setup.session, graph.revision, graph.marked, redefinitions()]
-        moment.append(not graph.updates.declared)
-        for optimizer in config.optimizers:
-            moment += vars(optimizer).values()
-        last = self._moment
-        if len(moment) == len(last) and all(map(is_, moment, last)) and held is not None:
+        counts = graph.revision, graph.marked, redefinitions(), changes()
+        moment = id(held), id(config), id(self._setup.session), counts
+        if moment == self.moment and held is not None and not graph.updates.declared:
             return held[0]
-        self._moment, self.steady = [], None
+        self.moment, self.steady = (), None
         if held is None or (self._seen(), self._settings()) != held[1:]:
             return None
         held[0].config = config
         if not graph.updates.declared:  # else more is looked at
             self.steady = self.numbers.steady(config.optimizers)
-            self._moment = moment  # of before the comparison: another thread may change one after
+            self.moment = moment  # of before the comparison: another thread may change one after
         return held[0]
 
     def _told(self) -> StepGraph | None:
@@ -218,6 +215,16 @@ class StepKeeper:
 
     # -- running ---------------------------------------------------------------------------------
 
+    def run(
+        self, phase: Phase, feeds: Feeds, numbers: Fed, number: int, watching: bool = False
+    ) -> Any:
+        """Run a phase and commit it if it is finite; return what it fetches."""
+        run = phase.prepared(self._setup.session, watching)
+        if numbers != (held := self._fed)[0]:
+            known = dict(zip(*held, strict=True))  # of a schedule's, the others stay
+            self._fed = numbers, [known[n] if n in known else np.array(n) for n in numbers]
+        return run.on([*map(feeds.__getitem__, phase.needed), *self._fed[1]], number)
+
     def take(
         self,
         phase: Phase,
@@ -228,11 +235,7 @@ class StepKeeper:
         watching: bool = False,
     ) -> Outcome:
         """Run a phase and commit it if it is finite; with ``watching`` fetch the gradients, too."""
-        run = phase.prepared(self._setup.session, watching)
-        if numbers != self._fed[0]:
-            self._fed = numbers, [np.array(n) for n in numbers]
-        arrays = map(feeds.__getitem__, phase.needed)
-        finite, norm, *measured = run(*arrays, *self._fed[1], step=number)
+        finite, norm, *measured = self.run(phase, feeds, numbers, number, watching)
         if not watching:
             return Outcome(bool(finite), float(norm), measured, {})
         count = len(measured) - len(phase.grads)

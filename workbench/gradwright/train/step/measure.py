@@ -49,6 +49,8 @@ class Measures:
                 graph.check_member(t)
         self._slices: list[tuple[str, Metric, slice, bool]] = []
         """Which of the fetched arrays are whose, and whether the last one is its weight."""
+        self._means: list[tuple[str, int]] | None = None
+        """Where the scalars are, if there are no other metrics."""
         self.fetches()
 
     def fetches(self) -> list[Tensor]:
@@ -63,6 +65,8 @@ class Measures:
             slices.append((name, metric, own, weight is not None))
             found += [] if weight is None else [weight]
         self._slices = slices
+        are_means = all(type(metric) is Mean for metric in self._metrics.values())
+        self._means = [(name, own.start) for name, _, own, _ in slices] if are_means else None
         return found
 
     def add(
@@ -81,12 +85,15 @@ class Measures:
 
     def of_batch(self, arrays: Sequence[Any]) -> dict[str, float]:
         """Return the numbers of one batch alone; what is beyond those of ``fetches`` is ignored."""
-        found = {
-            name: float(arrays[own.start])
-            if type(metric) is Mean
-            else _number(name, metric, metric.add(metric.start(), arrays[own], 1))
-            for name, metric, own, _ in self._slices
-        }
+        if self._means is not None:
+            found = {}
+            for name, at in self._means:  # a comprehension would be a call more
+                found[name] = float(arrays[at])
+        else:
+            found = {
+                name: _number(name, metric, metric.add(metric.start(), arrays[own], 1))
+                for name, metric, own, _ in self._slices
+            }
         return self._with_sum(found) if self._parts else found
 
     def results(self, totals: Totals) -> dict[str, float]:

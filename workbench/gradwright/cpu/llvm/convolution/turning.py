@@ -31,7 +31,8 @@ def turning(x: Array, y: Array, operand: int) -> list[Call]:
     """
     groups, channels = x.shape[:2]
     positions, width = math.prod(x.shape[2:]), machine(x.dtype.char).width
-    if not x.flags.c_contiguous or positions < width:
+    is_dense = x.flags.c_contiguous or (groups == 1 and x[0, 0].flags.c_contiguous)
+    if not is_dense or positions < width:
         return copied(np.moveaxis(x, (0, 1), (-2, -1)), y[..., :channels], operand)
     block = numbers(
         TURNED,

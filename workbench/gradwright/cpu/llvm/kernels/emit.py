@@ -172,6 +172,8 @@ class _Emitter(Memory):
         hints = [code.parallel] if folds else [code.parallel, code.in_pairs]
         if self.pattern.is_narrow:
             hints = [code.parallel, code.single, code.masked]
+        elif scattered is not None:
+            hints = [code.parallel, code.single, code.of_eight]
         if apart:  # two columns may have one place
             hints = []
         if any(fold.is_wide for fold in folds):
@@ -270,8 +272,6 @@ class _Emitter(Memory):
     def _fill_sums(self) -> None:
         """Zero what rows add to: a variable where nothing moves, else operands and totals."""
         for store in self.kernel.stores:
-            if store.places:
-                self._clear(store)
             if not self._adds(store):
                 continue
             access = self.pattern.accesses[store.operand]

@@ -19,7 +19,7 @@ from ..formats import DOUBLE, SINGLE, Format
 from ..text import Num
 
 
-def _format(x: Num) -> Format:
+def format_of(x: Num) -> Format:
     return SINGLE if x.type == "float" else DOUBLE
 
 
@@ -42,7 +42,7 @@ def _clamp(x: Num, low: float, high: float) -> Num:
 
 def _nearest(x: Num) -> tuple[Num, Num]:
     """Return the integer nearest to a small x, as a float and as an int."""
-    form = _format(x)
+    form = format_of(x)
     shifted = x + form.magic
     whole = shifted - form.magic
     return whole, shifted.to("bitcast", form.ints) - form.magic_bits
@@ -62,19 +62,19 @@ def _scale(x: Num, k: Num) -> Num:
 
 def _reduce(x: Num) -> tuple[Num, Num, Num]:
     """Return k as float and int, and r with x = k·ln 2 + r and |r| ≤ ½ ln 2."""
-    high, low = _format(x).ln2
+    high, low = format_of(x).ln2
     k, power = _nearest(x * (1 / math.log(2)))
     return k, power, (-k).madd(low, (-k).madd(high, x))
 
 
 def _exp_of_rest(r: Num) -> Num:
     """Return eʳ − 1 for |r| ≤ ½ ln 2."""
-    return (r * r).madd(polynomial(r, _format(r).exp), r)
+    return (r * r).madd(polynomial(r, format_of(r).exp), r)
 
 
 def _exponential(x: Num) -> tuple[Num, Num, Num]:
     """Return whether x is below exp's range, else k and eʳ − 1."""
-    low, high = _format(x).exp_range
+    low, high = format_of(x).exp_range
     below = x < low
     _, k, r = _reduce((x > high).where(x.of(high), below.where(x.of(0.0), x)))
     return below, k, _exp_of_rest(r)
@@ -89,12 +89,13 @@ def exp(x: Num) -> Num:
     return is_zero.where(x.of(0.0), _scale(rest + 1, k))
 
 
-def exp2(x: Num) -> Num:
-    """Return 2ˣ = 2ᵏ·e^(r ln 2)."""
-    form = _format(x)
+def exp2(x: Num, rest: Num | None = None) -> Num:
+    """Return 2ˣ = 2ᵏ·e^(r ln 2), of x + rest where x alone has too few digits."""
+    form = format_of(x)
     x = _clamp(x, -2.0 * form.bias + 100 if form is SINGLE else -1080, form.bias + 1)
     whole, k = _nearest(x)
-    return _scale(_exp_of_rest((x - whole) * math.log(2)) + 1, k)
+    r = x - whole if rest is None else (x - whole) + rest
+    return _scale(_exp_of_rest(r * math.log(2)) + 1, k)
 
 
 def _less_one(k: Num, rest: Num) -> Num:
@@ -109,7 +110,7 @@ def expm1(x: Num, is_beside_exp: bool = False) -> Num:
     Where exp of the same x is taken, too, k and eʳ − 1 are that one's: then it costs a fifth, but
     alone it would take a tenth longer. The bits are the same.
     """
-    form = _format(x)
+    form = format_of(x)
     if is_beside_exp:
         _, k, rest = _exponential(x)
         y = (x < -float(form.mantissa + 2)).where(x.of(-0.5), _less_one(k, rest))
@@ -121,7 +122,7 @@ def expm1(x: Num, is_beside_exp: bool = False) -> Num:
 
 def tanh(x: Num) -> Num:
     """Return −t/(t + 2) with t = e^(−2|x|) − 1, under x's sign."""
-    a, mantissa = x.call("fabs"), _format(x).mantissa
+    a, mantissa = x.call("fabs"), format_of(x).mantissa
     near = (a > mantissa / 2 + 1).where(x.of(mantissa / 2 + 1), a)
     _, k, r = _reduce(near * -2)
     y = _less_one(k, _exp_of_rest(r))
@@ -139,9 +140,9 @@ def sigmoid(x: Num) -> Num:
 # Logarithms -----------------------------------------------------------------------------------
 
 
-def _split(x: Num) -> tuple[Num, Num]:
+def split(x: Num) -> tuple[Num, Num]:
     """Return e and m with x = 2ᵉ·m and √½ ≤ m < √2, for positive finite x."""
-    form = _format(x)
+    form = format_of(x)
     is_small = x < form.tiny
     bits = is_small.where(x * 2.0**form.mantissa, x).to("bitcast", form.ints)
     e = (bits - form.root_half) >> form.mantissa
@@ -155,10 +156,10 @@ def log_parts(f: Num) -> tuple[Num, Num]:
     s = f / (f + 2)
     z = s * s
     half = f * f * 0.5
-    return half, s * (half + z * polynomial(z, _format(f).log))
+    return half, s * (half + z * polynomial(z, format_of(f).log))
 
 
-def _at_edges(x: Num, y: Num) -> Num:
+def at_edges(x: Num, y: Num) -> Num:
     """Return the logarithm y, or its limit where x is 0, below 0, ∞ or NaN."""
     y = (x.call("fabs").compare("olt", math.inf)).where(y, x)
     y = (x < 0).where(x.of(math.nan), y)
@@ -167,8 +168,8 @@ def _at_edges(x: Num, y: Num) -> Num:
 
 def _log(x: Num, extra: Num | None = None) -> Num:
     """Return log x for positive finite x, plus ``extra``."""
-    high, low = _format(x).ln2
-    e, m = _split(x)
+    high, low = format_of(x).ln2
+    e, m = split(x)
     f = m - 1
     half, rest = log_parts(f)
     small = e.madd(low, rest)
@@ -179,33 +180,33 @@ def _log(x: Num, extra: Num | None = None) -> Num:
 
 def log(x: Num) -> Num:
     """Return the natural logarithm."""
-    return _at_edges(x, _log(x))
+    return at_edges(x, _log(x))
 
 
 def log1p(x: Num) -> Num:
     """Return log(1 + x): of u = 1 + x rounded, and what rounding lost over u."""
     u = x + 1
     lost = (x > 1).where((x - u) + 1, x - (u - 1))
-    y = _at_edges(u, _log(u, lost / u))
-    return (x.call("fabs") < 2.0 ** -(_format(x).mantissa + 2)).where(x, y)
+    y = at_edges(u, _log(u, lost / u))
+    return (x.call("fabs") < 2.0 ** -(format_of(x).mantissa + 2)).where(x, y)
 
 
 def log2(x: Num) -> Num:
     """Return log₂ x = e + log(m)/ln 2."""
-    e, m = _split(x)
+    e, m = split(x)
     f = m - 1
     half, rest = log_parts(f)
-    return _at_edges(x, (f - (half - rest)).madd(1 / math.log(2), e))
+    return at_edges(x, (f - (half - rest)).madd(1 / math.log(2), e))
 
 
 def log10(x: Num) -> Num:
     """Return log₁₀ x = e·log₁₀ 2 + log(m)/ln 10."""
-    high, low = _format(x).lg2
-    e, m = _split(x)
+    high, low = format_of(x).lg2
+    e, m = split(x)
     f = m - 1
     half, rest = log_parts(f)
     y = (f - (half - rest)) * (1 / math.log(10))
-    return _at_edges(x, e.madd(high, e.madd(low, y)))
+    return at_edges(x, e.madd(high, e.madd(low, y)))
 
 
 # Error functions ------------------------------------------------------------------------------
@@ -246,7 +247,7 @@ def _erfc_of_positive(a: Num, middle: float, erfcx: Sequence[float]) -> Num:
 def erf(x: Num) -> Num:
     """Return 2/√π ∫₀ˣ e^(−t²) dt."""
     a = x.call("fabs")
-    near = x * polynomial(x * x, _format(x).erf)
+    near = x * polynomial(x * x, format_of(x).erf)
     if x.type == "float":
         far = x.of(1) - exp(-polynomial(_clamp(a, 0, 4.1), NEGATIVE_LOG_ERFC))
     else:
@@ -365,8 +366,12 @@ def pow_(x: Num, y: Num) -> Num:
     if x.type == "double":
         return x.code.call("double", "pow", x, y)
     a, n = x.call("fabs"), y.to("fpext", "double")
-    size = exp2(n * log2(a.to("fpext", "double"))).to("fptrunc", "float")
-    size = (a.equals(1) & y.equals(y)).where(size.of(1), size)
+    return power_of(x, y, exp2(n * log2(a.to("fpext", "double"))).to("fptrunc", "float"))
+
+
+def power_of(x: Num, y: Num, size: Num) -> Num:
+    """Return x to the power y, of which the size is known where neither of both decides it alone."""
+    size = (x.call("fabs").equals(1) & y.equals(y)).where(size.of(1), size)
     is_whole = y.call("rint").equals(y)
     half = y * 0.5
     is_odd = is_whole & half.call("rint").compare("une", half)

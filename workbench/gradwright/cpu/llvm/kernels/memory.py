@@ -14,7 +14,7 @@ from ....fuse.layout import Access, Pattern, Slots
 from ....fuse.schedule import Schedule, schedule
 from ....fuse.totals import BLOCK, totals
 from ..text import Code, Loop, Num
-from .elements import Fold, from_memory, memory_type, register_type, to_memory
+from .elements import from_memory, memory_type, to_memory
 
 FLOAT64, INT64 = np.dtype(np.float64), np.dtype(np.int64)
 
@@ -172,28 +172,16 @@ class Memory:
         """Join a value to what is at its places, if they are there."""
         operand, value = self.kernel.operands[store.operand], self.known[store.value]
         pointer = self._there(self._at(store.operand, column), store.places)
-        so_far = self._load(pointer, operand.dtype)
-        is_sum = store.mode == "sum"
-        joined = so_far + value if is_sum else so_far.extremum(f"{store.mode}imum", value)
-        self._store(joined, pointer, operand.dtype)
-
-    def _clear(self, store: Store) -> None:
-        """Let an operand be the reduction of nothing."""
-        operand, number, rows = self.kernel.operands[store.operand], store.operand, self.rows
-        nothing = Fold(store.mode, store.value, operand.dtype).start(self.code)
-        if store.mode == "sum":
-            nothing = self.code.const(register_type(operand.dtype), 0)
-        access = self.pattern.accesses[number]
-        end = self.code.const("i64", 1) if access.column == "zero" else self.columns
-        with contextlib.ExitStack() as nest:
-            for axis in range(len(operand.named)):
-                size, stride = self.named[number, axis]
-                turn = nest.enter_context(self.code.loop(self.zero, size)).index
-                self.rows = list(self.rows)
-                self.rows[number] = self._shift(self.rows[number], turn * stride)
-            column = nest.enter_context(self._places(access, end))
-            self._store(nothing, self._at(number, column), operand.dtype)
-        self.rows = rows
+        if store.mode != "set":
+            so_far = self._load(pointer, operand.dtype)
+            match store.mode:
+                case "sum":
+                    value = so_far + value
+                case "prod":
+                    value = so_far * value
+                case how:
+                    value = so_far.extremum(f"{how}imum", value)
+        self._store(value, pointer, operand.dtype)
 
     def _tell(self) -> None:
         """Tell of an index that names no place: itself as it was counted, the size, the operand."""

@@ -12,7 +12,7 @@ from ....spec import Dim
 from ..by_rule import write_by_rule
 from ..node import op, writes
 from ..nodes import spell
-from ..output import Call
+from ..output import Call, to_tensor
 from ..versions import CannotExport, schema_of
 from .windows import largest_only, max_pool_places, with_taps
 
@@ -121,13 +121,14 @@ def blocks(call: Call) -> str:
 
 @writes("causal_mask")
 def causal_mask(call: Call) -> str:
-    """Write −∞ above the diagonal, where keys end with the last query."""
-    rows, columns = call.x.shape[-2:]
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise CannotExport
-    return call.out.store(
-        np.asarray(call.op.forward(np.zeros((rows, columns), call.x.dtype))), call.name
-    )
+    """Write it as it is where sizes are known, else what is left of ones by a triangle."""
+    sizes = call.x.shape[-2:]
+    if all(isinstance(d, int) for d in sizes):
+        return call.out.store(np.tri(*sizes, dtype=bool), call.name)
+    last = call.out.ints([call.x.rank - 2, call.x.rank - 1])
+    shape = call.add("Gather", call.add("Shape", call.xs[0]), last)
+    ones = call.add("ConstantOfShape", shape, value=to_tensor(np.ones(1, bool), "value"))
+    return call.add("Trilu", ones, upper=0)
 
 
 @writes("batch_norm")

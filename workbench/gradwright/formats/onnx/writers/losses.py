@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ....graph import Tensor
+from ....op import seams
 from ....spec import normalize_axis
 from ..node import writes
+from ..nodes import spelled
 from ..output import Call
 from ..versions import CannotExport
 
@@ -52,6 +57,21 @@ def label_cross_entropy(call: Call) -> str:
     attrs = {"reduction": "none", "ignore_index": call.ignore_index}
     y = call.add("SoftmaxCrossEntropyLoss", logits, numbers, **attrs)
     return call.add("Squeeze", y, call.out.ints([0])) if x.rank == 1 else y
+
+
+@spelled("head_log_probs")
+def head_log_probs(of: Any, hidden: Tensor, weight: Tensor, ids: Tensor, bias: Any = None) -> Any:
+    """Hold the logits: files have no word for what never holds them."""
+    return of.whole(hidden, weight, ids, bias)
+
+
+@spelled("head_log_probs_grad")
+def head_log_probs_grad(of: Any, *given: Any) -> Any:
+    """Hold the logits, and derive what is made of them."""
+    hidden, weight, ids, *bias = given[4:]
+    xs = [hidden, weight, *(t for t in bias if t is not None)]
+    ys = of.whole(hidden, weight, ids, *bias)[:4]
+    return seams.gradients(ys, xs, given[:4], unreachable="zero")
 
 
 @writes("class_numbers")

@@ -1,9 +1,7 @@
-"""The numbers of the Triton kernels, run in Triton's interpreter on numpy arrays, or on a GPU.
+"""The numbers of the Triton kernels, on a simulated GPU, or on this machine's: ``make gpu-test``.
 
-Interpreting needs a process of its own with ``TRITON_INTERPRET=1``; ``test_kernels.py`` starts one.
-Without it the same tests run on this machine's GPU: ``make gpu-test``. There is no second reference
-here: lowerings are held against the op's own ``forward`` in float64, on the op's own samples and on
-shapes that kernels find awkward.
+There is no second reference here: lowerings are held against the op's own ``forward`` in float64,
+on the op's own samples and on shapes that kernels find awkward.
 """
 
 from __future__ import annotations
@@ -15,19 +13,15 @@ import pytest
 import triton
 import triton.language as tl
 
-import gradwright as gw
-from gradwright.errors import LoweringError
 from gradwright.op import Op, find_op, infer_specs, run_forward
 from gradwright.ops.core.pullback import Pullback
 from gradwright.program.lowering import find_launch, lowered_ops
 from gradwright.spec import dtype, spec_of
 from gradwright_kernels.compile.compiler import Call
-from gradwright_kernels.device.interpreter import Interpreter
-from gradwright_kernels.launch import default
+from gradwright_kernels.device.launcher import Eager
+from gradwright_kernels.launch import use
 from gradwright_kernels.rows import layer_norm
-from tests.kernels.places import INTERPRETING, placed, run
-
-interpreted_only = pytest.mark.skipif(not INTERPRETING, reason="no session runs on a GPU yet")
+from tests.kernels.places import cuda, launched, placed
 
 Array = np.ndarray[Any, Any]
 
@@ -52,16 +46,6 @@ def wide(x: Array | None) -> Array | None:
 def reference(op: Op, xs: list[Array | None]) -> tuple[Array, ...]:
     """Compute in float64, from the numbers that the narrow arrays hold."""
     return run_forward(op, [wide(x) for x in xs])
-
-
-def launched(op: Op, xs: list[Array | None]) -> list[Array] | None:
-    """Run the op's lowering on arrays that end where forbidden memory begins; None: declined."""
-    ins = [None if x is None else spec_of(x) for x in xs]
-    outs = infer_specs(op, ins)
-    launch = find_launch(op, "cuda", ins, outs)
-    if launch is None:
-        return None
-    return run(launch, xs, outs)
 
 
 def agree(op: Op, xs: list[Array | None], atol: float, rtol: float) -> None:
@@ -226,7 +210,9 @@ def test_adam_updates_in_place() -> None:
     expected = launched(op, xs)
     ins = [spec_of(x) for x in xs]
     held, read = placed(xs)
-    find_launch(op, "cuda", ins, infer_specs(op, ins))(held, [held[0], held[2], held[3]])
+    with use(Eager(cuda())):
+        launch = find_launch(op, "cuda", ins, infer_specs(op, ins))
+    launch(held, [held[0], held[2], held[3]])
     p, _, m, v, *_ = read()
     for got, y in zip((p, m, v), expected, strict=True):
         assert got.tobytes() == y.tobytes()
@@ -243,69 +229,6 @@ def test_dtypes_without_a_kernel_are_declined(name: str) -> None:
     assert find_launch(find_op("softmax")(), "cuda", [x], [x]) is None
 
 
-# -- whole sessions ------------------------------------------------------------------------------
-
-
-@interpreted_only
-def test_a_session_runs_kernels_forward_and_backward() -> None:
-    g = gw.Graph()
-    x = g.placeholder("x", ("B", 12))
-    w = g.variable("w", (12,), init=gw.init.ones())
-    b = g.variable("b", (12,))
-    p = gw.nn.softmax(gw.nn.layer_norm(x, w, b) * 2.0)
-    loss = -(p[:, 0].log()).mean()
-    fetches = [loss, *gw.gradients(loss, [x, w, b])]
-    feeds = {"x": cast(normal((6, 12)), "float32")}
-    with gw.Session(g) as cpu, gw.Session(g, device="cuda") as cuda:
-        expected, got = cpu.run(fetches, feeds), cuda.run(fetches, feeds)
-        ran = {instr.op.name for instr in cuda.plan(fetches, {"x": (6, 12)}).program.instrs}
-    for y, e in zip(got, expected, strict=True):
-        np.testing.assert_allclose(y, e, rtol=1e-5, atol=1e-6)
-    assert {"softmax", "layer_norm", "pullback"} <= ran, "a fused kernel was not used"
-
-
-@interpreted_only
-def test_a_session_updates_parameters_with_the_fused_kernel() -> None:
-    found = []
-    for device in ("cpu", "cuda"):
-        g = gw.Graph()
-        p = g.variable("p", (50,), init=gw.init.normal(seed=0))
-        m, v = (g.variable(n, (50,), trainable=False) for n in "mv")
-        t = g.placeholder("t", (), dtype="int64")
-        numbers = [g.constant(x, dtype="float64") for x in (1e-2, 0.9, 0.999, 1e-8, 0.1)]
-        new = find_op("adam_update")()(p, 2.0 * p, m, v, t, *numbers)
-        with gw.Session(g, device=device) as session:
-            for step in (1, 2, 3):
-                session.run([], {"t": step}, updates=dict(zip((p, m, v), new, strict=True)))
-        found.append([g.values[n] for n in "pmv"])
-    for on_cpu, on_cuda in zip(*found, strict=True):
-        np.testing.assert_allclose(on_cuda, on_cpu, rtol=2e-6, atol=1e-7)
-
-
-@interpreted_only
-def test_a_session_names_a_kernel_that_writes_outside_its_output() -> None:
-    @triton.jit
-    def careless_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
-        i = tl.arange(0, BLOCK)
-        tl.store(y_ptr + i, i.to(tl.float32))
-
-    def careless(op: Any, ins: Any, outs: Any) -> Any:
-        x = ins[0].dtype
-        call = Call(careless_kernel, (1, 1, 1), {"x_ptr": x, "y_ptr": x, "BLOCK": 8})
-        run = Interpreter().prepare(call)
-        return lambda xs, ys: run(xs[0], ys[0])
-
-    gw.lowering("tanh", device="cuda")(careless)
-    try:
-        g = gw.Graph()
-        y = gw.nn.tanh(g.placeholder("x", (5,)), name="wild")
-        session = gw.Session(g, device="cuda")
-        with session, pytest.raises(LoweringError, match=r"wild.*outside"):
-            session.run(y, {"x": np.zeros(5, np.float32)})
-    finally:
-        gw.lowering("tanh", device="cuda")(lambda op, ins, outs: None)
-
-
 # -- the repaired interpreter --------------------------------------------------------------------
 
 
@@ -313,7 +236,11 @@ def test_a_session_names_a_kernel_that_writes_outside_its_output() -> None:
 def cast_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     for first in range(0, tl.cdiv(n, BLOCK) * BLOCK, BLOCK):
         i = first + tl.arange(0, BLOCK)
-        tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n).to(y_ptr.dtype.element_ty), mask=i < n)
+        tl.store(
+            y_ptr + i,
+            tl.load(x_ptr + i, mask=i < n, other=0).to(y_ptr.dtype.element_ty),
+            mask=i < n,
+        )
 
 
 @triton.jit
@@ -327,7 +254,7 @@ def ran(kernel: Any, *arrays: Array, **rest: int) -> Array:
     names = [n for n in kernel.arg_names if n.endswith("_ptr")]
     args = dict(zip(names, (a.dtype for a in arrays), strict=True))
     held, read = placed(arrays)
-    default().prepare(Call(kernel, (1, 1, 1), {**args, **rest}))(*held)
+    Eager(cuda()).prepare(Call(kernel, (1, 1, 1), {**args, **rest}))(*held)
     return read()[-1]
 
 

@@ -1,0 +1,106 @@
+"""What a device asks of CUDA: memory, copies, streams, events, kernels. Two answer.
+
+:class:`~gradwright_kernels.device.driver.Driver` is the GPU through ``libcuda``;
+:class:`~gradwright_kernels.device.simulated.driver.Simulated` is host memory and Triton's
+interpreter. Nothing above them knows which it is. Addresses, streams and events are ints, stream 0
+is the default one; all that takes a stream returns at once and is done in the stream's order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..compile.compiler import Call
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel that is loaded: what it is called with, and by."""
+
+    call: Call
+    handle: int
+    types: tuple[str, ...]
+    """Triton's names for the types of what it takes at launch, in order."""
+    threads: int
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel bound to arrays: one driver call."""
+
+    function: Function
+    cells: tuple[Any, ...]
+    """What it takes, as C has it; the last two are pointers to scratch memory, never used."""
+    block: Any
+    """The addresses of the cells."""
+    tensors: tuple[tuple[str, int], ...]
+    """Name and extent in bytes of the array behind each pointer, for messages and checks."""
+    node: tuple[str, str, Any] | None = None
+    """Op, path and node that it serves."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        name: str = self.function.call.kernel.__name__
+        return name
+
+    @classmethod
+    def of(cls, function: Function, cells: list[Any], *rest: Any) -> Launch:
+        """Return a launch with these cells; unused scratch pointers are added."""
+        held = (*cells, ctypes.c_uint64(0), ctypes.c_uint64(0))
+        block = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        return cls(function, held, block, *rest)
+
+
+class Cuda(Protocol):
+    """The calls of the CUDA driver that a device makes; what fails raises LoweringError."""
+
+    capability: int
+    """Compute capability, 90 for 9.0."""
+    is_checked: bool
+    """Whether it looks at each access, and wants to be told what is forgotten."""
+
+    def memory(self) -> tuple[int, int]:
+        """Return how many bytes are free, and how many there are."""
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of new memory, a multiple of 256; raises MemoryError."""
+
+    def free(self, address: int) -> None:
+        """Give memory back; nothing that runs may use it."""
+
+    def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy from the host; the source stays as it is until that is done."""
+
+    def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy to the host, which reads it when it has waited."""
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy within the device."""
+
+    def make_stream(self) -> int:
+        """Return a stream that runs beside the default one."""
+
+    def wait(self, stream: int) -> None:
+        """Wait until all is done that the stream was given."""
+
+    def make_event(self) -> int:
+        """Return an event, which marks a point in a stream."""
+
+    def record(self, event: int, stream: int) -> None:
+        """Let an event be what the stream was given last."""
+
+    def wait_event(self, stream: int, event: int) -> None:
+        """Let a stream go on only when an event is past."""
+
+    def load(self, call: Call) -> Function:
+        """Return a kernel, compiled for this device and loaded."""
+
+    def launch(self, launch: Launch, stream: int) -> None:
+        """Run all programs of a kernel."""
+
+    def forget(self, address: int, nbytes: int, stream: int) -> None:
+        """Say that a value begins there: what was there before is read by nobody."""

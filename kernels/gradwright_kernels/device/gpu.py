@@ -1,0 +1,109 @@
+"""The devices ``cuda`` and ``cuda-sim``: this machine's GPU, and one that is simulated."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import triton
+
+from gradwright.errors import GraphError
+from gradwright.program.executor import Ask, Keep
+from gradwright.program.ledger import Ledger, Manager
+from gradwright.program.program import Program
+
+from .array import Block
+from .cuda import Cuda
+from .executor import GpuExecutor
+
+
+class Gpu:
+    """A GPU and its memory; see :class:`gradwright.program.device.Device`.
+
+    All plans of a session share one arena: they run on one stream, in its order.
+    """
+
+    fallback = ""
+    """What computes ops without a kernel: ``"cpu"``, or nothing, so that they are errors."""
+
+    def __init__(self, name: str, cuda: Cuda) -> None:
+        self.name, self.cuda, self.stream = name, cuda, cuda.make_stream()
+        self.ledger = Ledger()
+        self._arena: Block | None = None
+
+    def configure(
+        self,
+        threads: int | None,
+        record: Mapping[str, Any] | None,
+        *,
+        deterministic: bool,
+        memory: Manager = "arena",
+        fallback: str | None = None,
+    ) -> None:
+        """Take what a session may be told; raises GraphError for what a GPU does not know."""
+        if threads is not None or memory != "arena":
+            raise GraphError(
+                f"threads={threads!r}, memory={memory!r} are not for device {self.name!r}",
+                need="no threads, and an arena",
+            )
+        self.fallback = fallback or ""
+
+    def nested(self) -> Gpu:
+        """Return a device for plans inside plans, which run while those do."""
+        inner = Gpu(self.name, self.cuda)
+        inner.fallback, inner.ledger = self.fallback, self.ledger
+        return inner
+
+    def identity(self) -> str:
+        """Return what programs that are kept on disk depend on here."""
+        return f"{self.name} {self.cuda.capability} {triton.__version__}"
+
+    def executor(self, program: Program, ask: Ask, keep: Keep | None = None) -> GpuExecutor:
+        """Return a program as launches; raises LoweringError for an op that has no kernel."""
+        return GpuExecutor(program, self, ask)
+
+    def arena(self, nbytes: int, what: str) -> Block:
+        """Return memory that a plan divides among its values, part of what the largest takes."""
+        if self._arena is None or self._arena.nbytes < nbytes:
+            self._arena = Block(self.cuda, nbytes)
+            self.ledger.took(self._arena, what)
+        return self._arena
+
+    def record(self) -> dict[str, Any]:
+        """Return what decides the last bits: Triton, and the GPU that it compiles for."""
+        return {"triton": triton.__version__, "capability": self.cuda.capability}
+
+    def retune(self, record: Mapping[str, Any], *, deterministic: bool) -> None:
+        """Take over nothing: there is nothing to choose yet."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Return what runs happen in: nothing."""
+        return nullcontext()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Tell that all is compiled."""
+        return True
+
+    def release(self) -> None:
+        """Let the arena go as soon as no plan is bound to it."""
+        self._arena = None
+
+    @contextlib.contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """Have Ctrl-C wait: what updates variables is done whole."""
+        held = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or held is None:
+            yield  # other threads get no signals
+            return
+        late: list[Any] = []
+        signal.signal(signal.SIGINT, lambda *args: late.append(args))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, held)
+            if late and callable(held):
+                held(*late[0])

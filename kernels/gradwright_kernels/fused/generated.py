@@ -1,0 +1,295 @@
+"""All launches of a fused group: its kernel, what it needs first, and the sums of what went aside."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import linecache
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradwright.errors import LoweringError
+from gradwright.fuse.ir import Kernel, Level, Operand, Store, Value
+from gradwright.fuse.layout import Access, CopyFirst, Loops, Pattern, lay_out
+from gradwright.spec import TensorSpec
+
+from ..compile.compiler import Call
+from ..launch import index_type
+from .emit import emit
+from .memory import dims_aside, pointer
+from .tiles import Form, Tile, is_sum, tiled
+
+Array = np.ndarray[Any, Any]
+MOST_EVEN = 16
+"""Elements in a row that are loaded at once, at most: 16 bytes."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch, and for each of its pointers which operand it points to, or behind them scratch."""
+
+    call: Call
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What a device runs for a fused group.
+
+    ``scratch`` is memory from one launch to the next. Where indices name places, ``alarm`` is the
+    scratch that tells of wrong ones: of ``sites[j]`` (operand, axis, size) it holds 0, or 1 + c, and
+    then index ``(c >> 1)``, negative where c is odd, names no place.
+    """
+
+    source: str
+    launches: tuple[Launched, ...]
+    scratch: tuple[TensorSpec, ...] = ()
+    alarm: int | None = None
+    sites: tuple[tuple[int, int, int], ...] = ()
+
+
+def generate(
+    kernel: Kernel, shape: tuple[int, ...], arrays: Sequence[Array], names: Sequence[str] = ()
+) -> Generated:
+    """Return the launches of a kernel over an index space of ``shape``; nothing is read or written.
+
+    ``arrays`` lie as those on the device will: shapes, strides, dtypes. ``names`` are those of the
+    nodes that the kernel computes, for the reader.
+
+    Raises LoweringError: the kernel has something that no text is known for.
+
+    >>> from gradwright.fuse.builder import Builder
+    >>> builder, f32 = Builder(1, 1), np.dtype("float32")
+    >>> x = builder.load("x", (0,), f32)
+    >>> kernel, _ = builder.kernel([(x + x, (0,), "set", f32)])
+    >>> made = generate(kernel, (1000,), [np.empty(1000, f32)] * 2, ["twice"])
+    >>> [launch.call.grid for launch in made.launches], "# twice" in made.source
+    ([(1, 1, 1)], True)
+    """
+    lying = [kernel.lie(i, a, shape) for i, a in enumerate(arrays)]
+    work = _Work(len(arrays))
+    found = [a for a, _ in lying]
+    if all(a.size == 0 for a in arrays[kernel.n_inputs :]):
+        return Generated("", ())
+    loops = lay_out(kernel, found, shape)
+    places = list(range(len(arrays)))
+    while isinstance(loops, CopyFirst):
+        n = loops.operand
+        if kernel.operands[n].named or places[n] != n:
+            raise LoweringError("an operand of a kernel has more axes than loops", facts=[f"operand {n}"])
+        found[n], places[n] = work.copy(found[n], n, loops.shape)
+        loops = lay_out(kernel, found, shape)
+    named = [tuple(numbers[i : i + 2] for i in range(0, len(numbers), 2)) for _, numbers in lying]
+    loose = {i for i, a in enumerate(found) if a.ctypes.data % 16}
+    work.kernel(kernel, loops, places, named, loose)
+    return work.result(names)
+
+
+class _Work:
+    """Launches as they come."""
+
+    def __init__(self, n_operands: int) -> None:
+        self.n_operands = n_operands
+        self.launches: list[Launched] = []
+        self.scratch: list[TensorSpec] = []
+        self.texts: list[str] = []
+        self.alarm: int | None = None
+        self.sites: list[tuple[int, int, int]] = []
+
+    def result(self, names: Sequence[str]) -> Generated:
+        """Return what there is, the nodes in front of it."""
+        comments = "".join(f"# {name}\n" for name in names)
+        source = comments + "\n\n".join(dict.fromkeys(self.texts))
+        sites = tuple(self.sites)
+        return Generated(source, tuple(self.launches), tuple(self.scratch), self.alarm, sites)
+
+    def room(self, shape: tuple[int, ...], dtype: Any) -> int:
+        """Return the place of new scratch memory."""
+        self.scratch.append(TensorSpec(shape, dtype))
+        return self.n_operands + len(self.scratch) - 1
+
+    def copy(self, x: Array, place: int, shape: tuple[int, ...]) -> tuple[Array, int]:
+        """Launch a copy into memory where one row follows the other."""
+        wide, dense = np.broadcast_to(x, shape), _ghost(shape, x.dtype)
+        space = tuple(n for n in shape if n != 1)
+        operand = Operand(x.dtype, (True,) * len(space))
+        load = Value("load", (), x.dtype, Level.ELEMENT, 0)
+        kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
+        loops = lay_out(kernel, [wide.reshape(space), dense.reshape(space)], space)
+        if isinstance(loops, CopyFirst):
+            raise LoweringError("an operand of a kernel has more axes than loops", facts=[str(shape)])
+        to = self.room(shape, x.dtype)
+        self.kernel(kernel, loops, [place, to], [(), ()], {0} if x.ctypes.data % 16 else set())
+        return dense, to
+
+    def kernel(
+        self,
+        kernel: Kernel,
+        loops: Loops,
+        places: Sequence[int],
+        named: Sequence[Sequence[Sequence[int]]],
+        loose: set[int],
+    ) -> None:
+        """Launch a kernel, then what adds up what it put aside."""
+        form, tile = tiled(kernel, loops)
+        sizes = self._sizes(kernel, loops, form, tile)
+        numbers = {
+            "n_rows": math.prod(loops.outer[k] for k in form.rows),
+            "n_parts": tile.parts,
+            "n_blocks": tile.blocks,
+        }
+        numbers["n_turns"] = max(1, -(-numbers["n_rows"] // tile.rows))
+        even = _even(kernel, loops)
+        numbers["n_cols"] = loops.columns // even
+        numbers |= {f"o{k}": n for k, n in enumerate(loops.outer)}
+        for i, (operand, strides) in enumerate(zip(kernel.operands, loops.strides, strict=True)):
+            size = operand.dtype.itemsize
+            unit = even if loops.pattern.accesses[i].column == "unit" else 1
+            numbers |= {f"s{i}_{k}": s // size // unit for k, s in enumerate(strides[:-1])}
+            numbers[f"s{i}_c"] = strides[-1] // size
+            for axis, (n, stride) in enumerate(named[i]):
+                numbers |= {f"n{i}_{axis}": n, f"t{i}_{axis}": stride // size}
+        asides: dict[int, tuple[list[str], int]] = {}
+        for n in form.aside:
+            dims = dims_aside(kernel, loops.pattern, form, n)
+            shape = tuple(sizes[d] for d in dims)
+            for at, d in enumerate(dims):
+                numbers[f"a{n}_{d}"] = math.prod(shape[at + 1 :])
+            store = kernel.stores[n]
+            asides[n] = dims, self.room(shape, kernel.values[store.value].dtype)
+        text = emit(kernel, loops.pattern, form)
+        function = loaded(text)
+        pointers = {pointer(kernel, i): o.dtype for i, o in enumerate(kernel.operands)}
+        pointed = list(places)
+        for n, (_, place) in asides.items():
+            pointers[f"aside{n}"] = kernel.values[kernel.stores[n].value].dtype
+            pointed.append(place)
+        if "alarm" in function.arg_names:
+            pointers["alarm"] = np.dtype(np.int64)
+            pointed.append(self._alarm(kernel, named))
+        most = max(_reach(loops, kernel), math.prod(loops.outer) * loops.columns)
+        constants = {"ROWS": tile.rows, "BLOCK": tile.columns, "EVEN": even, "INDEX": index_type(most)}
+        given: dict[str, Any] = {**pointers, **constants}
+        given |= {name: numbers[name] for name in function.arg_names if name in numbers}
+        groups = math.prod(n for k, n in enumerate(loops.outer) if k not in form.rows)
+        grid = (max(1, groups * tile.parts * tile.blocks), 1, 1)
+        names = frozenset(pointer(kernel, i) for i in loose)
+        call = Call(function, grid, given, tile.warps, names, contracts=False)
+        self.texts.append(text)
+        self.launches.append(Launched(call, tuple(pointed)))
+        for n, (dims, place) in asides.items():
+            self._join(kernel, loops, n, dims, sizes, place, places)
+
+    def _sizes(self, kernel: Kernel, loops: Loops, form: Form, tile: Tile) -> dict[str, int]:
+        sizes = {f"i{k}": n for k, n in enumerate(loops.outer)}
+        return sizes | {"part": tile.parts, "block": tile.blocks, "col": loops.columns}
+
+    def _alarm(self, kernel: Kernel, named: Sequence[Sequence[Sequence[int]]]) -> int:
+        """Return the place of the alarm, zeroed by a launch before."""
+        sites = dict.fromkeys(v.extra for v in kernel.values if v.op == "place")
+        self.sites = [(s.operand, s.axis, named[s.operand][s.axis][0]) for s in sites]
+        self.alarm = len(self.scratch)
+        place = self.room((len(sites),), np.dtype(np.int64))
+        zero = Value("const", (), np.dtype(np.int64), Level.SCALAR, 0)
+        to = Operand(np.dtype(np.int64), (True,))
+        clear = Kernel(1, 1, (to,), 0, (zero,), (Store(0, 0),))
+        loops = Loops(Pattern((Access("unit", ()),)), (), len(sites), ((8,),))
+        self.kernel(clear, loops, [place], [()], set())
+        return place
+
+    def _join(
+        self,
+        kernel: Kernel,
+        loops: Loops,
+        number: int,
+        dims: Sequence[str],
+        sizes: dict[str, int],
+        place: int,
+        places: Sequence[int],
+    ) -> None:
+        """Launch what brings a result from aside to its operand, adding up what has one place."""
+        store = kernel.stores[number]
+        operand, access = kernel.operands[store.operand], loops.pattern.accesses[store.operand]
+        strides = dict(zip(range(len(loops.outer)), loops.strides[store.operand], strict=False))
+        dtype = kernel.values[store.value].dtype
+        last = dims[-1] if dims and dims[-1] in ("col", "block") else None
+        outer = [d for d in dims if d != last]
+        columns = sizes[last] if last else 1
+        dense = [n * dtype.itemsize for n in _strides([*(sizes[d] for d in outer), columns])]
+        to = [strides[int(d[1:])] if d[0] == "i" else 0 for d in outer]
+        is_wide = access.column != "zero"
+        moves = tuple(s != 0 for s in to)
+        still = is_sum(store)
+        pattern = Pattern(
+            (
+                Access("unit", (True,) * len(outer)),
+                Access(access.column if is_wide else "zero" if last else "unit", moves),
+            )
+        )
+        if not last and not is_wide:  # one column, and nothing to add up along it
+            pattern = Pattern((Access("unit", (True,) * len(outer)), Access("unit", moves)))
+        ends = dtype.itemsize, loops.strides[store.operand][-1] if is_wide else 0
+        nest = Loops(pattern, tuple(sizes[d] for d in outer), columns, ((*dense[:-1], ends[0]), (*to, ends[1])))
+        rank = len(outer) + 1
+        load = Value("load", (), dtype, Level.ELEMENT, 0)
+        values = [load]
+        if dtype != operand.dtype:
+            values.append(Value("cast", (0,), operand.dtype, Level.ELEMENT))
+        source = Operand(dtype, (True,) * rank)
+        target = Operand(dtype if still else operand.dtype, (*moves, is_wide or not last))
+        add = Kernel(rank, 1, (source, replace(target, dtype=operand.dtype)), 1, (load,), (Store(1, 0, "sum" if still else "set"),))
+        self.kernel(add, nest, [place, places[store.operand]], [(), ()], set())
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+def _ghost(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array that lies as if it were there; nobody reads it."""
+    strides = [n * dtype.itemsize for n in _strides(shape)]
+    at = np.zeros(64, np.uint8)
+    start = -at.ctypes.data % 16
+    one = at[start : start + dtype.itemsize].view(dtype)
+    return np.lib.stride_tricks.as_strided(one, shape, strides)
+
+
+def _even(kernel: Kernel, loops: Loops) -> int:
+    """Return the power of two that columns, and the strides of rows, are all multiples of."""
+    found = loops.columns
+    for operand, access, strides in zip(
+        kernel.operands, loops.pattern.accesses, loops.strides, strict=True
+    ):
+        if access.column == "unit":
+            found = functools.reduce(math.gcd, (s // operand.dtype.itemsize for s in strides[:-1]), found)
+    return math.gcd(found, MOST_EVEN) if found else 1
+
+
+def _reach(loops: Loops, kernel: Kernel) -> int:
+    """Return how far from its first element an operand goes, at most."""
+    sizes = (*loops.outer, loops.columns)
+    return max(
+        (
+            sum(abs(s) * n for s, n in zip(strides, sizes, strict=True)) // operand.dtype.itemsize
+            for operand, strides in zip(kernel.operands, loops.strides, strict=True)
+        ),
+        default=0,
+    )
+
+
+@functools.lru_cache(maxsize=2048)
+def loaded(text: str) -> Any:
+    """Return the Triton function ``fused`` of a module; debuggers find its lines.
+
+    >>> loaded(emit.__doc__ and "import triton\\n@triton.jit\\ndef fused(x):\\n    pass\\n").arg_names
+    ['x']
+    """
+    name = f"<gradwright {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    space: dict[str, Any] = {"__name__": "gradwright_kernels.generated"}
+    exec(compile(text, name, "exec"), space)
+    return space["fused"]

@@ -1,0 +1,1 @@
+"""Elements that are put elsewhere, and stay as they are."""

@@ -1,0 +1,1 @@
+"""Products of matrices: tiles of the result, whose rows and columns programs share."""

@@ -1,0 +1,178 @@
+"""The product of matrices, with axes before the last two broadcast, and vectors as in numpy.
+
+    y[…, i, j] = Σₖ a[…, i, k]·b[…, k, j]
+
+Bytes moved by [M, K] · [K, N] of s bytes each, in tiles of BM x BN: s·(M·K·⌈N/BN⌉ + K·N·⌈M/BM⌉ +
+M·N), as programs that share rows or columns find most of them in L2: 2·M·N·K flops. Inputs are
+taken by strides, so that transposes cost nothing. Sums are in float32, in float64 for float64, in
+the order of k whatever the number of programs; float32 is multiplied in full (``ieee``), not in
+TF32.
+"""
+
+# Kernels are Triton's language, not Python: they are typed when they are compiled.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from gradwright.errors import LoweringError
+from gradwright.program.lowering import Launch, lowering
+from gradwright.spec import TensorSpec, dtype_name
+
+from ..launch import Strided, accumulator, index_type, prepare
+
+# Rows, columns and depth of a tile, and warps, by bytes of an element: what the compiler reports
+# to need no spills on sm_80 and sm_90. A small matrix has smaller tiles, of 16 at least, which is
+# what tensor cores take.
+TILES = {2: (128, 128, 64, 8), 4: (64, 64, 32, 8), 8: (32, 32, 16, 4)}
+SMALLEST = 16
+GROUP = 8
+"""Rows of tiles that programs go through together, so that their columns of b stay in L2."""
+MOST_BATCHES = 2
+"""Axes of batches that the kernel tells apart; neighbours that are walked at one pace are one."""
+
+
+@triton.jit
+def _matmul_kernel(
+    a_ptr,
+    b_ptr,
+    y_ptr,
+    M,
+    N,
+    K,
+    a_row,
+    a_col,
+    b_row,
+    b_col,
+    y_row,
+    y_col,
+    inner,
+    a_outer,
+    a_inner,
+    b_outer,
+    b_inner,
+    y_outer,
+    y_inner,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP: tl.constexpr,
+    ACC: tl.constexpr,
+    INDEX: tl.constexpr,
+):
+    """Multiply a tile of BM rows and BN columns; tails of tiles are masked.
+
+    a_ptr: [outer, inner, M, K], b_ptr: [outer, inner, K, N], y_ptr: [outer, inner, M, N], by
+    strides in elements; program (t, z): tile t of batch z = outer·inner.
+    """
+    tile, batch = tl.program_id(0), tl.program_id(1).to(INDEX)
+    down, across = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    group = tile // (GROUP * across)
+    rows = min(down - group * GROUP, GROUP)
+    row = (group * GROUP + tile % rows) * BM + tl.arange(0, BM)
+    col = (tile % (GROUP * across)) // rows * BN + tl.arange(0, BN)
+    i, j = row.to(INDEX)[:, None], col.to(INDEX)[None, :]
+    k = tl.arange(0, BK)
+    a = a_ptr + (batch // inner) * a_outer + (batch % inner) * a_inner + i * a_row
+    b = b_ptr + (batch // inner) * b_outer + (batch % inner) * b_inner + j * b_col
+    y = y_ptr + (batch // inner) * y_outer + (batch % inner) * y_inner + i * y_row + j * y_col
+
+    total = tl.zeros((BM, BN), ACC)
+    for first in range(0, K, BK):
+        at = (first + k).to(INDEX)
+        left = tl.load(
+            a + at[None, :] * a_col, mask=(row < M)[:, None] & (at < K)[None, :], other=0.0
+        )
+        right = tl.load(
+            b + at[:, None] * b_row, mask=(at < K)[:, None] & (col < N)[None, :], other=0.0
+        )
+        total = tl.dot(left, right, total, input_precision="ieee", out_dtype=ACC)
+    inside = (row < M)[:, None] & (col < N)[None, :]
+    tl.store(y, total.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@lowering("matmul", device="cuda")
+def matmul(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
+    """Launch a program for each tile and batch; products of two dtypes are declined."""
+    a, b = ins
+    if accumulator(a, b) is None or a.dtype != b.dtype:
+        return None
+    return Strided(_bind)
+
+
+def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches the kernel on arrays that lie so."""
+    a, b, y = (*xs, *ys)
+    if a.ndim == 1:
+        a, y = a[None, :], y[..., None, :] if b.ndim > 1 else y[None]
+    if b.ndim == 1:
+        b, y = b[:, None], y[..., None]
+    lead = y.shape[:-2]
+    sizes, paces = _batches(lead, [_paces(z, lead) for z in (a, b, y)])
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    if 0 in y.shape:
+        return lambda xs, ys: None
+    bm, bn, bk, warps = TILES[a.itemsize]
+    bm, bn, bk = (_small(most, size) for most, size in ((bm, m), (bn, n), (bk, k)))
+    index = index_type(max(_reach(z) for z in (a, b, y)))
+    args: dict[str, Any] = {
+        f"{name}_ptr": z.dtype for name, z in zip("aby", (a, b, y), strict=True)
+    }
+    for name, z, (outer, inner) in zip("aby", (a, b, y), paces, strict=True):
+        row, col = (s // z.itemsize for s in z.strides[-2:])
+        args |= {f"{name}_row": row, f"{name}_col": col}
+        args |= {f"{name}_outer": outer // z.itemsize, f"{name}_inner": inner // z.itemsize}
+    acc = tl.float64 if dtype_name(a.dtype) == "float64" else tl.float32
+    args |= {"M": m, "N": n, "K": k, "inner": sizes[1], "GROUP": GROUP, "ACC": acc}
+    args |= {"BM": bm, "BN": bn, "BK": bk, "INDEX": index}
+    grid = triton.cdiv(m, bm) * triton.cdiv(n, bn), sizes[0] * sizes[1], 1
+    named = {"a_ptr": xs[0], "b_ptr": xs[1]}
+    loose = frozenset(name for name, x in named.items() if x.ctypes.data % 16)
+    run = prepare(_matmul_kernel, grid, args, warps, loose)
+    return lambda xs, ys: run(*xs, *ys)
+
+
+def _small(most: int, size: int) -> int:
+    """Return the size of a tile along an axis: a power of two that a short axis fits in."""
+    return max(SMALLEST, min(most, triton.next_power_of_2(size)))
+
+
+def _paces(z: Any, lead: tuple[int, ...]) -> list[int]:
+    """Return the strides along the axes of batches, 0 where one is broadcast."""
+    held = [0 if n == 1 else s for n, s in zip(z.shape[:-2], z.strides[:-2], strict=True)]
+    return [0] * (len(lead) - len(held)) + held
+
+
+def _reach(z: Any) -> int:
+    """Return how many elements there are from the first to the last place, about."""
+    return sum(abs(s) * n for s, n in zip(z.strides, z.shape, strict=True)) // z.itemsize + 1
+
+
+def _batches(
+    lead: tuple[int, ...], paces: Sequence[list[int]]
+) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+    """Return two axes of batches, and for each array its strides along them."""
+    sizes: list[int] = []
+    steps: list[list[int]] = []
+    for n, *step in zip(lead, *paces, strict=True):
+        if n == 1:
+            continue
+        if sizes and all(before == n * s for before, s in zip(steps[-1], step, strict=True)):
+            sizes[-1], steps[-1] = sizes[-1] * n, step
+        else:
+            sizes.append(n)
+            steps.append(step)
+    if len(sizes) > MOST_BATCHES:
+        raise LoweringError(
+            f"a product has {len(sizes)} axes of batches that are walked in different ways",
+            need=f"{MOST_BATCHES} at most on the device",
+            hint="reshape them to one axis",
+        )
+    gap = MOST_BATCHES - len(sizes)
+    held = [[0] * len(paces)] * gap + steps
+    return (*[1] * gap, *sizes), list(zip(*held, strict=True))  # type: ignore[return-value]
