@@ -86,10 +86,12 @@ def test_as_in_rows_and_as_numpy(case, tails, choose, made):
             np.testing.assert_allclose(a, c, 0, 2e-5 * np.abs(c).max())
 
 
-@pytest.mark.parametrize("x", [(1, 40, 40, 40), (3, 40, 9, 40)])
-def test_pieces_on_two_threads(x, choose):
+@pytest.mark.parametrize(
+    ("n", "channels"), [(1, 96), (3, 32), (1, 32)], ids=["blocks", "images", "rows"]
+)
+def test_pieces_on_two_threads(n, channels, choose):
     choose(2)
-    given = x, (96, 40, 3, 3), {"padding": 1}, TAILS[1]
+    given = (n, 40, 39, 40), (channels, 40, 3, 3), {"padding": 1}, TAILS[2]
     np.testing.assert_array_equal(applied(*given), applied(*given, threads=2))
 
 
