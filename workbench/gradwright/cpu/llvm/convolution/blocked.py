@@ -80,6 +80,7 @@ class Blocks:
     number: int = 0
     constant: Array | None = None
     array: Array = field(init=False)
+    n: int = field(init=False)
 
     def __post_init__(self) -> None:
         dtype, channels = self.given.dtype, len(self.given)
