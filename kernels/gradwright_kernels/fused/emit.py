@@ -109,9 +109,7 @@ class _Emitter(Memory):
             self._line(f"total{n} = tl.full(({rows}, {columns}), 0, {dtype})")
         if self.form.rows:
             self._once()
-            with self._block(
-                f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"
-            ):
+            with self._block(f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"):
                 self._rows("turn")
                 self._tile(summed)
         else:
@@ -149,9 +147,7 @@ class _Emitter(Memory):
             if plan.reduces[p] or numbers:
                 self._pass(plan.reduces[p], numbers)
             if plan.seldom[p]:
-                needs = " | ".join(
-                    self._name(self.kernel.values[r].args[1]) for r in plan.seldom[p]
-                )
+                needs = " | ".join(self._name(self.kernel.values[r].args[1]) for r in plan.seldom[p])
                 self._pass(plan.seldom[p], [], f"tl.max(tl.max(({needs}).to(tl.int32), 1), 0)")
             self._of_row(p + 1)
         self._wait()

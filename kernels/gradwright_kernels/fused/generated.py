@@ -80,9 +80,7 @@ def generate(
     while isinstance(loops, CopyFirst):
         n = loops.operand
         if kernel.operands[n].named or places[n] != n:
-            raise LoweringError(
-                "an operand of a kernel has more axes than loops", facts=[f"operand {n}"]
-            )
+            raise LoweringError("an operand of a kernel has more axes than loops", facts=[f"operand {n}"])
         found[n], places[n] = work.copy(found[n], n, loops.shape)
         loops = lay_out(kernel, found, shape)
     named = [tuple(numbers[i : i + 2] for i in range(0, len(numbers), 2)) for _, numbers in lying]
@@ -123,9 +121,7 @@ class _Work:
         kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
         loops = lay_out(kernel, [wide.reshape(space), dense.reshape(space)], space)
         if isinstance(loops, CopyFirst):
-            raise LoweringError(
-                "an operand of a kernel has more axes than loops", facts=[str(shape)]
-            )
+            raise LoweringError("an operand of a kernel has more axes than loops", facts=[str(shape)])
         to = self.room(shape, x.dtype)
         self.kernel(kernel, loops, [place, to], [(), ()], {0} if x.ctypes.data % 16 else set())
         return dense, to
@@ -176,12 +172,7 @@ class _Work:
             pointers["alarm"] = np.dtype(np.int64)
             pointed.append(self._alarm(kernel, named))
         most = max(_reach(loops, kernel), math.prod(loops.outer) * loops.columns)
-        constants = {
-            "ROWS": tile.rows,
-            "BLOCK": tile.columns,
-            "EVEN": even,
-            "INDEX": index_type(most),
-        }
+        constants = {"ROWS": tile.rows, "BLOCK": tile.columns, "EVEN": even, "INDEX": index_type(most)}
         given: dict[str, Any] = {**pointers, **constants}
         given |= {name: numbers[name] for name in function.arg_names if name in numbers}
         groups = math.prod(n for k, n in enumerate(loops.outer) if k not in form.rows)
@@ -242,12 +233,7 @@ class _Work:
         if not last and not is_wide:  # one column, and nothing to add up along it
             pattern = Pattern((Access("unit", (True,) * len(outer)), Access("unit", moves)))
         ends = dtype.itemsize, loops.strides[store.operand][-1] if is_wide else 0
-        nest = Loops(
-            pattern,
-            tuple(sizes[d] for d in outer),
-            columns,
-            ((*dense[:-1], ends[0]), (*to, ends[1])),
-        )
+        nest = Loops(pattern, tuple(sizes[d] for d in outer), columns, ((*dense[:-1], ends[0]), (*to, ends[1])))
         rank = len(outer) + 1
         load = Value("load", (), dtype, Level.ELEMENT, 0)
         values = [load]
@@ -255,14 +241,7 @@ class _Work:
             values.append(Value("cast", (0,), operand.dtype, Level.ELEMENT))
         source = Operand(dtype, (True,) * rank)
         target = Operand(dtype if still else operand.dtype, (*moves, is_wide or not last))
-        add = Kernel(
-            rank,
-            1,
-            (source, replace(target, dtype=operand.dtype)),
-            1,
-            (load,),
-            (Store(1, 0, "sum" if still else "set"),),
-        )
+        add = Kernel(rank, 1, (source, replace(target, dtype=operand.dtype)), 1, (load,), (Store(1, 0, "sum" if still else "set"),))
         self.kernel(add, nest, [place, places[store.operand]], [(), ()], set())
 
 
@@ -286,9 +265,7 @@ def _even(kernel: Kernel, loops: Loops) -> int:
         kernel.operands, loops.pattern.accesses, loops.strides, strict=True
     ):
         if access.column == "unit":
-            found = functools.reduce(
-                math.gcd, (s // operand.dtype.itemsize for s in strides[:-1]), found
-            )
+            found = functools.reduce(math.gcd, (s // operand.dtype.itemsize for s in strides[:-1]), found)
     return math.gcd(found, MOST_EVEN) if found else 1
 
 

@@ -103,9 +103,7 @@ class Number(Num):
         if instruction == "lshr":
             wide = TYPES[self.type].replace("int", "uint")
             by = b.name if b.is_fixed else f"{b.name}.to({wide})"
-            text = (
-                f"({a.name}.to({wide}, bitcast=True) >> {by}).to({TYPES[self.type]}, bitcast=True)"
-            )
+            text = f"({a.name}.to({wide}, bitcast=True) >> {by}).to({TYPES[self.type]}, bitcast=True)"
             return code.write(self.type, text)
         return code.write(self.type, f"{a.name} {_OPERATORS[instruction]} {b.name}")
 

@@ -113,9 +113,7 @@ def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
     form = Form(rows, is_chunked, is_split, is_summed)
     programs = groups * parts * blocks
     aside = tuple(
-        n
-        for n, s in enumerate(kernel.stores)
-        if _goes_aside(kernel, loops, form, n, parts, programs)
+        n for n, s in enumerate(kernel.stores) if _goes_aside(kernel, loops, form, n, parts, programs)
     )
     return (
         Form(rows, is_chunked, is_split, is_summed, aside),

@@ -232,9 +232,7 @@ class _Turns:
 class _Product:
     """A product of kernels with what windows see in a place, for results ``[n, O, D, H, W]``."""
 
-    def __init__(
-        self, turns: _Turns, place: Place, part: Part[Rows], into: Array, rows: slice
-    ) -> None:
+    def __init__(self, turns: _Turns, place: Place, part: Part[Rows], into: Array, rows: slice) -> None:
         self.job, self.turns, self.place, self.part, self.into = turns.job, turns, place, part, into
         self.rows = rows
         item, width = into.itemsize, turns.job.width

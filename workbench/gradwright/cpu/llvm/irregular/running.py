@@ -214,7 +214,9 @@ def _columns(code: Code, what: Running, at: dict[str, Num]) -> None:
         with code.loop(zero, at["n"]) as turn:
             first = outer.index * at["whole"] + turn.index * at["step"] + some.index
             with code.loop(zero, width, hints=parallel) as j:
-                states = [_get(p, s.type, j.index, of) for p, s in zip(held, starts, strict=False)]
+                states = [
+                    _get(p, s.type, j.index, of) for p, s in zip(held, starts, strict=False)
+                ]
                 found = _step(what, at, first + j.index, turn.index, states, of)
                 for p, state in zip(held, found, strict=False):
                     _set(p, j.index, state, of)
