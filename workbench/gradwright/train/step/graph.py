@@ -108,7 +108,23 @@ class StepGraph:
             self._accumulate(config, extras)
 
     def table(self) -> Table:
-        """Return what the gradient of each parameter is, and why that of a table is whole."""
+        """Return what the gradient of each parameter is, and why that of a table is whole.
+
+        That of a table whose rows are looked up, and no more, is these rows and what is added to
+        each, if its optimizer leaves the others alone: SGD and AdaGrad without momentum and decay,
+        and SparseAdam. Time and memory follow the rows then; bits are those of the whole gradient,
+        but for its norm, which is added up in another order.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> ids, table = g.placeholder("ids", ("K",), "int64"), g.variable("table", (9, 2))
+        >>> loss = gw.mean(gw.nn.embedding(ids, table) ** 2.0)
+        >>> gw.Trainer(g, loss, optimizer="sgd").gradient_table
+        parameter  gradient                     reason
+        table      f32[9, 2] in min(9, K) rows  look-ups alone
+        >>> gw.Trainer(g, loss, optimizer="adam").gradient_table.rows
+        [['table', 'f32[9, 2]', 'Adam moves every row']]
+        """
         rows = []
         for p, grad in self.grads.items():
             found = self.named.get(p)
