@@ -54,7 +54,7 @@ class DeviceArray:
         if 0 in self.shape:
             return 0
         steps = zip(self.shape, self.strides, strict=True)
-        return sum((n - 1) * s for n, s in steps) + self.dtype.itemsize
+        return int(sum((n - 1) * s for n, s in steps)) + self.dtype.itemsize
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
