@@ -57,12 +57,13 @@ class Block:
 
     def unwritten(self, places: Array, size: int) -> Array:
         """Tell of which elements of ``size`` bytes, each at a multiple of it, bytes are unset."""
+        found: Array
         if size not in BITS:
-            whole: Array = np.min(self.written[places[:, None] + np.arange(size)], axis=1)
-            return whole == 0
-        kind: Any = BITS[size]
-        full = kind(sum(1 << 8 * n for n in range(size)))
-        found: Array = self.written.view(kind)[places // size] != full
+            found = self.written[places[:, None] + np.arange(size)].min(axis=1) == 0
+        else:
+            kind: Any = BITS[size]
+            full = kind(sum(1 << 8 * n for n in range(size)))
+            found = self.written.view(kind)[places // size] != full
         return found
 
     def write(self, places: Array, size: int) -> None:

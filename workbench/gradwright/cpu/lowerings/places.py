@@ -12,7 +12,6 @@ import numpy as np
 
 from ...fuse.builder import Builder, Scatter
 from ...fuse.ir import Beyond, Kernel
-from ...ops.arrays.counts import sums_by_number
 from ...program.lowering import lowering
 from ...spec import TensorSpec, normalize_axis
 from ..call import Call, Native, NativeReturning, numbered
@@ -40,13 +39,20 @@ def _top_k(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     return Native(bind)
 
 
-RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+RUNNING = {
+    "cumsum": "sum",
+    "cumprod": "prod",
+    "cummax": "max",
+    "cummin": "min",
+    "logcumsumexp": "log",
+}
 
 
 @lowering("cumsum")
 @lowering("cumprod")
 @lowering("cummax")
 @lowering("cummin")
+@lowering("logcumsumexp")
 @lowering("linear_scan")
 def _running(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Go along the axis in one look: a million sums in 0.4 ms, not 3.5."""
@@ -70,39 +76,6 @@ def _running(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
 @lowering("searchsorted")
 def _searchsorted(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native:
     return Native(lambda xs, ys: bind_search(*xs, *ys, right=op.side == "right"))
-
-
-@lowering("bincount")
-@lowering("confusion_matrix")
-def _counts(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> NativeReturning:
-    """Count by a kernel that adds ones up where numbers say; float weights in float64, as numpy."""
-
-    def compiled(xs: Sequence[Any]) -> Sequence[Any]:
-        return [op.forward(*xs, sums=_sums_by_number)]
-
-    return NativeReturning(lambda xs: [op.forward(*xs)], compiled)
-
-
-def _sums_by_number(at: Array, weights: Any, n: int) -> Any:
-    n = max(n, int(at.max(initial=-1)) + 1)
-    given = np.ones(1, np.int64) if weights is None else weights
-    if min(n, at.size) < 2 or given.dtype not in COPIED:
-        return sums_by_number(at, weights, n)
-    y = np.empty(n, np.float64 if given.dtype.kind == "f" else given.dtype)
-    kernel = _counting(given.dtype, y.dtype, weights is not None)
-    calls = bind_kernel(kernel, (at.size,), [given, at, y])
-    if calls is None:
-        return sums_by_number(at, weights, n)
-    chain([(call.address, call.block.ctypes.data) for call in calls])()
-    return y
-
-
-@functools.cache
-def _counting(dtype: np.dtype[Any], total: np.dtype[Any], is_weighted: bool) -> Kernel:
-    b = Builder(1, 1)
-    weight = b.load("weights", (0,) if is_weighted else (), dtype).to(total)
-    sums = Scatter(weight, (b.load("at", (0,), np.dtype(np.int64)),), "sum", Beyond.LEFT_OUT)
-    return b.kernel([(sums, (-1,), "sum", total)])[0]
 
 
 @lowering("embedding")
