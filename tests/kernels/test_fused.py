@@ -311,17 +311,25 @@ def drawn(spec: gw.TensorSpec, rng: np.random.Generator) -> Array:
     return np.asarray(rng.uniform(0.1, 0.9, spec.shape)).astype(spec.dtype)
 
 
-@pytest.mark.parametrize("step", steps.STEPS)
-def test_groups_of_a_training_step(step: str) -> None:
+HOW: list[tuple[str, dict[str, Any], float]] = [
+    *((name, {}, 1e-6) for name in steps.STEPS),
+    ("mlp", {"rows": 3, "width": 17, "dtype": "float64"}, 1e-14),
+    ("mlp", {"rows": 3, "width": 17, "dtype": "float16"}, 2e-3),
+    ("mlp", {"rows": 3, "width": 17, "dtype": "bfloat16"}, 1e-2),
+]
+"""Training steps, and how far a number may be off, of the largest."""
+
+
+@pytest.mark.parametrize(("step", "how", "tolerance"), HOW)
+def test_groups_of_a_training_step(step: str, how: dict[str, Any], tolerance: float) -> None:
     rng = np.random.default_rng(0)
-    for g in steps.groups_of(*steps.STEPS[step]()):
+    for g in steps.groups_of(*steps.STEPS[step](**how)):
         xs = [drawn(s, rng) for s in g.ins]
         with use(Eager(cuda())), np.errstate(all="ignore"):
             bound = group(g.op).bind(xs, [np.empty(s.shape, s.dtype) for s in g.op.outs])
             ys = run(bound, xs, g.op.outs)
             wants = evaluate(g.op.kernel, xs, g.op.shape, [o.shape for o in g.op.outs])
-        halves = any(o.dtype.itemsize == 2 and o.dtype.kind not in "iu" for o in g.op.outs)
-        close(ys, wants, 1e-2 if halves else 1e-6)
+        close(ys, wants, tolerance)
 
 
 def of_step(step: str, fused: str) -> Generated:
