@@ -25,7 +25,6 @@ from tests.ops import test_ops
 CLASSES: list[Any] = [param.values[0] for param in test_ops.CLASSES]
 
 
-
 def ran(cls: Any) -> tuple[bool, bool, str]:
     """Return whether an op runs, whether its gradients do, and what stands in the way."""
     forward, backward, why = True, None, ""

@@ -54,8 +54,9 @@ def run(
     launch(given, [within(f, s) for f, s in zip(fenced, outs, strict=True)])
     found = [get(cuda(), f) for f in fenced]
     for f in found:
-        assert (f[:FENCE] == MARK).all(), "wrote before its output"
-        assert (f[-FENCE:] == MARK).all(), "wrote behind its output"
+        mark = f.dtype.type(MARK)
+        assert (f[:FENCE] == mark).all(), "wrote before its output"
+        assert (f[-FENCE:] == mark).all(), "wrote behind its output"
     for x, g in zip(xs, given, strict=True):
         assert x is None or get(cuda(), g).tobytes() == x.tobytes(), "wrote into an input"
     return [f[FENCE : FENCE + s.size].reshape(s.shape) for f, s in zip(found, outs, strict=True)]

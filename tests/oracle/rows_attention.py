@@ -89,6 +89,7 @@ def general(
 PAST = normal(2, 2, 3, 4), normal(2, 2, 3, 3)
 PACKED = normal(2, 3, 8), normal(2, 5, 4), normal(2, 5, 6)
 PACK = {"q_num_heads": 4, "kv_num_heads": 2}
+NEW = heads(1, 4, 2, 3, 3, 2, 3)
 SOME_SEEN = bools(3, 5) | (np.arange(5) == 1)
 BANDS = [
     {"left_window_size": a, "right_window_size": b, "is_causal": c}
@@ -126,22 +127,43 @@ def latest(q: Any, k: Any) -> int:
 
 
 def tiled(
-    t: Any, q: Any, k: Any, v: Any, is_causal: bool = False, scale: Any = None,
-    left_window_size: int = -1, right_window_size: int = -1, tile: int = 0,
+    t: Any, q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: Any = None,
+    left_window_size: int = -1, right_window_size: int = -1, tile: int = 0, offset: Any = None,
 ) -> Any:  # fmt: skip
-    rule = seen_by(
-        t, q.shape[2], k.shape[2], latest(q, k), left_window_size, right_window_size, is_causal
-    )
-    return attend(t, q, k, v, rule if k.shape[2] else None, scale)
+    at = latest(q, k) if offset is None else offset
+    rule = seen_by(t, *(q.shape[2], k.shape[2]), at, left_window_size, right_window_size, is_causal)
+    return attend(t, q, k, v, both(t, rule, mask) if k.shape[2] else None, scale)
+
+
+def both(t: Any, rule: Any, mask: Any) -> Any:
+    """Return a rule and a mask as one mask."""
+    if mask is None:
+        return rule
+    return rule & mask if mask.dtype == t.bool else mask.masked_fill(~rule, -math.inf)
+
+
+def cached(
+    t: Any, q: Any, k: Any, v: Any, old_k: Any, old_v: Any, filled: Any, scale: Any = None,
+    window_size: int = 1 << 30,
+) -> Any:  # fmt: skip
+    """Return averages, sample by sample, of what is filled and what is new."""
+    made = []
+    for i, n in enumerate(filled.tolist()):
+        keys, values = (t.cat((o[i, :, :n], x[i]), 1)[None] for o, x in ((old_k, k), (old_v, v)))
+        rule = seen_by(t, q.shape[2], n + q.shape[2], n, window_size - 1, -1, causal=True)
+        made.append(attend(t, q[i : i + 1], keys, values, rule, scale))
+    return t.cat(made)
+
+
+def ours_cached(*xs: Any, **attrs: Any) -> Any:
+    return gw.nn.cached_attention(*xs, **attrs)[0]
 
 
 def grouped(
     t: Any, q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: Any = None
 ) -> Any:
     rule = seen_by(t, q.shape[2], k.shape[2], causal=is_causal)
-    if mask is not None:
-        rule = rule & mask if mask.dtype == t.bool else mask.masked_fill(~rule, -math.inf)
-    return attend(t, q, k, v, rule, scale)
+    return attend(t, q, k, v, both(t, rule, mask), scale)
 
 
 def sliding(t: Any, q: Any, k: Any, v: Any, window_size: int = 128, is_causal: bool = True) -> Any:
@@ -278,6 +300,14 @@ FORMS: dict[str, Row] = {
     ),
     "attention": Row(general, GENERAL),
     "attention, of a cache": Row(theirs_with_length, LENGTHS, ours_with_length),
+    "cached_attention": Row(
+        cached,
+        [
+            (*NEW, *heads(1, 2, 2, 4, 4, 2, 3)[1:], np.array([2]), {"scale": 0.4}),
+            (*NEW, *heads(1, 2, 2, 4, 4, 2, 3)[1:], np.array([4]), {"window_size": 2}),
+        ],
+        ours_cached,
+    ),
     "flash_attention": Row(
         tiled,
         [
@@ -287,6 +317,8 @@ FORMS: dict[str, Row] = {
             (*heads(1, 2, 1, 40, 70, 8, 8), {"tile": 16, "is_causal": True}),
             (*heads(1, 2, 1, 70, 40, 8, 4), {"tile": 16, "left_window_size": 9}),
             (*heads(1, 1, 1, 5, 3, 2, 2), {"is_causal": True}),
+            (*GROUPED, SOME_SEEN, {"tile": 2}),
+            (*GROUPED, normal(4, 1, 5), {"tile": 2, "is_causal": True, "offset": 1}),
             *EMPTY,
             ALONE,
         ],

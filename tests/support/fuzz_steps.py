@@ -142,13 +142,16 @@ class Steps:
         self._add(gw.training.put_rows(table, rows, new), f"rows of {at}", known.eps, False)
 
     def _attend(self, at: int, known: Known) -> None:
-        """Attend, whole or tile by tile."""
+        """Attend, whole or tile by tile, to what is shown, or with something added."""
         if self._matrix(known) is None:
             return
         x, is_causal = gw.expand_dims(known.tensor, 0), bool(self._draw(2))
         name = self._choose(["scaled_dot_product_attention", "flash_attention"])
-        y = getattr(gw.nn, name)(gw.sin(x), gw.cos(x), x, is_causal=is_causal)
-        self._add(gw.squeeze(y, 0), f"{name}({at}, {is_causal})", known.eps, False)
+        how = self._choose(["all", "shown", "added"])
+        masks = {"shown": lambda: x[..., :1].mT > 0.0, "added": lambda: gw.sin(x) @ gw.cos(x).mT}
+        more = [masks[how]()] if how in masks else []
+        y = getattr(gw.nn, name)(gw.sin(x), gw.cos(x), x, *more, is_causal=is_causal)
+        self._add(gw.squeeze(y, 0), f"{name}({at}, {how}, {is_causal})", known.eps, False)
 
     def _loop(self, at: int, known: Known) -> None:
         """Go through steps, as many as rows, as a number says, or one branch of two."""

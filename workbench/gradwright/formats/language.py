@@ -50,21 +50,24 @@ class LanguageShape:
         """Return the bytes of keys and values of all layers."""
         return NUMBER * self.layers * 2 * batch * self.kv_heads * length * self.features
 
+    def scores(self, length: int) -> int:
+        """Return how many scores a position has that are held, of all heads."""
+        from ..ops.attention.tiled import TILED  # of no use to who only opens a file
+
+        return 0 if length * length >= TILED else self.heads * length
+
     def results(self, batch: int, length: int) -> int:
         """Return the bytes of all results of a forward run that training keeps."""
-        from ..ops.attention.scaled import TILED  # of no use to who only opens a file
-
         wide, kv = self.heads * self.features, self.kv_heads * self.features
         position = 4 * self.width + 3 * wide + 4 * kv + 4 * self.inner * self.active
-        scores = 0 if length * length >= TILED else self.heads * length
-        layer = batch * length * (position + scores)
+        layer = batch * length * (position + self.scores(length))
         logits = 2 * batch * length * self.vocabulary
         return NUMBER * (self.layers * layer + batch * length * 2 * self.width + logits)
 
     def peak(self, batch: int, length: int) -> int:
         """Return the bytes of results that lie at once while a prompt is read."""
         wide, kv = self.heads * self.features, self.kv_heads * self.features
-        attending = 2 * wide + 2 * kv + 2 * self.heads * length
+        attending = 2 * wide + 2 * kv + 2 * self.scores(length)
         gated = 3 * self.inner * self.active
         made = batch * self.layers * 2 * length * kv  # keys and values, before they are stored
         rows = batch * length * (2 * self.width + max(attending, gated))

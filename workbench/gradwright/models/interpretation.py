@@ -266,7 +266,7 @@ class Interpretation:
         if not 0 <= layer < config.layers:
             raise GraphError(f"there is no layer {layer}", need=f"0 to {config.layers - 1}")
         tokens = self.tokens(text)
-        weights, present = self._run(tokens, [f"layer{layer}/attention", "present"])
+        weights, present = self._run(tokens, [f"layer{layer}/attention:1", "present"])
         n, filled = len(tokens), weights.shape[-2]
         by_heads = weights.reshape(config.heads, filled, -1)
         keys, values = (np.array(kept) for kept in present[layer, :, 0, :, :n])

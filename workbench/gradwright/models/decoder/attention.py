@@ -6,17 +6,11 @@ from collections.abc import Callable
 
 from ... import nn
 from ...graph import Tensor
-from ...ops.attention.weights import group_average, group_scores
-from ...ops.core.activation import Tanh
-from ...ops.core.choice import Where
 from ...ops.core.creation import Arange
-from ...ops.core.joining import Concat
 from ...ops.core.movement import Cast
 from .config import DecoderConfig
 from .rope import turning
 
-HIDDEN = -1e38
-"""What is added to scores of keys that are not seen; −∞ would make NaN of rows of it."""
 WINDOWS = "windows"
 """What a graph knows of attentions that do not see all that stands before: how far they reach."""
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
@@ -103,37 +97,23 @@ class Cached:
         self, config: DecoderConfig, past: Tensor, position: Tensor, places: Tensor,
         length: Callable[[], Tensor],
     ) -> None:  # fmt: skip
-        self._config, self._past, self._n_old = config, past, past.shape[4]
+        self._config, self._past, self._filled = config, past, position
         self.made: list[Tensor] = []
         """Keys and values of the new positions, layer by layer."""
-        old, new = Arange(start=self._n_old)(), Arange(start=places.shape[1])()
         self._turn = turning(config, places, length)
-        self._hides: dict[int | None, tuple[Tensor, Tensor]] = {}
-        for reach in _reaches(config):
-            known, seen = old[None] < position[:, None], new <= new[:, None]
-            if reach is None:
-                known = known[:, None, None]
-            else:
-                begins = position[:, None] + new - reach  # the last that is not seen any more
-                known = (known[:, None] & (old > begins[:, :, None]))[:, None]
-                seen = seen & (new > new[:, None] - reach)
-            self._hides[reach] = Where()(known, 0.0, HIDDEN), Where()(seen, 0.0, HIDDEN)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Return averages of values, and keep what is new."""
-        config, old_k, old_v = self._config, self._past[layer, 0], self._past[layer, 1]
-        k = self._turn(k)
+        config, k = self._config, self._turn(k)
         self.made.extend((k, v))
         scale = config.features**-0.5 if config.attention_scale is None else config.attention_scale
-        q = self._turn(q) * scale
-        scores = group_scores(q, old_k), group_scores(q, k)
-        if (cap := config.attention_cap) is not None:
-            scores = tuple(Tanh()(s / cap) * cap for s in scores)
-        hides = self._hides[config.reach(layer)]
-        scores = tuple(s + h for s, h in zip(scores, hides, strict=True))
-        weights = nn.softmax(Concat(axis=-1)(*scores), name="attention")
-        of_old, of_new = weights[..., : self._n_old], weights[..., self._n_old :]
-        y: Tensor = group_average(of_old, old_v) + group_average(of_new, v)
+        y, _ = nn.cached_attention(
+            *(self._turn(q), k, v, self._past[layer, 0], self._past[layer, 1], self._filled),
+            scale=scale,
+            softcap=config.attention_cap,
+            window_size=config.reach(layer),
+            name="attention",
+        )
         return y
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from ... import cnn, nn
 from ...graph import Graph, Tensor
+from ...ops.attention.tiled import LOW
 from ...ops.core.choice import Where
 from ...ops.core.creation import Arange
 from ...ops.core.identity import Identity
 from ...ops.core.joining import Concat, Stack
-from ..decoder.attention import HIDDEN
 from ..decoder.layers import dropped
 from ..decoder.weights import Weights
 from ..encoders.layers import averages, block, by_heads, joined, network
@@ -113,8 +113,8 @@ def writing_graph(config: WhisperConfig) -> Graph:
         weights = Weights(g, config, {})
         new, old = Arange(start=ids.shape[1])(), Arange(start=past.shape[4])()
         hides = Concat(axis=-1)(
-            Where()((old < position)[None] & (new >= 0)[:, None], 0.0, HIDDEN),
-            Where()(new <= new[:, None], 0.0, HIDDEN),
+            Where()((old < position)[None] & (new >= 0)[:, None], 0.0, LOW),
+            Where()(new <= new[:, None], 0.0, LOW),
         )
         made: list[Tensor] = []
 

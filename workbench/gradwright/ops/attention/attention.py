@@ -15,6 +15,8 @@ from ..core.choice import Where
 from ..core.joining import Concat
 from ..core.movement import Cast
 from ..core.padding import Pad
+from .flash import FlashAttention
+from .tiled import is_large
 from .weights import (
     MaskedSoftmax,
     VisibleKeys,
@@ -157,11 +159,37 @@ class Attention(Op):
         weights = softmax(given) if seen is None else softmax(given, seen)
         weights = Cast(dtype=query.dtype)(weights)
         y = group_average(weights, value)
+        tiled = self._tiled(query, key, value, attn_mask, nonpad_kv_seqlen, offset)
+        y = y if tiled is None else tiled
         shown = (raw, capped, scores, weights)[self.qk_matmul_output_mode]
         if self.qk_matmul_output_mode == 2 and seen is not None:
             shown = Where()(seen, scores, -np.inf)
         y = join_heads(y) if packed else y
         return Cast(dtype=query.dtype)(y), key, value, Cast(dtype=query.dtype)(shown)
+
+    def _tiled(
+        self, query: Any, key: Any, value: Any, mask: Any, length: Any, offset: Any
+    ) -> Any | None:
+        """Return the averages where they are made tile by tile; None: scores are held."""
+        if self.softcap or self.softmax_precision not in (None, query.dtype.name):
+            return None
+        names = "is_causal", "left_window_size", "right_window_size"
+        rule = VisibleKeys(**{name: getattr(self, name) for name in names})
+        has_rule, of_rule = rule != VisibleKeys(), {}
+        if mask is not None:
+            mask = _covering(mask, key.shape[2])
+        if length is not None:
+            if mask is not None and kind(mask.dtype) == "f":
+                return None
+            # Without positions, which keys exist is the same for all queries.
+            exist = rule(group_scores(query, key) if has_rule else key.mT[:, :, :1], length)
+            mask = exist if mask is None else exist & mask
+        elif has_rule:
+            of_rule = {**{name: getattr(self, name) for name in names}, "offset": offset}
+        given = query, key, value, *(() if mask is None else (mask,))
+        if not is_large(*(x.spec for x in given)):
+            return None
+        return FlashAttention(scale=self.scale, **of_rule)(*given)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -223,13 +251,8 @@ def check_mask(mask: TensorSpec, scores: tuple[AnyDim, ...]) -> None:
 
 def with_mask(scores: Any, seen: Any, mask: Any) -> tuple[Any, Any]:
     """Return the scores with a float mask added, and what is seen through either mask."""
-    is_bool = kind(mask.dtype) == "b"
-    if mask.rank and mask.shape[-1] not in (1, scores.shape[-1]):
-        rest = scores.shape[-1] - mask.shape[-1]
-        pads = ((0, 0),) * (mask.rank - 1) + ((0, rest),)
-        mask = Pad(pad_width=pads, value=False if is_bool else -np.inf)(mask)
-    visible = mask
-    if not is_bool:
+    visible = mask = _covering(mask, scores.shape[-1])
+    if kind(mask.dtype) != "b":
         # Not mask > −∞: a mask that is NaN has to be seen, not to hide.
         scores, visible = Cast(dtype=scores.dtype)(scores + mask), mask != -np.inf
     return scores, visible if seen is None else seen & visible
@@ -251,3 +274,11 @@ def _joined(
         join.infer(past_key, key).with_dtype(key.dtype),
         join.infer(past_value, value).with_dtype(value.dtype),
     )
+
+
+def _covering(mask: Any, n_keys: Any) -> Any:
+    """Return a mask for so many keys, of which those behind its end are hidden."""
+    if not mask.rank or mask.shape[-1] in (1, n_keys):
+        return mask
+    pads = ((0, 0),) * (mask.rank - 1) + ((0, n_keys - mask.shape[-1]),)
+    return Pad(pad_width=pads, value=False if kind(mask.dtype) == "b" else -np.inf)(mask)

@@ -14,11 +14,7 @@ from ...spec import AnyDim, TensorSpec, broadcast, differ, kind, promote
 from ..core.choice import Where
 from ..layers.nn import Softmax
 from .flash import FlashAttention
-
-TILED = 1 << 12
-"""Scores of a head from which on no more than a tile of them is held: 64 positions. Forward alone
-takes 0.77 of the time of whole scores with 64, 0.5 with 512 and 0.34 with 4,096 causal ones; with
-what goes back 0.86 to 1, 0.69 and 0.51 (one core of a Sapphire Rapids)."""
+from .tiled import is_large
 
 
 class CausalMask(Op):
@@ -120,14 +116,13 @@ class ScaledDotProductAttention(Op):
         return joint[:-2]
 
     def expand(self, query: Any, key: Any, value: Any, attn_mask: Any = None) -> Any:
-        found = self.tiles(query.spec, key.spec, value.spec) if attn_mask is None else None
+        given = query, key, value, *(() if attn_mask is None else (attn_mask,))
+        found = self.tiles(*(x.spec for x in given))
         if found is not None:
-            tiled, *heads = found
-            xs = (
-                x if x.shape[1:-2] == (n,) else x.reshape(-1, n, *x.shape[-2:])
-                for x, n in zip((query, key, value), (*heads, heads[1]), strict=True)
+            tiled, shapes = found
+            y = tiled(
+                *(x if x.shape == s else x.reshape(*s) for x, s in zip(given, shapes, strict=True))
             )
-            y = tiled(*xs)
             shape = *query.shape[:-1], value.shape[-1]
             return y if y.shape == shape else y.reshape(*shape)
         scale = 1 / math.sqrt(int(query.shape[-1])) if self.scale is None else self.scale
@@ -154,15 +149,20 @@ class ScaledDotProductAttention(Op):
         return Where()(seen, weights, 0) @ value
 
     def tiles(
-        self, query: TensorSpec, key: TensorSpec, value: TensorSpec
-    ) -> tuple[FlashAttention, int, int] | None:
-        """Return what makes scores tile by tile, and heads of queries and keys; None: all at once.
+        self,
+        query: TensorSpec,
+        key: TensorSpec,
+        value: TensorSpec,
+        mask: TensorSpec | None = None,
+    ) -> tuple[FlashAttention, list[tuple[int, ...]]] | None:
+        """Return what makes scores tile by tile, and the shapes of its inputs; None: all at once.
 
-        It does where sizes are known and a head has `TILED` scores or more. Heads of queries that
-        share keys may have the axis before the last two, where keys and values then have 1.
+        It does where sizes are known and a head has so many scores or more. Heads of queries that
+        share keys may have the axis before the last two, where keys and values then have 1. What
+        a mask hides does not count in an average, and what lies behind a query would.
         """
-        given = query, key, value
-        if not all(s.is_concrete and s.dtype.char in "fd" for s in given):
+        given = query, key, value, *(() if mask is None else (mask,))
+        if not is_large(*given):
             return None
         own, lead = query.shape[:-2], key.shape[:-2]
         share = int(own[-1]) if own and lead == (*own[:-1], 1) else 1
@@ -170,14 +170,31 @@ class ScaledDotProductAttention(Op):
         if (
             (own != lead and share == 1)
             or lead != value.shape[:-2]
-            or len({s.dtype for s in given}) > 1
-            or n_queries * n_keys < TILED
-            or (self.is_causal and n_queries != n_keys)  # others stand elsewhere
+            or (self.is_causal and mask is not None and self.unseen == "average")
         ):
             return None
         axes = lead if own == lead else lead[:-1]
         heads = int(axes[-1]) if axes else 1
-        return FlashAttention(is_causal=self.is_causal, scale=self.scale), heads * share, heads
+        of_keys, of_queries = (-1, heads), (-1, heads * share)
+        shapes = [of_queries, of_keys, of_keys]
+        if mask is not None:
+            within = len(own) - len(axes) + min(len(axes), 1)
+            found = _flattened(mask, own, within)
+            if found is None:
+                return None
+            shapes.append(found)
+        op = FlashAttention(
+            is_causal=self.is_causal,
+            scale=self.scale,
+            unseen=self.unseen,
+            offset=0 if self.is_causal and n_queries != n_keys else None,
+        )
+        sized: list[tuple[int, ...]] = []
+        for spec, (many, n) in zip(given, shapes, strict=True):
+            rows: Any = spec.shape[-2:] if spec.rank > 1 else (1, *spec.shape)[-2:]
+            many = many if many >= 0 else spec.size // (n * math.prod(rows))
+            sized.append((many, n, *rows))
+        return op, sized
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -202,3 +219,20 @@ class ScaledDotProductAttention(Op):
         yield ErrorSample((q, k, q), {}, "differ in length")
         yield ErrorSample((q, k, v, TensorSpec((5, 3), "bool")), {}, "do not broadcast")
         yield ErrorSample((q, k, v, TensorSpec((3, 5), "int64")), {}, "cannot be int64")
+
+
+def _flattened(mask: TensorSpec, lead: tuple[AnyDim, ...], within: int) -> tuple[int, int] | None:
+    """Return samples and heads of a mask, each all or 1, as the leading axes become these two.
+
+    ``within`` of them are heads. None: some of samples, or of heads, are broadcast and some not.
+    """
+    own = (1,) * (len(lead) + 2 - mask.rank) + tuple(mask.shape)
+    if len(own) > len(lead) + 2:
+        return None
+    cut = len(lead) - within
+    found = []
+    for part, whole in ((own[:cut], lead[:cut]), (own[cut:-2], lead[cut:])):
+        if part != whole and any(n != 1 for n in part):
+            return None
+        found.append(math.prod(int(n) for n in part))
+    return found[0], found[1]

@@ -63,7 +63,7 @@ def bind_mask_grad(op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Sequence[
     if calls is None:
         return None
     nothing = Calls({"x": len(xs)}, 0)
-    nothing.run(kernels.zeros(y.dtype), x=y.reshape(-1, y.shape[-1]))
+    nothing.run(kernels.zeros(y.dtype), {"x": y.reshape(-1, y.shape[-1])})
     return [*nothing.made, *calls]
 
 
@@ -177,16 +177,16 @@ def _forward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
     for rows, groups in runs(op, q, k):
         top, total, shrink = sums[:, : rows.stop - rows.start]
         so_far = {"top": top, "total": total}
-        calls.run(kernels.begun(dtype), y=y[rows], **so_far)
+        calls.run(kernels.begun(dtype), {"y": y[rows], **so_far})
         for n, tile in groups:
             with calls.repeated(n, head):
                 s = calls.room("s", tile, dtype)
                 calls.product(q=q[rows], kt=kt.of(tile), s=s)
                 more = _given(op, head, tile, rows) | tile.ends()
                 calls.weights(_form(op, head, tile), s=s, shrink=shrink, **so_far, **more)
-                calls.run(kernels.shrunk(dtype), y=y[rows], shrink=shrink)
+                calls.run(kernels.shrunk(dtype), {"y": y[rows], "shrink": shrink})
                 calls.product(s=s, v=v[tile.keys], y=y[rows], adds=True)
-        calls.run(kernels.ended(dtype, nothing), y=y[rows], lse=lse[rows], **so_far)
+        calls.run(kernels.ended(dtype, nothing), {"y": y[rows], "lse": lse[rows], **so_far})
 
 
 def _backward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
@@ -194,19 +194,19 @@ def _backward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
     g, q, k, v, lse, delta, dq, dk, dv = (head[name] for name in BACKWARD if name != "mask")
     dtype = q.dtype
     for name in ("dk", "dv"):
-        calls.run(kernels.zeros(dtype), {"x": name}, x=head[name], once=True)
+        calls.run(kernels.zeros(dtype), {"x": head[name]}, {"x": name}, once=True)
     kt, vt = calls.turned("k", k), calls.turned("v", v)
     for rows, groups in runs(op, q, k):
         of_g, of_q = g[rows], q[rows]
-        calls.run(kernels.zeros(dtype), {"x": "dq"}, x=dq[rows])
+        calls.run(kernels.zeros(dtype), {"x": dq[rows]}, {"x": "dq"})
         for n, tile in groups:
             with calls.repeated(n, head):
                 p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
                 calls.product(q=of_q, kt=kt.of(tile), p=p)
                 calls.product(g=of_g, vt=vt.of(tile), ds=ds)
-                more = _given(op, head, tile, rows) | tile.borders(dtype)
-                less = {"lse": lse[rows], "delta": delta[rows]}
-                calls.run(kernels.slopes(_form(op, head, tile)), s=p, dp=ds, **less, **more)
+                given = _given(op, head, tile, rows) | tile.borders(dtype)
+                given |= {"lse": lse[rows], "delta": delta[rows], "s": p, "dp": ds}
+                calls.run(kernels.slopes(_form(op, head, tile)), given)
                 calls.product(p=p.T, g=of_g, dv=dv[tile.keys], adds=True)
                 calls.product(ds=ds, k=k[tile.keys], dq=dq[rows], adds=True)
                 calls.product(ds=ds.T, q=of_q, dk=dk[tile.keys], adds=True)
@@ -223,8 +223,7 @@ def _to_mask(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
                 p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
                 calls.product(q=q[rows], kt=kt.of(tile), p=p)
                 calls.product(g=g[rows], vt=vt.of(tile), ds=ds)
-                more = _given(op, head, tile, rows) | tile.borders(dtype)
-                less = {"lse": lse[rows], "delta": delta[rows]}
-                of_mask = head["dmask"][rows, tile.keys]
-                step = kernels.added(_form(op, head, tile))
-                calls.run(step, s=p, dp=ds, dmask=of_mask, **less, **more)
+                given = _given(op, head, tile, rows) | tile.borders(dtype)
+                given |= {"lse": lse[rows], "delta": delta[rows], "s": p, "dp": ds}
+                given["dmask"] = head["dmask"][rows, tile.keys]
+                calls.run(kernels.added(_form(op, head, tile)), given)

@@ -57,7 +57,12 @@ class Calls:
         return still | {n: step for n, step in numbers.items() if n is not None}
 
     def run(
-        self, step: Step, named: Mapping[str, str] | None = None, *, once: bool = False, **of: Array
+        self,
+        step: Step,
+        of: Mapping[str, Array],
+        named: Mapping[str, str] | None = None,
+        *,
+        once: bool = False,
     ) -> None:
         """Add a kernel on arrays by name; ``named`` are those that the op calls otherwise."""
         arrays = [of[name] for name in step.names]

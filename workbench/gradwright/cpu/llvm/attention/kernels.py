@@ -58,10 +58,10 @@ class Form:
         less, minus = b.load("lse", (0,), self.dtype), b.load("delta", (0,), self.dtype)
         p = call("exp", x - less)
         if self.n_blind:
-            alike = where(x > -math.inf, 1 / self.n_blind, 0.0)
+            alike = where(x > -math.inf, b.const(1 / self.n_blind, self.dtype), 0.0)
             p = where(less < blind(self.dtype), alike, p)
         ds = p * (dp - minus)
-        return p, where(shown, ds, 0.0) if shown is not None and self.n_blind else ds
+        return p, ds if shown is None else where(shown, ds, 0.0)
 
 
 def _made(b: Builder, results: Mapping[str, tuple[Term, tuple[int, ...]]]) -> Step:

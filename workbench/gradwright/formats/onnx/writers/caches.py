@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ....graph import Tensor
 from ....ops.attention.biases import slopes
-from ....ops.attention.weights import scale_of
+from ....ops.attention.tiled import LOW
+from ....ops.attention.weights import VisibleKeys, scale_of
 from ....spec import Dim, normalize_axis
 from ..by_rule import write_by_rule
 from ..node import cast, op, writes
@@ -96,19 +98,6 @@ def relative_buckets(of: Any, scores: Tensor) -> Any:
 # -- attention in tiles ----------------------------------------------------------------------------
 
 
-def _seen(of: Any, n_queries: Any, n_keys: Any) -> Any:
-    """Return which keys a query sees: bool[T, S], or None for all."""
-    back = -_distances(n_queries, n_keys)
-    seen = None
-    right = 0 if of.is_causal else of.right_window_size
-    if right >= 0:
-        seen = back >= -right
-    if of.left_window_size >= 0:
-        left = back <= of.left_window_size
-        seen = left if seen is None else seen & left
-    return seen
-
-
 def _repeated(x: Tensor, heads: Any) -> Any:
     """Return keys or values with a head for each of the queries'."""
     if x.shape[1] == heads:
@@ -118,46 +107,49 @@ def _repeated(x: Tensor, heads: Any) -> Any:
     return op("repeat", repeats=heads // x.shape[1], axis=1)(x)
 
 
-def _scores(of: Any, query: Tensor, key: Tensor) -> Any:
-    scale = scale_of(of.scale, query.shape[-1])
+def _scores(of: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> Any:
+    """Return scores, −∞ where they are hidden by a mask or by position."""
+    scale, (n_queries, n_keys) = scale_of(of.scale, query.shape[-1]), (query.shape[2], key.shape[2])
     scores = (query * scale) @ op("swapaxes", axis1=-1, axis2=-2)(_repeated(key, query.shape[1]))
-    seen = _seen(of, query.shape[2], key.shape[2])
-    return scores if seen is None else op("where")(seen, scores, -np.inf)
+    where = op("where")
+    if mask is not None and mask.dtype == bool:
+        scores = where(mask, scores, LOW if of.unseen == "average" else -np.inf)
+    elif mask is not None:
+        scores = scores + mask
+    if of.visible(n_queries, n_keys) == VisibleKeys(offset=of.starts(n_queries, n_keys)):
+        return scores
+    return where(of.visible(n_queries, n_keys)(scores), scores, -np.inf)
 
 
 @spelled("flash_attention")
-def flash_attention(of: Any, query: Tensor, key: Tensor, value: Tensor) -> Any:
+def flash_attention(
+    of: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> Any:
     """Write the weights as a whole; the residual is the logarithm of their sums."""
-    scores = _scores(of, query, key)
+    scores = _scores(of, query, key, mask)
     top = op("max", axis=-1, keepdims=True)(scores)
     base = op("where")(top == -np.inf, 0.0, top)
     weights = op("exp")(scores - base)
     total = op("sum", axis=-1, keepdims=True)(weights)
-    nothing = total == 0.0
-    weights = weights / op("where")(nothing, 1.0, total)
-    y = weights @ _repeated(value, query.shape[1])
-    lse = op("where")(nothing, np.inf, base + op("log")(op("where")(nothing, 1.0, total)))
-    return y, op("squeeze", axis=-1)(lse)
+    total = op("where")(total == 0.0, of.of_nothing(mask), total)
+    y = (weights / total) @ _repeated(value, query.shape[1])
+    return y, op("squeeze", axis=-1)(base + op("log")(total))
 
 
 @spelled("flash_attention_grad")
-def flash_attention_grad(
-    of: Any, g: Tensor, query: Tensor, key: Tensor, value: Tensor, lse: Tensor, delta: Tensor
-) -> Any:
-    joint = np.result_type(*(x.dtype for x in (g, query, key, value, lse, delta)))
-    g, query, key, value, lse, delta = (cast(x, joint) for x in (g, query, key, value, lse, delta))
-    turned, heads = op("swapaxes", axis1=-1, axis2=-2), query.shape[1]
-    scale = scale_of(of.scale, query.shape[-1])
-    p = op("exp")(_scores(of, query, key) - op("expand_dims", axis=-1)(lse))
-    ds = p * (g @ turned(_repeated(value, heads)) - op("expand_dims", axis=-1)(delta))
-    dq = ds @ _repeated(key, heads) * scale
-    dk, dv = turned(ds) @ query * scale, turned(p) @ g
-    return dq, _shared(dk, key), _shared(dv, value)
+def flash_attention_grad(of: Any, *given: Tensor) -> Any:
+    """Write the scores as a whole."""
+    return _whole(of, given)[:3]
 
 
-def _shared(g: Any, like: Tensor) -> Any:
-    """Add up over the heads that share one."""
-    if g.shape[1] == like.shape[1]:
-        return g
-    b, heads, *rest = like.shape
-    return op("sum", axis=2)(op("reshape", shape=(b, heads, -1, *rest))(g))
+@spelled("flash_attention_mask_grad")
+def flash_attention_mask_grad(of: Any, *given: Tensor) -> Any:
+    """Write the scores as a whole."""
+    return _whole(of, given)[3]
+
+
+def _whole(of: Any, given: Sequence[Tensor]) -> Any:
+    """Return the cotangents of queries, keys, values and a floating mask, in one dtype."""
+    joint = np.result_type(*(x.dtype for x in given if x.dtype != bool))
+    xs = (x if x.dtype == bool else cast(x, joint) for x in given)
+    return op("flash_attention_grad_whole", **of.attributes())(*xs)
