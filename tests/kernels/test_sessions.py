@@ -28,7 +28,8 @@ def both(build: Any, feeds: Any = None, **how: Any) -> list[list[Array]]:
     for device in ("cpu", "cuda-sim"):
         g = gw.Graph()
         with gw.Session(g, device=device, kernels="off", **how) as session:
-            found.append(session.run(build(g), {"x": X} if feeds is None else feeds))
+            given = {"x": X} if feeds is None else feeds
+            found.append(session.run(build(g), given, training=True))
     return found
 
 
@@ -102,6 +103,21 @@ def test_hand_written_kernels_run_forward_and_backward() -> None:
         return [y, *gw.gradients(y, [x, w, b])]
 
     agree(build)
+
+
+def test_a_transformer_block_learns_on_the_device_alone() -> None:
+    def build(g: gw.Graph) -> list[gw.Tensor]:
+        ids = g.placeholder("i", ("B", 4), "int32")
+        words = g.variable("e", (11, 8), init=gw.init.normal(seed=1))
+        x = gw.gather(words, ids)
+        h = gw.nn.layer_norm(x, g.variable("n", (8,), init=gw.init.ones()))
+        q, k, v, o = (g.variable(c, (8, 8), init=gw.init.normal(seed=ord(c))) for c in "qkvo")
+        x = x + gw.nn.softmax((h @ q) @ (h @ k).mT) @ (h @ v)
+        x = x + gw.nn.dropout(gw.nn.gelu(x @ o), 0.3)
+        loss = gw.loss.sparse_softmax_cross_entropy(ids, x @ words.T)
+        return [loss, *gw.gradients(loss, [words, q, k, v, o])]
+
+    agree(build, {"i": RNG.integers(0, 11, (3, 4))}, seed=5)
 
 
 def test_updates_read_old_values_and_commit_together_or_not_at_all() -> None:
