@@ -23,7 +23,7 @@ try:
     import triton as _triton  # noqa: F401
 except ModuleNotFoundError as error:
     raise LoweringError(
-        "device 'cuda' needs Triton, which is not installed",
+        "devices 'cuda' and 'cuda-sim' need Triton, which is not installed",
         hint="pip install 'gradwright[gpu]', on Linux",
     ) from error
 

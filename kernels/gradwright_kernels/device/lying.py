@@ -153,7 +153,8 @@ class Lying:
         op: Any = instr.op
         x = instr.ins[0]
         constants, others = self.program.constants, instr.ins[1:]
-        if x is None or any(i is not None and i not in constants for i in others):
+        is_known = all(i is None or i in constants for i in others)
+        if x is None or not is_known or len(instr.outs) != 1:
             return instr
         rest = [None if i is None else constants[i] for i in others]
         spec, out = self.program.specs[x], self.program.specs[instr.outs[0]]

@@ -214,10 +214,11 @@ class Table:
                 held = program.constants.get(number)
                 env[t] = (env[program.sources[number]] if held is None else held).copy()
                 continue
-            raw.append((t, array, np.empty(array.extent, np.uint8)))
-            cuda.copy_out(raw[-1][2].ctypes.data, array.address, array.extent, stream)
+            found = np.empty(array.extent, np.uint8)
+            raw.append((t, array, found))
+            cuda.copy_out(found.ctypes.data, array.address + array.low, found.nbytes, stream)
         self._device.wait_for_all()
-        env.update((t, laid(found, array)) for t, array, found in raw)
+        env.update((t, laid(whole, array)) for t, array, whole in raw)
 
     def copy(self, updates: Mapping[Tensor, int]) -> None:
         """Begin to copy values to where variables lie."""
