@@ -197,12 +197,12 @@ def test_controls_are_run_beside_their_stage(tmp_path: Path) -> None:
     weighed = replace(DRAW.method, reward_weights=(1.0, 0.0))
     stage = replace(DRAW, method=weighed, steps=2, controls=("random", "flipped", "frozen"))
     rewards = [right, ExactMatch("answer")]
-    report = pipeline(stage, reward=rewards).run(tmp_path, progress=False)
-    assert [t.title for t in report.trainings] == [
+    report = pipeline(TUNE, stage, reward=rewards).run(tmp_path, progress=False)
+    assert [t.title for t in report.trainings[1:]] == [
         *("draw", "draw, random", "draw, flipped", "draw, frozen"),
     ]
     frozen = report.trained("draw", "frozen")
-    assert frozen.after == frozen.before == report.start
+    assert frozen.after == frozen.before == report.trained("tune").after
     totals = report.trained("draw", "flipped").course.steps["reward"]
     assert (totals <= 0).all() and not report.faults
     assert "rewards/coin_flip/mean" in report.trained("draw", "random").course.steps

@@ -68,7 +68,8 @@ class Sequences:
     @property
     def n_tokens(self) -> Array:
         """How many tokens of the data each example has: i64[n]."""
-        return np.array([[len(row) for row in part] for part in self.parts[: self.own]]).sum(0)
+        each = [[len(row) for row in part] for part in self.parts[: self.own]]
+        return np.asarray(np.sum(each, axis=0, dtype=np.int64))
 
     def fed(self, at: Sequence[int]) -> dict[str, Array]:
         """Return what some examples feed by themselves, once for each part."""

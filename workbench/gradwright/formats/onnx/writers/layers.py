@@ -122,9 +122,9 @@ def blocks(call: Call) -> str:
 @writes("causal_mask")
 def causal_mask(call: Call) -> str:
     """Write it as it is where sizes are known, else what is left of ones by a triangle."""
-    sizes = call.x.shape[-2:]
-    if all(isinstance(d, int) for d in sizes):
-        return call.out.store(np.tri(*sizes, dtype=bool), call.name)
+    rows, columns = call.x.shape[-2:]
+    if isinstance(rows, int) and isinstance(columns, int):
+        return call.out.store(np.tri(rows, columns, dtype=bool), call.name)
     last = call.out.ints([call.x.rank - 2, call.x.rank - 1])
     shape = call.add("Gather", call.add("Shape", call.xs[0]), last)
     ones = call.add("ConstantOfShape", shape, value=to_tensor(np.ones(1, bool), "value"))
