@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,4 +108,4 @@ def values(model: Decoder) -> dict[str, bytes]:
 
 if __name__ == "__main__":
     reward = killed_in(int(sys.argv[2]))
-    pipeline(TUNE, DRAW, reward=reward).run(sys.argv[1], progress=False)
+    pipeline(TUNE, replace(DRAW, steps=6), reward=reward).run(sys.argv[1], progress=False)

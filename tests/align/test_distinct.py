@@ -11,9 +11,8 @@ from gradwright.models import Decoder, DecoderConfig
 SIZES = {"vocabulary": 12, "width": 16, "layers": 2, "heads": 4, "context": 16}
 PROMPTS = [gw.align.Prompt(row) for row in ([1, 2, 3, 4], [5], [6, 7], [8, 1, 3])]
 MODELS: dict[str, dict[str, Any]] = {
-    "llama": {"kv_heads": 2, "window": 3, "qk_norm": True},
+    "llama with experts": {"kv_heads": 2, "window": 3, "qk_norm": True, "experts": 4},
     "gpt2": {"positions": "learned", "norm": "layer", "gated": False, "activation": "gelu"},
-    "experts": {"experts": 4},
 }
 
 

@@ -86,10 +86,8 @@ def test_prompts_are_sampled_with_their_images() -> None:
     made = trained(method, data, rewards=reward)
     rollout = made.objective.experience.rollout
     for prompt in rollout.prompts:
-        image = prompt.feeds["images"]
-        assert (image == IMAGES[prompt.columns["answer"]]).all() and set(prompt.columns) == {
-            "answer"
-        }
+        assert (prompt.feeds["images"] == IMAGES[prompt.columns["answer"]]).all()
+        assert set(prompt.columns) == {"answer"}
 
 
 @pytest.mark.parametrize(

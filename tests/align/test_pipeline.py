@@ -100,14 +100,15 @@ def test_what_is_done_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_one_that_was_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    whole = pipeline(TUNE, DRAW)
+    draw = replace(DRAW, steps=6)
+    whole = pipeline(TUNE, draw)
     whole.run(tmp_path / "whole", progress=False)
     command = [sys.executable, "-m", "tests.align.pipelines", str(tmp_path / "killed"), "2"]
     root = Path(__file__).parents[2]
     assert subprocess.run(command, cwd=root, timeout=300).returncode == -signal.SIGKILL
     done = [(tmp_path / "killed" / name / "done.json").exists() for name in ("1-tune", "2-draw")]
     assert done == [True, False], "killed in the midst of the last stage"
-    went_on = pipeline(TUNE, DRAW)
+    went_on = pipeline(TUNE, draw)
     report = went_on.run(tmp_path / "killed", progress=False)
     assert report.is_done
     assert values(went_on.model(tmp_path / "killed")) == values(whole.model(tmp_path / "whole"))
@@ -120,13 +121,13 @@ def test_one_that_is_stopped_ends_with_the_step_and_goes_on(tmp_path: Path) -> N
             made.trainer.stop()
         return right(prompts, completions, **columns)
 
-    made = pipeline(DRAW, reward=stopping)
+    made = pipeline(draw := replace(DRAW, steps=4), reward=stopping)
     report = made.run(tmp_path, progress=False)
     assert not report.is_done and "0 of 1 trainings are done" in str(report)
     assert made.trainer is None
-    for _ in range(DRAW.steps):
+    for _ in range(draw.steps):
         report = report if report.is_done else made.run(tmp_path, progress=False)
-    assert report.is_done and report.trained("draw").course.steps.rows == DRAW.steps
+    assert report.is_done and report.trained("draw").course.steps.rows == draw.steps
 
 
 def test_adapters_are_handed_on_and_the_base_stays(tmp_path: Path) -> None:
@@ -196,12 +197,12 @@ def test_controls_are_run_beside_their_stage(tmp_path: Path) -> None:
     weighed = replace(DRAW.method, reward_weights=(1.0, 0.0))
     stage = replace(DRAW, method=weighed, steps=2, controls=("random", "flipped", "frozen"))
     rewards = [right, ExactMatch("answer")]
-    report = pipeline(TUNE, stage, reward=rewards).run(tmp_path, progress=False)
-    assert [t.title for t in report.trainings[1:]] == [
+    report = pipeline(stage, reward=rewards).run(tmp_path, progress=False)
+    assert [t.title for t in report.trainings] == [
         *("draw", "draw, random", "draw, flipped", "draw, frozen"),
     ]
     frozen = report.trained("draw", "frozen")
-    assert frozen.after == frozen.before == report.trained("tune").after
+    assert frozen.after == frozen.before == report.start
     totals = report.trained("draw", "flipped").course.steps["reward"]
     assert (totals <= 0).all() and not report.faults
     assert "rewards/coin_flip/mean" in report.trained("draw", "random").course.steps

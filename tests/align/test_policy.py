@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.align import DAPO, GRPO, PPO, RLOO, Prompt, Rollout
+from gradwright.align import DAPO, GRPO, PPO, Prompt, Rollout
 from gradwright.errors import FeedError, GraphError, TrainingError
 from gradwright.models import Decoder, DecoderConfig
 
@@ -67,7 +67,6 @@ def greedy(trainer: gw.Trainer) -> float:
 
 METHODS: dict[str, Any] = {
     "grpo": GRPO(num_generations=8, max_completion_length=1, num_iterations=2),
-    "rloo": RLOO(num_generations=8, max_completion_length=1, num_iterations=2),
     "ppo": PPO(num_generations=8, response_length=1, num_ppo_epochs=2, temperature=1.0),
 }
 METHODS["chance"] = METHODS["grpo"]

@@ -1,7 +1,7 @@
-"""``python -m tests.learning.beside_trl``: plain DPO and SimPO by TRL's own trainers, and by ours.
+"""``python -m tests.learning.beside_trl``: DPO and SimPO by TRL's own trainers, and by ours.
 
-Both come to less in the table of ``tests.learning.alignment`` than they did in a reference that had
-code of its own. So TRL's trainers learn the same, from the same start: pairs in the same order,
+They come to less in the table of ``tests.learning.alignment`` than in a reference that had code of
+its own. So TRL's trainers learn the same, from the same start: pairs in the same order,
 AdamW at the same rates, 100 steps of 64. Shown are the mean loss and log-probability of chosen
 answers of ten steps, on both sides, and how many held-out sums either model tells rightly.
 """
@@ -24,6 +24,7 @@ from tests.learning.addition import CODEC, END, PAD, Split, model
 SEEN = ("loss", "logps/chosen")
 OWN: dict[str, dict[str, Any]] = {
     "dpo": {"beta": 0.1},
+    "dpo + nll": {"beta": 0.5, "loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.2]},
     "simpo": {"loss_type": "simpo", "beta": 2.0, "simpo_gamma": 0.5, "cpo_alpha": 0.0},
 }
 """What each method is told there; here they are defaults."""
@@ -52,8 +53,7 @@ def theirs(name: str, method: alignment.Method, start: Decoder, rows: Any) -> tu
     from trl import DPOConfig, DPOTrainer
     from trl.experimental.cpo import CPOConfig, CPOTrainer
 
-    base = DPOTrainer if name == "dpo" else CPOTrainer
-    config = DPOConfig if name == "dpo" else CPOConfig
+    base, config = (CPOTrainer, CPOConfig) if name == "simpo" else (DPOTrainer, DPOConfig)
 
     class InOrder(base):  # type: ignore[misc, valid-type]
         def _get_train_sampler(self, *_: Any) -> Any:
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.learning.beside_trl", description=__doc__
     )
-    parser.add_argument("methods", nargs="*", choices=[*OWN, []], help="by default both")
+    parser.add_argument("methods", nargs="*", choices=[*OWN, []], help="by default all")
     parser.add_argument("--split", type=int, required=True, help="as the table says")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

@@ -39,11 +39,14 @@ def _wrong(s: Sum, rng: np.random.Generator, hard: bool) -> str:
 
 
 def labelled(found: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Return completions with labels: all that were chosen, and all that were not."""
+    """Return completions with labels: all that were chosen, then all that were not.
+
+    KTO puts behind each prompt the completion of the row before, which shall be another prompt's.
+    """
     return [
         {"prompt": p["prompt"], "completion": p[name], "label": name == "chosen"}
-        for p in found
         for name in ("chosen", "rejected")
+        for p in found
     ]
 
 

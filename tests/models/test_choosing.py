@@ -22,7 +22,7 @@ from gradwright.models import (
     TopP,
     in_order,
 )
-from gradwright.models.choosing import Draws, _drawn, chosen
+from gradwright.models.choosing import Draws, _drawn, _Powers, chosen
 from gradwright.ops.draws import philox
 
 Array = np.ndarray[Any, Any]
@@ -96,11 +96,17 @@ def test_rows_are_chosen_for_as_each_alone(name: str, vocabulary: int) -> None:
             alone(y, rules, *row)
             for y, row in zip(logits, zip(tokens, n_prompt, seeds, strict=True), strict=True)
         ]
-        found = chosen(logits, rules, tokens, n_prompt, draws, range(37))
-        assert found == wanted
+        at = 0.7 if name == "temperature" else 1.0  # as it is drawn, too
+        found, told = chosen(logits, rules, tokens, n_prompt, draws, range(37), at)
+        assert found == wanted and told is not None
+        x = logits.astype("f8") / at
+        x = np.maximum(x - np.log(np.exp(x).sum(-1, keepdims=True)), np.finfo("f8").min)
+        of_tokens, entropy = x[range(37), found], -np.vecdot(np.exp(x), x)
+        np.testing.assert_allclose(told, [of_tokens, entropy], rtol=1e-5, atol=1e-5)
         some = [30, 4, 9]
         of_some = [[each[i] for i in some] for each in (tokens, n_prompt)]
-        assert chosen(logits[some], rules, *of_some, draws, some) == [wanted[i] for i in some]
+        beside, _ = chosen(logits[some], rules, *of_some, draws, some)
+        assert beside == [wanted[i] for i in some]
         tokens = [[*row, token] for row, token in zip(tokens, found, strict=True)]
 
 
@@ -129,5 +135,9 @@ def test_rows_beside_do_not_decide_near_the_border_of_two_tokens() -> None:
     p = np.exp(y[token] - y.max()).astype(np.float64)
     uniform, rows = np.cumsum(p)[:-1] / p.sum() + 1e-10, np.tile(y, (299, 1))
     other = rng.standard_normal((1, 3000)).astype(np.float32)
-    beside = _drawn(np.concatenate([rows, other]), np.append(uniform, 0.5))
-    assert _drawn(rows, uniform).tolist() == beside[:-1].tolist() == token[1:].tolist()
+
+    def drawn(y: Array, uniform: Array) -> list[int]:
+        return _drawn(_Powers(y, y.max(-1)), uniform).tolist()
+
+    beside = drawn(np.concatenate([rows, other]), np.append(uniform, 0.5))
+    assert drawn(rows, uniform) == beside[:-1] == token[1:].tolist()

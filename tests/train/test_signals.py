@@ -171,20 +171,46 @@ def test_other_threads_leave_signals_alone():
     assert set(seen) == {signal.SIG_DFL}
 
 
-def test_steps_of_an_own_loop_end_between_two_of_them(monkeypatch):
-    trainer = trainer_of()
+@pytest.mark.parametrize("own", [None, lambda number, frame: None])
+def test_steps_of_an_own_loop_end_between_two_of_them(monkeypatch, own):
+    """Ctrl-C waits for their end; between them it does what it did, as SIGTERM always does."""
+    before = signal.signal(signal.SIGINT, own or signal.default_int_handler)
     batch = {name: rows[:8] for name, rows in DATA.items()}
+    trainer = trainer_of()
     trainer.step(batch)
-    take = trainer.parts.taker.keeper.take
+    run = trainer.parts.taker.keeper.run
 
-    def terminated(*args, **options):
-        signal.raise_signal(signal.SIGTERM)
-        return take(*args, **options)
+    def interrupted(*args, **options):
+        signal.raise_signal(signal.SIGINT)
+        return run(*args, **options)
 
-    monkeypatch.setattr(trainer.parts.taker.keeper, "take", terminated)
-    with pytest.raises(Terminated):
+    monkeypatch.setattr(trainer.parts.taker.keeper, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         trainer.step(batch)
-    assert trainer.steps_done == 2
+    assert (trainer.steps_done, trainer.status) == (2, "idle")
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if own is None:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    else:
+        assert signal.getsignal(signal.SIGINT) is own
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_step_within_a_hook_leaves_ctrl_c_to_wait():
+    """A training that steps in a callback of another, as one does that learns from it."""
+    inner, batch = trainer_of(), {name: rows[:8] for name, rows in DATA.items()}
+    heard = []
+
+    class Steps(gw.Callback):
+        def on_step_end(self, trainer, record):
+            inner.step(batch)
+            signal.raise_signal(signal.SIGINT)
+            heard.append(trainer.steps_done)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(trainer_of(Steps()), 1)
+    assert heard == [1]
 
 
 @sent

@@ -245,14 +245,14 @@ def test_a_step_that_a_second_ctrl_c_tears_is_not_saved(tmp_path, monkeypatch):
     checkpoints = gw.Checkpoints(tmp_path)
     trainer = trainer_of(checkpoints)
     fit(trainer)
-    take = trainer.parts.taker.keeper.take
+    run = trainer.parts.taker.keeper.run
 
     def torn(*args, **options):
-        take(*args, **options)
+        run(*args, **options)
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(trainer.parts.taker.keeper, "take", torn)
+    monkeypatch.setattr(trainer.parts.taker.keeper, "run", torn)
     with pytest.raises(KeyboardInterrupt):
         fit(trainer)
     assert steps(checkpoints) == [3]

@@ -35,7 +35,7 @@ RUNS = 3
 look at another shape, would not see them any more."""
 LATER, FEW = 16, 256
 """The run before which ``"later"`` compiles kernels, and for how many steps: most take 0.3 s."""
-HEAVY, HEAVY_STEP = 1 << 25, 1 << 18
+HEAVY, HEAVY_STEP = 1 << 24, 3 << 16
 """Bytes of variables that a program changes, and for each of its steps, from which kernels are
 waited for: three runs of numpy's Adam take 10 ms for each MB of them, kernels 2 to 5 ms a step."""
 _MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"

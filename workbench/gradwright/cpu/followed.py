@@ -26,6 +26,7 @@ from ..spec import TensorSpec
 from .llvm.bind import bind_kernel
 from .llvm.convolution.geometry import three
 from .llvm.convolution.product import Giving
+from .llvm.convolution.tails import following
 from .llvm.repeat import Turn
 
 Array = np.ndarray[Any, Any]
@@ -113,7 +114,9 @@ class Followed(Op, abstract=True):
                 turns.append(Turn(replace(call, slots=slots, held=(seen, call.held)), steps))
             return turns
 
-        return give
+        axes = _axes(size, space)
+        lying = (*size[:2], *three(size[2:]))
+        return Giving(give, following(kernel, self.at, lying, axes, arrays, numbers))
 
 
 def follow(program: Program, replaced: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Tensor
+from ..graph.collecting import without_collecting
 from ..program.forward import apart, explained, results
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found, Launch, Returning
@@ -113,6 +114,7 @@ class Plain:
         }
         return place(self.lives, fixed, overwrites)
 
+    @without_collecting()
     def prepare(self) -> None:
         """Allocate the arena and bind every step to it; the first run does so."""
         program = self.program

@@ -124,9 +124,9 @@ class Batched(Stage):
         """Give the batches of an epoch, without the first ``skip``."""
         size, source = self.size, self.source
         if isinstance(source, Table):
-            n, stop, start = source.n, len(self) * size, skip * size
+            start, stop = skip * size, min(len(self) * size, source.n)
             while start < stop:
-                end = min(start + size * self._together, n, stop)
+                end = min(start + size * self._together, stop)
                 rows = source.rows(number, slice(start, end))
                 if end - start <= size:
                     yield self._padded(rows)

@@ -13,13 +13,14 @@ import numpy as np
 
 from ..errors import GraphError
 from ..ops.draws import philox
-from .sampling import OF_ROWS, Greedy, Sampling, Strategy, in_order, softmax
+from .sampling import OF_ROWS, Greedy, Sampling, Strategy, Temperature, in_order, softmax
 
 Array = np.ndarray[Any, Any]
 _AT_ONCE = 1 << 16
 """How many logits are looked at together, at the least those of a row: 0.5 MB as float64."""
-_BLOCK = 64
-"""Probabilities that are added up together before they are looked at one by one."""
+_BLOCK, _FEW = 64, 1 << 13
+"""Probabilities that are added up together before they are looked at one by one, and how many are
+looked at one by one at once: 8 µs, not 50."""
 _AHEAD = 64
 """How many draws of a row are made together: one alone takes 5 µs, 1 µs of many."""
 
@@ -37,6 +38,7 @@ def probabilities(
     [0.5, 0.5, 0.0]
     """
     rows = np.asarray(logits)[None]
+    _checked_top(rows)
     return np.asarray(softmax(_left(rows, in_order(sampling), [tokens], [n_prompt])[0]))
 
 
@@ -58,8 +60,9 @@ def choose(
     >>> [choose([1.0, 1.0, 1.0], (), [0] * n) for n in range(6)]
     [0, 0, 1, 1, 0, 0]
     """
-    draws = Draws([seed], 1)
-    return chosen(np.asarray(logits)[None], in_order(sampling), [tokens], [n_prompt], draws, [0])[0]
+    draws, row = Draws([seed], 1), np.asarray(logits)[None]
+    (token,), _ = chosen(row, in_order(sampling), [tokens], [n_prompt], draws, [0])
+    return token
 
 
 class Draws:
@@ -109,35 +112,78 @@ def chosen(
     n_prompt: Sequence[int],
     draws: Draws,
     rows: Sequence[int],
-) -> list[int]:
-    """Return the next token of rows, for logits f32[n, V], by strategies that are in order."""
+    said_at: float | None = None,
+) -> tuple[list[int], Array | None]:
+    """Return the next token of rows, for logits f32[n, V], by strategies that are in order.
+
+    With ``said_at`` it returns what `said` at this temperature does, f32[2, n], too.
+    """
     greedy = bool(rules) and type(rules[-1]) is Greedy
     drawn = None if greedy else draws.of(rows, [len(held) for held in tokens])
     found: list[int] = []
+    told = None if said_at is None else np.empty((2, len(logits)), np.float32)
+    is_said_whole = said_at is not None and tuple(rules) == _softmax_at(said_at)
     step = max(1, _AT_ONCE // logits.shape[-1])
     for at in range(0, len(logits), step):
-        part = slice(at, at + step)
-        y = _left(logits[part], rules[:-1] if greedy else rules, tokens[part], n_prompt[part])
-        found += (y.argmax(-1) if drawn is None else _drawn(y, drawn[part])).tolist()
-    return found
+        part, x, powers = slice(at, at + step), logits[at : at + step], None
+        top = _checked_top(x)
+        y = _left(x, rules[:-1] if greedy else rules, tokens[part], n_prompt[part])
+        if drawn is None:
+            new = y.argmax(-1)
+        else:
+            powers = _Powers(y, top if y is x else y.max(-1))
+            new = _drawn(powers, drawn[part])
+        found += new.tolist()
+        if told is not None and said_at is not None:
+            is_told = is_said_whole and powers is not None and powers.sizes is None
+            told[:, part] = powers.said(new) if is_told and powers else said(x, new, said_at)
+    return found, told
 
 
-def _drawn(y: Array, uniform: Array) -> Array:
+def _softmax_at(temperature: float) -> tuple[Strategy, ...]:
+    """Return the strategies that draw from the whole softmax at a temperature."""
+    return () if temperature == 1 else (Temperature(temperature),)
+
+
+class _Powers:
+    """Logits f32[n, V] of rows less their maxima, e to the power of these, and how many are left.
+
+    ``sizes`` is None where all are.
+    """
+
+    def __init__(self, y: Array, top: Array) -> None:
+        self.low = y - top[:, None]
+        left = self.low > -np.inf
+        self.sizes = None if left.all() else left.sum(-1)
+        self.tokens = None
+        if self.sizes is not None and 2 * self.sizes.max() < y.shape[-1]:
+            self.tokens, self.low = _together(self.low, left, self.sizes)
+        self.p = np.exp(self.low)
+
+    def said(self, tokens: Array) -> Array:
+        """Return log-probabilities of tokens and entropies, where all are left."""
+        total = self.p.sum(-1)
+        norm = np.log(total)
+        of_token = self.low[np.arange(len(tokens)), tokens]
+        return np.stack([of_token - norm, norm - np.vecdot(self.p, self.low) / total])
+
+
+def _together(low: Array, left: Array, sizes: Array) -> tuple[Array, Array]:
+    """Return which tokens are left of each row, one after another, and what they are."""
+    row, token = np.nonzero(left)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    tokens = np.zeros((len(low), sizes.max()), np.int64)
+    few = np.full(tokens.shape, -np.inf, low.dtype)
+    tokens[row, place], few[row, place] = token, low[row, token]
+    return tokens, few
+
+
+def _drawn(powers: _Powers, uniform: Array) -> Array:
     """Return the token of each row whose share of the total exceeds a draw first.
 
     So one of probability 0 is never drawn. Where few tokens are left, others are not looked at.
     """
-    tokens, best = None, y.max(-1, keepdims=True)
-    left = y > -np.inf
-    sizes = None if left.all() else left.sum(-1)
-    if sizes is not None and 2 * sizes.max() < y.shape[-1]:
-        row, token = np.nonzero(left)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        tokens = np.zeros((len(y), sizes.max()), np.int64)
-        few = np.full(tokens.shape, -np.inf, y.dtype)
-        tokens[row, place], few[row, place] = token, y[row, token]
-        y = few
-    at = _reached(np.exp(y - best), uniform)
+    at, tokens = _reached(powers.p, uniform), powers.tokens
     return np.asarray(at if tokens is None else tokens[np.arange(len(at)), at])
 
 
@@ -147,42 +193,63 @@ def _reached(p: Array, uniform: Array) -> Array:
     Rows are added up block by block, and number by number within the block alone that holds it.
     Sums are float64, so that which tokens are looked at, which rows beside may decide, does not.
     """
-    rows, whole = np.arange(len(p)), p.shape[-1] // _BLOCK * _BLOCK
-    blocks = np.einsum("nbk->nb", p[:, :whole].reshape(len(p), -1, _BLOCK), dtype=np.float64)
-    rest = p[:, whole:].sum(-1, keepdims=True, dtype=np.float64)
-    total = np.cumsum(np.concatenate([blocks, rest], -1), -1)
+    n, columns = p.shape
+    rows, whole = np.arange(n), columns // _BLOCK * _BLOCK
+    if not whole or p.size <= _FEW:
+        total = np.cumsum(p, -1, dtype=np.float64)
+        return _within(p, total, uniform * total[:, -1])
+    blocks = np.einsum("nbk->nb", p[:, :whole].reshape(n, -1, _BLOCK), dtype=np.float64)
+    if whole < columns:
+        rest = p[:, whole:].sum(-1, keepdims=True, dtype=np.float64)
+        blocks = np.concatenate([blocks, rest], -1)
+    total = np.cumsum(blocks, -1)
     share = np.minimum(uniform * total[:, -1], np.nextafter(total[:, -1], 0))
     block = (total <= share[:, None]).sum(-1)
     share -= np.where(block > 0, total[rows, block - 1], 0)
-    place = block[:, None] * _BLOCK + np.arange(_BLOCK)
-    held = np.where(place < p.shape[-1], p[rows[:, None], np.minimum(place, p.shape[-1] - 1)], 0)
-    within = (np.cumsum(held, -1, dtype=np.float64) <= share[:, None]).sum(-1)
-    last = _BLOCK - 1 - (held[:, ::-1] > 0).argmax(-1)  # where sums differ by rounding
-    return np.asarray(block * _BLOCK + np.minimum(within, last))
+    first = block * _BLOCK
+    place = first[:, None] + np.arange(_BLOCK)
+    if whole < columns:
+        held = np.where(place < columns, p[rows[:, None], np.minimum(place, columns - 1)], 0)
+    else:
+        held = p.reshape(n, -1, _BLOCK)[rows, block]
+    return np.asarray(first + _within(held, np.cumsum(held, -1, dtype=np.float64), share))
 
 
-def said(logits: Array, tokens: Sequence[int], temperature: float) -> tuple[Array, Array]:
-    """Return the log-probability of a token of each row, and the entropy, f32[n] each.
+def _within(p: Array, total: Array, share: Array) -> Array:
+    """Return where running totals of rows first exceed a share; at the last p > 0 if none does."""
+    at = (total <= share[:, None]).sum(-1)
+    if at.max(initial=0) == p.shape[-1]:  # where sums differ by rounding
+        at = np.minimum(at, p.shape[-1] - 1 - (p[:, ::-1] > 0).argmax(-1))
+    return np.asarray(at)
+
+
+def said(logits: Array, tokens: Array, temperature: float) -> Array:
+    """Return the log-probability of a token of each row, and the entropy, f32[2, n].
 
     They are those of softmax(logits/temperature), whatever strategies leave of it.
 
-    >>> log_probs, entropy = said(np.zeros((1, 2), "f4"), [1], 1.0)
-    >>> print(log_probs.round(4), entropy.round(4))
-    [-0.6931] [0.6931]
+    >>> said(np.zeros((1, 2), "f4"), np.array([1]), 1.0).tolist()
+    [[-0.6931471824645996], [0.6931471824645996]]
     """
-    n, found = len(logits), np.empty((2, len(logits)), np.float32)
-    step = max(1, _AT_ONCE // logits.shape[-1])
-    for at in range(0, n, step):
-        x = logits[at : at + step]
-        if temperature != 1:
-            x = x / x.dtype.type(temperature)
-        x = np.maximum(x - x.max(-1, keepdims=True), np.finfo(x.dtype).min)  # 0·−∞ is nothing
-        p = np.exp(x)
-        total = p.sum(-1)
-        norm = np.log(total)
-        found[0, at : at + step] = x[np.arange(len(x)), tokens[at : at + step]] - norm
-        found[1, at : at + step] = norm - np.vecdot(p, x) / total
-    return found[0], found[1]
+    x = logits if temperature == 1 else logits / logits.dtype.type(temperature)
+    x = np.maximum(x - x.max(-1, keepdims=True), np.finfo(x.dtype).min)  # 0·−∞ is nothing
+    p = np.exp(x)
+    total = p.sum(-1)
+    norm = np.log(total)
+    of_token = x[np.arange(len(x)), tokens]
+    return np.stack([of_token - norm, norm - np.vecdot(p, x) / total])
+
+
+def _checked_top(logits: Array) -> Array:
+    """Return the largest logit of rows; refuse those from which there is no token to choose."""
+    top = np.asarray(logits.max(-1))
+    if not ((top > -np.inf) & (top < np.inf)).all():
+        wrong = next(float(t) for t in top if not -np.inf < t < np.inf)
+        raise GraphError(
+            f"the largest logit of a row is {wrong}: no token to choose",
+            need="no NaN, no ∞, and something above −∞",
+        )
+    return top
 
 
 def _left(
@@ -192,13 +259,6 @@ def _left(
     n_prompt: Sequence[int],
 ) -> Array:
     """Return what strategies leave of the logits of rows, f32[n, V]."""
-    top = logits.max(-1)
-    if not ((top > -np.inf) & (top < np.inf)).all():
-        wrong = next(float(t) for t in top if not -np.inf < t < np.inf)
-        raise GraphError(
-            f"the largest logit of a row is {wrong}: no token to choose",
-            need="no NaN, no ∞, and something above −∞",
-        )
     for rule in rules:
         if type(rule) in OF_ROWS:
             logits = rule(logits, (), 0)

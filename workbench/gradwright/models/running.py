@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .choosing import Draws, chosen, said
+from .choosing import Draws, chosen
 from .completion import Completion, Ends, Piece, Text
 from .sampling import Strategy
 from .tokenizers import TextCodec
@@ -46,6 +46,8 @@ class Running:
         """Those that go on."""
         self._rules, self._ends, self._codec = rules, ends, codec
         self._begun = [len(row.tokens) for row in rows]
+        self._longest = [n + ends.limit for n in self._begun]
+        self._n_prompt = [len(row.prompt) for row in rows]
         self._draws = Draws([row.seed for row in rows], ends.limit)
         self._deadline = ends.deadline()
         watched = any(type(rule).ended is not Strategy.ended for rule in rules)
@@ -56,7 +58,7 @@ class Running:
 
     def left(self, row: int) -> int:
         """Return how many tokens may still come."""
-        return self._begun[row] + self._ends.limit - len(self.rows[row].tokens)
+        return self._longest[row] - len(self.rows[row].tokens)
 
     def take(self, logits: Sequence[Array] | Array, stopped: bool) -> list[Piece]:
         """Let a token come to each row that goes on, for logits f32[n, V]; return the pieces."""
@@ -67,10 +69,12 @@ class Running:
             self.live = [piece.row for piece in pieces if piece.reason is None]
             return pieces
         rows, tokens, going = self.rows, self.tokens, []
+        last, longest, all_end = self._last, self._longest, late or stopped
         for b, token in zip(live, new, strict=True):
             tokens[b].append(token)
-            rows[b].tokens.append(token)
-            if token in self._last or late or stopped or self.left(b) <= 0:
+            own = rows[b].tokens
+            own.append(token)
+            if token in last or all_end or len(own) >= longest[b]:
                 self._end(b, late, stopped)
             else:
                 going.append(b)
@@ -101,13 +105,14 @@ class Running:
         self.live = going
 
     def _chosen(self, logits: Array, rows: Sequence[int]) -> list[int]:
-        held, n_prompt = [self.tokens[b] for b in rows], [len(self.rows[b].prompt) for b in rows]
-        new = chosen(logits, self._rules, held, n_prompt, self._draws, rows)
-        if self._said_at is not None:
-            told = said(logits, new, self._said_at)
-            for b, log_prob, entropy in zip(rows, *(x.tolist() for x in told), strict=True):
-                self.rows[b].log_probs.append(log_prob)
-                self.rows[b].entropy.append(entropy)
+        held, n_prompt = [self.tokens[b] for b in rows], [self._n_prompt[b] for b in rows]
+        said_at = self._said_at
+        new, told = chosen(logits, self._rules, held, n_prompt, self._draws, rows, said_at)
+        if told is not None:
+            for b, log_prob, entropy in zip(rows, *told.tolist(), strict=True):
+                row = self.rows[b]
+                row.log_probs.append(log_prob)
+                row.entropy.append(entropy)
         return new
 
     def _push(self, b: int, token: int, late: bool, stopped: bool) -> Piece:

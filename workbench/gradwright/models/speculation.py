@@ -84,7 +84,7 @@ class Guesses:
                 break
             logits = np.stack(self._reader.read(self._draft.generation.run, wanted))
             rows, begun = list(wanted), [self._n_prompt[b] for b in wanted]
-            new = chosen(logits, self._rules, list(wanted.values()), begun, self._draws, rows)
+            new, _ = chosen(logits, self._rules, list(wanted.values()), begun, self._draws, rows)
             for (b, row), token in zip(wanted.items(), new, strict=True):
                 guessed[b].append(token)
                 over = any(rule.ended([*row, token], self._n_prompt[b]) for rule in self._rules)

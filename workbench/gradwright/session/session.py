@@ -50,7 +50,7 @@ class Session(Planned):
             ``"rewrites"`` tries each rewrite on random values when it is made, and names the rule.
         kernels: ``"background"`` begins with numpy and goes over to generated kernels, between two
             runs, when they are compiled; ``"wait"`` compiles them before the first run of a plan,
-            and so does ``"background"`` where steps change more than 32 MB, which numpy would make
+            and so does ``"background"`` where steps change more than 16 MB, which numpy would make
             anew; ``"later"`` compiles those of up to 256 steps before the 16th run of a plan;
             ``"off"`` stays with numpy. The environment has ``GRADWRIGHT_KERNELS=off`` for all
             sessions, and ``GRADWRIGHT_CPU`` (``native``, ``x86-64-v2``, ``-v3``, ``-v4``) for what

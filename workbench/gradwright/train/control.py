@@ -78,9 +78,7 @@ class Control:
     @property
     def seconds(self) -> float:
         """Time spent running, without pauses."""
-        return self._seconds + (
-            perf_counter() - self._since if self.status == "running" else 0.0
-        )
+        return self._seconds + (perf_counter() - self._since if self.status == "running" else 0.0)
 
     @seconds.setter
     def seconds(self, value: float) -> None:

@@ -16,7 +16,8 @@ from .control import Control, Hooks
 from .history import FitEnd, Record
 from .objective import InterruptedBatchError
 from .position import Begun, Fit, FitProgress, Position
-from .step.taker import Run, Taker
+from .step.run import Run
+from .step.taker import Taker
 from .validation import Validation
 
 

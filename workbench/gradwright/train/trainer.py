@@ -178,17 +178,16 @@ class Trainer:
         """Take one step on a batch and return its record; belongs to no epoch of ``fit``.
 
         With accumulation it is None where the window waits for more batches. Raises as ``fit``
-        does; then nothing has changed.
+        does; then nothing has changed. Ctrl-C waits for its end; SIGTERM is left to your loop.
         """
         parts = self.parts
-        control, loop = parts.control, parts.loop
-        if parts.weights.swapped:
-            parts.weights.check()
+        parts.weights.check()
+        control = parts.control
         control.begin()
         try:
-            record = loop.step(parts.objective.feeds(batch))
+            record = parts.loop.step(parts.objective.feeds(batch))
             if control.attention:
-                loop.attend()
+                parts.loop.attend()
             return record
         finally:
             control.end()
@@ -352,13 +351,8 @@ class Trainer:
     )
     epochs_done: int = part("position.epochs", "Epochs that are finished.", settable=True)
     batches_done: int = part("position.begun.batches", "Those of the present epoch.")
-    batches_taken: int = part(
-        "position.taken",
-        "How many batches were taken in all; the next one has this number in random keys.",
-    )
-    window: tuple[int, int] = part(
-        "taker.window", "How many batches wait for their update, and how many an update takes."
-    )
+    batches_taken: int = part("position.taken", "Batches taken in all; random keys count them.")
+    window: tuple[int, int] = part("taker.window", "Batches that wait, and how many make an update")
     gradient_table: Table = part("taker.gradient_table", "What each gradient is, and why.")
     skipped: int = part(
         "position.skipped",

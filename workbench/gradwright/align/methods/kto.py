@@ -18,7 +18,8 @@ class KTO(Referred):
 
     Data has ``prompt``, ``completion`` and ``label``, whether the completion is good. Each prompt
     stands in the batch a second time, before the completion of the row before it in the data, from
-    which the distance to the reference is estimated; no gradient flows there.
+    which the distance to the reference is estimated; no gradient flows there. Rows that follow each
+    other are of other prompts, then: the good ones of all prompts before the bad ones.
 
     Args:
         loss_type: ``"kto"``, or ``"apo_zero_unpaired"``, which needs no such rows.

@@ -44,8 +44,8 @@ class Progress(NamedTuple):
     @classmethod
     def of(cls, rows: Sequence[Completion], n: int, seconds: float) -> Progress:
         """Return how far the rows that have begun have come, of ``n`` in all."""
-        ended = sum(row.reason is not None for row in rows)
-        return cls(ended, n, sum(len(row.tokens) for row in rows), seconds)
+        ended = sum([row.reason is not None for row in rows])
+        return cls(ended, n, sum([len(row.tokens) for row in rows]), seconds)
 
 
 class GenerationSampler:

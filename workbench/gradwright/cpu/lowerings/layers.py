@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...fuse.builder import Builder, call
+from ...fuse.ir import Kernel
 from ...op.applying import infer_specs
+from ...ops.attention.rotary import frequencies
 from ...ops.convolutions.formats import is_first
 from ...ops.convolutions.windows import Windows
 from ...program.lowering import lowering
 from ...spec import TensorSpec
 from ..call import Call, Native, numbered
 from ..llvm.attention import bind_attention, bind_attention_grad, bind_mask_grad
+from ..llvm.bind import bind_kernel
 from ..llvm.cells import cell_of
-from ..llvm.check import bind_class_check
+from ..llvm.check import INTEGERS, bind_class_check
 from ..llvm.convolution import (
     bind_average,
     bind_average_grad,
@@ -175,3 +181,34 @@ for _name in ("avg_pool1d", "avg_pool2d", "avg_pool3d"):
 
 
 _averages("avg_pool_grad", bind_average_grad, 1)
+
+
+@lowering("rope_cos_sin")
+def _rope_cos_sin(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Compute angles, cosines and sines in float64, in one look."""
+    at, dtype = ins[0], outs[0].dtype
+    if at is None or at.dtype not in INTEGERS or dtype.char not in "fd" or not outs[0].nbytes:
+        return None
+    speeds = frequencies(op, op.dim, op.base)
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        if not xs[0].flags.c_contiguous:
+            return None
+        arrays = xs[0].reshape(-1), speeds, *(y.reshape(-1, len(speeds)) for y in ys)
+        calls = bind_kernel(_turns(at.dtype, dtype, op.size), arrays[2].shape, arrays)
+        own = {0: 0, 2: 1, 3: 2}
+        return calls and [
+            replace(c, slots=[(s, own[k]) for s, k in c.slots if k in own], held=(c.held, speeds))
+            for c in calls
+        ]
+
+    return Native(bind)
+
+
+@functools.cache
+def _turns(at: np.dtype[Any], dtype: np.dtype[Any], size: float) -> Kernel:
+    """Return the kernel of cosines and sines of places times speeds."""
+    b, wide = Builder(2, 1), np.dtype("float64")
+    angle = b.load("at", (0,), at).to(wide) * b.load("speeds", (1,), wide)
+    made = (call(name, angle) * size for name in ("cos", "sin"))
+    return b.kernel([(y, (0, 1), "set", dtype) for y in made])[0]

@@ -18,6 +18,7 @@ import numpy as np
 from ...errors import ArchiveError, GraphError, user_site
 from ...files.whole import replacing
 from ...graph import Graph
+from ...graph.collecting import without_collecting
 from ...graph.doors import door
 from ..checked import MAX_JSON
 from ..registry import mistaken
@@ -195,7 +196,8 @@ def load(
                 f"such as {document.apart[0][:60]!r}, were left out",
                 hint="gw.resume(trainer, folder, path), whose graph is of that model",
             )
-        graph = GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
+        with without_collecting():
+            graph = GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
         ORIGINS[graph] = Origin(Path(path).absolute(), reader.stamp)
         return graph
 

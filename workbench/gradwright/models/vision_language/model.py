@@ -44,7 +44,8 @@ class VisionLanguage:
     ``images`` is a placeholder f32[B, H, W], or f32[B, H, W, C] of several channels; ``ids`` and
     ``labels`` are i64[B, T], and the logits f32[B, T, V] at a token are of the one that follows,
     as those of ``Decoder``: no loss is taken at an image. ``seen``, f32[B, patches, D], is what
-    the projector makes of it. A row sees its own image and no other.
+    the projector makes of it. A row sees its own image and no other. For `gw.align` data has a
+    column ``images``.
 
     Args:
         config: its sizes.

@@ -274,10 +274,14 @@ class _Angles(Op):
     def table(self, positions: Any, dim: int, base: float) -> tuple[Array, Array]:
         """Return cosines and sines ``[…, dim/2]`` of positions, in float64."""
         angles = positions[..., None] * frequencies(self, dim, base)
-        size = self.attention_factor
-        if size is None:
-            size = 0.1 * math.log(max(self.factor, 1)) + 1 if self.scaling == "yarn" else 1.0
-        return np.cos(angles) * size, np.sin(angles) * size
+        return np.cos(angles) * self.size, np.sin(angles) * self.size
+
+    @property
+    def size(self) -> float:
+        """What cosines and sines are multiplied by."""
+        if self.attention_factor is not None:
+            return self.attention_factor
+        return 0.1 * math.log(max(self.factor, 1)) + 1 if self.scaling == "yarn" else 1.0
 
 
 class RopeCosSin(_Angles):

@@ -34,12 +34,13 @@ from ..core.scatter import TakeAlongAxis
 from ..core.special import widened
 from ..layers.nn import LogSoftmax
 from .labels import class_numbers
+from .passes import Asked, Passes
 
 Array = np.ndarray[Any, Any]
 LOGITS = 1 << 22
 """Logits held at once, at the most: 16 MB in float32, 27 rows of 152k words, 131 of 32k."""
-CACHED = 1 << 19
-"""Logits that stay in the cache of a core while they are looked at: 2 MB in float32."""
+CACHED = 1 << 20
+"""Logits that are looked at together, 4 MB in float32: half as many take a twentieth longer."""
 FEWEST = 128
 """Rows of a run where memory allows: products of fewer read the weight more often than need be."""
 
@@ -75,22 +76,17 @@ class _OfHead(Op):
         if bias is not None and shapes_differ(bias.shape, weight.shape[:1]):
             raise ShapeError(f"the bias is {bias}", need=f"f32[{weight.shape[0]}]")
 
-    def runs(self, kept: Array, n_words: int) -> Iterator[Array]:
-        """Yield the rows that count, as many at a time as `CACHED`, `FEWEST` and `LOGITS` allow."""
+    def runs(self, kept: Array, n_words: int) -> list[Array]:
+        """Return the rows that count, as many at a time as `CACHED`, `FEWEST`, `LOGITS` allow."""
         rows, n_words = np.flatnonzero(kept), max(n_words, 1)
         size = max(min(max(CACHED // n_words, FEWEST), LOGITS // n_words), 1)
-        for start in range(0, len(rows), size):
-            yield rows[start : start + size]
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def scores(
-        self, hidden: Array, weight: Array, bias: Array | None, held: Array | None
+        self, hidden: Array, weight: Array, bias: Array | None, room: Array
     ) -> tuple[Array, Any]:
-        """Return a run's logits, and their slope in what stands before cap and temperature.
-
-        They lie where those of the run before lay, in ``held``: new memory would cost as much as
-        the product, by the pages that a process is given.
-        """
-        x = np.matmul(hidden, weight.T, out=None if held is None else held[: len(hidden)])
+        """Return a run's logits, and their slope in what stands before cap and temperature."""
+        x = np.matmul(hidden, weight.T, out=room[: len(hidden)])
         if bias is not None:
             x += bias
         slope: Any = 1.0
@@ -162,28 +158,20 @@ class HeadLogProbs(_OfHead):
         return (*[ids.with_dtype(wide)] * 4, ids.with_dtype("bool"))
 
     def forward(self, hidden: Any, weight: Any, ids: Any, bias: Any = None) -> Any:
+        return self.read(Passes(), hidden, weight, ids, bias)
+
+    def read(self, passes: Passes, hidden: Any, weight: Any, ids: Any, bias: Any = None) -> Any:
+        """Return the results, for which runs of logits are read in such passes."""
         index, kept = class_numbers(ids, len(weight), self.ignore_index)
         h, w = widened(hidden).reshape(-1, hidden.shape[-1]), widened(weight)
-        wide = np.result_type(h, w)
         label, top = index.reshape(-1), np.zeros(ids.size, bool)
-        log_probs, entropy, squares, mean = np.zeros((4, ids.size), wide)
-        held = powers = None
-        for run in self.runs(kept, len(weight)):
-            x, _ = self.scores(h[run], w, bias, held)
-            if held is None or powers is None:
-                held, powers = x, np.empty_like(x)
-            best = x.argmax(-1)
-            top[run] = best == label[run]
-            mean[run] = x.mean(-1)
-            x -= np.take_along_axis(x, best[:, None], -1)
-            log_probs[run] = np.take_along_axis(x, label[run, None], -1)[:, 0]
-            p = np.exp(x, out=powers[: len(run)])
-            total = p.sum(-1)
-            log_probs[run] -= np.log(total)
-            np.maximum(x, np.finfo(x.dtype).min, out=x)  # 0·−∞ counts for nothing
-            entropy[run] = np.log(total) - np.vecdot(p, x) / total
-            squares[run] = np.log(np.vecdot(p, p)) - 2 * np.log(total)
-        return tuple(y.reshape(ids.shape) for y in (log_probs, entropy, squares, mean, top))
+        found = np.zeros((4, ids.size), np.result_type(h, w))
+        runs = self.runs(kept, len(weight))
+        room = passes.room((max(map(len, runs), default=0), len(w)), found.dtype)
+        for run in runs:
+            x, _ = self.scores(h[run], w, bias, room)
+            *found[:, run], top[run] = passes.told(x, label[run])
+        return tuple(y.reshape(ids.shape) for y in (*found, top))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         made = HeadLogProbsGrad(**self.attributes())(*filled(gs[:4], ys[:4]), *xs)
@@ -242,44 +230,31 @@ class HeadLogProbsGrad(_OfHead):
                 raise ShapeError("a cotangent does not fit the ids", need=str(ids.shape))
         return tuple(x.with_shape(x.shape) for x in (hidden, weight, bias) if x is not None)
 
-    def forward(
-        self, a: Any, b: Any, c: Any, d: Any, hidden: Any, weight: Any, ids: Any, bias: Any = None
-    ) -> Any:
+    def forward(self, *xs: Any) -> Any:
+        return self.read(Passes(), *xs)
+
+    def read(
+        self, passes: Passes, a: Any, b: Any, c: Any, d: Any, hidden: Any, weight: Any, ids: Any,
+        bias: Any = None,
+    ) -> Any:  # fmt: skip
+        """Return the cotangents, for which runs of logits are read in such passes."""
         index, kept = class_numbers(ids, len(weight), self.ignore_index)
         h, w = widened(hidden).reshape(-1, hidden.shape[-1]), widened(weight)
-        of_label, of_entropy, of_squares, of_mean = (
-            widened(g).reshape(-1, 1) for g in (a, b, c, d)
-        )
-        wide = np.result_type(h, w, of_label)
+        asked = [widened(g).reshape(-1) for g in (a, b, c, d)]
+        wide = np.result_type(h, w, asked[0])
         label, dh, dw = index.reshape(-1), np.zeros(h.shape, wide), np.zeros(w.shape, wide)
         db = np.zeros(len(w), wide)
-        held = powers = None
-        for run in self.runs(kept, len(weight)):
-            x, slope = self.scores(h[run], w, bias, held)
-            if held is None or powers is None:
-                held, powers = x, np.empty_like(x)
-            x -= x.max(-1, keepdims=True)
-            p = np.exp(x, out=powers[: len(run)])
-            share = 1 / p.sum(-1, keepdims=True)
-            straight = -(of_label[run] + 2 * of_squares[run])
-            if of_entropy[run].any() or of_squares[run].any():
-                p *= share
-                dx = p * straight
-                np.maximum(x, np.finfo(x.dtype).min, out=x)  # 0·−∞ counts for nothing
-                dx -= of_entropy[run] * p * (x - np.vecdot(p, x)[:, None])
-                square = p * p
-                dx += square * (2 * of_squares[run] / square.sum(-1, keepdims=True))
-            else:
-                dx = np.multiply(p, straight * share, out=p)
-            at = label[run, None]
-            np.put_along_axis(dx, at, np.take_along_axis(dx, at, -1) + of_label[run], -1)
-            if of_mean[run].any():
-                dx += of_mean[run] / max(len(w), 1)
-            if np.ndim(slope) or slope != 1:
+        runs = self.runs(kept, len(weight))
+        room = passes.room((max(map(len, runs), default=0), len(w)), np.result_type(h, w))
+        for run in runs:
+            x, slope = self.scores(h[run], w, bias, room)
+            of_run = Asked(*(g[run] for g in asked))
+            number = 1.0 if np.ndim(slope) else slope
+            dx = passes.slopes(x, label[run], of_run, number)
+            if np.ndim(slope):
                 dx *= slope
-            of_rows = h[run]
             dh[run] = dx @ w
-            dw += dx.T @ of_rows
+            dw += dx.T @ h[run]
             if bias is not None:
                 db += dx.sum(0)
         found = [dh.reshape(hidden.shape).astype(hidden.dtype), dw.astype(weight.dtype)]

@@ -171,3 +171,20 @@ class LossScaler:
                 need="0 <= scale < inf, 0 <= good_steps",
             )
         self.scale, self.good_steps = scale, good
+
+
+def scaler_of(scale: LossScale | None, state: Mapping[str, Any]) -> LossScaler | None:
+    """Return the scale of the loss as it was saved, if there shall be one.
+
+    Raises TrainingError where there was one and shall be none, or the other way round.
+    """
+    if bool(state) != (scale is not None):
+        raise TrainingError(
+            "this is state " + ("with" if state else "without") + " a loss scale",
+            need="the same precision= and loss_scale= as before",
+        )
+    if scale is None:
+        return None
+    scaler = LossScaler(scale)
+    scaler.load_state_dict({k: np.asarray(v).item() for k, v in state.items()})
+    return scaler

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,34 +17,17 @@ from ..control import Control
 from ..history import History, Record
 from ..objective import Objective
 from ..position import Position
-from ..precision.scaler import LossScaler
+from ..precision.scaler import LossScaler, scaler_of
 from ..stateful import beneath
 from .graph import Phase, StepGraph
 from .keeper import Fed, Outcome, StepKeeper
 from .labels import refuse_labels
 from .measure import Measures
 from .refusal import found_in, refusal
+from .run import Run
 
 SCALER = "scaler/"
 """What the state of the scale of the loss stands under."""
-
-
-@dataclass(slots=True)
-class Run:
-    """One run of a phase."""
-
-    step: StepGraph
-    phase: Phase
-    feeds: Feeds
-    rows: int
-    """How many examples count towards the epoch."""
-    numbers: Fed
-    """What is fed beside data: learning rates, other numbers, and the scale of the loss."""
-    weight: tuple[float, ...] = ()
-    """What the batch weighs in a window, if that is fed."""
-    source: Batches | None = None
-    changes: Mapping[str, Change] | None = None
-    """What it did to each variable that may be trained, if that was watched."""
 
 
 class Taker:
@@ -99,23 +81,7 @@ class Taker:
 
     @property
     def gradient_table(self) -> Table:
-        """What the gradient of each parameter is in a step, and why that of a table is whole.
-
-        That of a table whose rows are looked up, and no more, is these rows and what is added to
-        each, if its optimizer leaves the others alone: SGD and AdaGrad without momentum and decay,
-        and SparseAdam. Time and memory follow the rows then; bits are those of the whole gradient,
-        but for its norm, which is added up in another order.
-
-        >>> import gradwright as gw
-        >>> g = gw.Graph()
-        >>> ids, table = g.placeholder("ids", ("K",), "int64"), g.variable("table", (9, 2))
-        >>> loss = gw.mean(gw.nn.embedding(ids, table) ** 2.0)
-        >>> gw.Trainer(g, loss, optimizer="sgd").gradient_table
-        parameter  gradient                     reason
-        table      f32[9, 2] in min(9, K) rows  look-ups alone
-        >>> gw.Trainer(g, loss, optimizer="adam").gradient_table.rows
-        [['table', 'f32[9, 2]', 'Adam moves every row']]
-        """
+        """What the gradient of each parameter is in a step; see ``StepGraph.table``."""
         return self.current().table()
 
     # -- a step ----------------------------------------------------------------------------------
@@ -421,19 +387,5 @@ class Taker:
             )
         self.measures.check(came.begun.totals)
         self.measures.check(came.begun.window)
-        self.scaler = self._scaler_of(beneath(SCALER, state))
+        self.scaler = scaler_of(self._setup.config.scaler, beneath(SCALER, state))
         self._position.load_state_dict(state)
-
-    def _scaler_of(self, state: Mapping[str, Any]) -> LossScaler | None:
-        """Return the scale of the loss as it was saved."""
-        scale = self._setup.config.scaler
-        if bool(state) != (scale is not None):
-            raise TrainingError(
-                "this is state " + ("with" if state else "without") + " a loss scale",
-                need="the same precision= and loss_scale= as before",
-            )
-        if scale is None:
-            return None
-        scaler = LossScaler(scale)
-        scaler.load_state_dict({k: np.asarray(v).item() for k, v in state.items()})
-        return scaler

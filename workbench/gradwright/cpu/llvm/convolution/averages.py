@@ -22,7 +22,7 @@ from ..bind import bind_kernel
 from ..repeat import Turn
 from .forward import cost_of, fit, sliding, sliding_back, whole
 from .geometry import Slide, image
-from .product import Rows, moving
+from .product import Giving, Rows, moving
 from .rooms import shared
 
 Array = np.ndarray[Any, Any]
@@ -53,7 +53,7 @@ def bind_average(
         arrays = [seen, _counts(counts, y), into]
         return moving(_bound(arrays, (None, None, 1)), 1, y.strides[0] * len(seen))
 
-    job = sliding(slide, x.shape[1], x, y, (0, 1), rows, give)
+    job = sliding(slide, x.shape[1], x, y, (0, 1), rows, Giving(give))
     try:
         return [whole(job, cost_of(y, slide, x.shape[1], (1, 1, *slide.kernel)))]
     except DeclinedError:

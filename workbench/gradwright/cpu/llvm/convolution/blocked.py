@@ -1,15 +1,15 @@
 """Convolutions whose weights stand in blocks of channels: constants for good, others in each run.
 
-images are taken into a place, unless windows read them where they lie
-for some rows, for some blocks:   product → scratch → the result, through what follows it
-product → the result, where nothing else is to be done
+Images are taken into a place, unless windows read them where they lie. For some rows at a time and
+all blocks a product goes to the result, through what follows if a tile can do it in registers; else
+to a scratch, and from there through what follows, some blocks at a time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,23 +20,28 @@ from ..repeat import Turn
 from .geometry import Lying, Padded, Slide, copied, offsets
 from .lanes import LANES, compiled, tile_for
 from .machine import machine, numbers
-from .product import SCRATCH, TAPS_AT_ONCE, Job, Part, moving
+from .product import SCRATCH, TAPS_AT_ONCE, Giving, Job, Part, moving
 from .rooms import is_constant, kept, shared
+from .turning import turning
 
 Array = np.ndarray[Any, Any]
 SEEN = 1 << 20
 """Bytes of an image beyond which some of its rows go through all channels before the next ones."""
-AT_A_TIME = 1 << 19
+AT_A_TIME = 1 << 18
 """Bytes of such rows."""
 SLOWER = 1.3
 """How many times as long products of ``taps`` take as their arithmetic: loads cross cache lines."""
 SUMS = 1 << 11
 """Bytes of the sums of a tile: 32 registers."""
+PASSING = 40
+"""Cycles that a vector of results takes on its way through a scratch and what follows."""
 PAYING = 256
 """Positions of all images from which on it pays to put a weight in order in each run."""
 
 
-def vectors_for(weight: Array, channels: int, positions: int, taps: int, slide: Slide) -> int:
+def vectors_for(
+    weight: Array, channels: int, positions: int, taps: int, slide: Slide, after: Giving | None
+) -> int:
     """Return how many vectors of channels blocks of a weight should have; 0: ``taps`` are faster.
 
     Windows give so many positions, those of all images.
@@ -48,12 +53,16 @@ def vectors_for(weight: Array, channels: int, positions: int, taps: int, slide: 
     pitch = width + slide.kernel[2] // 2
     if slide.kernel == slide.stride == (1, 1, 1):
         height, width, pitch = 1, height * width, 0
-    found = tile_for(has, channels, width, taps)
-    if found is None:
-        return 0
-    tile, cost = found
-    others = SLOWER * taps * has.cycles(channels, (height - 1) * pitch + width)
-    return tile.vectors if cost * height < others else 0
+    passing = 0.0 if after is None else PASSING * channels * height * width / has.width
+    best, least = 0, SLOWER * taps * has.cycles(channels, (height - 1) * pitch + width) + passing
+    for vectors in has.blocks:
+        if channels >= vectors * has.width:
+            _, cost = tile_for(has, vectors, channels, width, taps)
+            is_whole = channels % (vectors * has.width) == 0
+            passes = after is not None and not (is_whole and after.following)
+            cost = cost * height + passing * passes
+            best, least = (vectors, cost) if cost < least else (best, least)
+    return best
 
 
 @dataclass
@@ -71,6 +80,7 @@ class Blocks:
     number: int = 0
     constant: Array | None = None
     array: Array = field(init=False)
+    n: int = field(init=False)
 
     def __post_init__(self) -> None:
         dtype, channels = self.given.dtype, len(self.given)
@@ -88,11 +98,18 @@ class Blocks:
         """Return the calls that put kernels in order, where they do not stand so for good."""
         if self.constant is not None:
             return []
-        return [c for some, to in self._pairs(self.array) for c in copied(some, to, self.operand)]
+        return [call for pair in self._pairs(self.array) for call in self._moving(*pair)]
 
     def _room(self) -> Array:
         dtype = self.given.dtype
         return aligned(math.prod(self._shape) * dtype.itemsize).view(dtype).reshape(self._shape)
+
+    def _moving(self, given: Array, to: Array) -> list[Call]:
+        if not given.flags.c_contiguous:
+            return copied(given, to, self.operand)
+        rows, turned = given.reshape(*given.shape[:2], -1), np.moveaxis(to, 1, -1)
+        target = turned.reshape(len(to), -1, self.n).swapaxes(0, 1)
+        return turning(rows, target, self.operand)
 
     def _in_order(self) -> Array:
         array = self._room()
@@ -109,11 +126,15 @@ class Blocks:
             given = self.given[: whole * self.n]
             yield given.reshape(whole, self.n, *taps), target[:whole]
         if rest:
-            yield self.given[-self.n :], target[-1]
+            yield self.given[None, -self.n :], target[-1:]
 
 
+@dataclass
 class Blocked(Job[Blocks]):
     """What slides over images, some blocks of channels at a time; there is one group."""
+
+    share: tuple[int, int] = (0, 1)
+    """Which part of the rows of results it makes, and of how many."""
 
     @property
     def units(self) -> range:
@@ -124,6 +145,15 @@ class Blocked(Job[Blocks]):
     def grain(self) -> int:
         """Of how many blocks a piece is a multiple."""
         return 1
+
+    def pieces(self, parts: int) -> list[Call]:
+        """Return calls for some images, some blocks, or some rows, where there is one block."""
+        if max(len(self.x), len(self.units)) >= parts:
+            return super().pieces(parts)
+        parts = min(parts, self.y.shape[3])
+        jobs = [replace(self, share=(number, parts)) for number in range(parts)]
+        every = range(len(self.x)), self.units
+        return [job.call(*every, number) for number, job in enumerate(jobs)]
 
     def turns(self, first: int, n: int, units: range, piece: int) -> Iterator[Turn]:
         """Yield the calls of n images, from ``first`` on."""
@@ -138,8 +168,10 @@ class Blocked(Job[Blocks]):
             into = ys[(slice(None), slice(None), *part.into)]
             height, seen = into.shape[3], place.channel * self.n_in
             some = -(-height // -(-seen // AT_A_TIME)) if seen > SEEN else height
-            for start in range(0, height, some):
-                rows = slice(start, start + some)
+            number, parts = self.share
+            stop = height * (number + 1) // parts
+            for start in range(height * number // parts, stop, some):
+                rows = slice(start, min(start + some, stop))
                 product = _Product(self, place, part, into[..., rows, :], rows, first, piece)
                 yield from product.turns(units)
 
@@ -157,10 +189,17 @@ class _Product:
         first: int,
         piece: int,
     ) -> None:
-        self.job, self.place, self.part, self.into = job, place, part, into
+        self.job, self.place, self.part = job, place, part
         self.rows, self.first, self.piece = rows, first, piece
         self.offsets = offsets(place, job.n_in, part.taps)
-        self.is_direct = job.after is None and into.strides[4] == into.itemsize
+        self.following = None
+        if job.after is not None and job.n_out % part.rows.n == 0 and len(job.parts) == 1:
+            self.following = job.after.following
+        if self.following is not None:
+            into = self.following.results[first : first + len(into), :, :, rows]
+        self.into = into
+        is_last = job.after is None or self.following is not None
+        self.is_direct = is_last and into.strides[4] == into.itemsize
 
     def turns(self, units: range) -> Iterator[Turn]:
         """Yield the calls for some blocks: into the result, or into a scratch and from there."""
@@ -179,7 +218,7 @@ class _Product:
             yield self._turn(blocks, y)
             seen, where = y[:, start * n - first :], slice(start * n, stop)
             if job.after is not None:
-                yield from job.after(seen, self.first, where, self.rows)
+                yield from job.after.calls(seen, self.first, where, self.rows)
                 continue
             moved = copied(self.into[:, where], seen, 0, back=True)
             yield from moving(moved, job.operands[1], job.y.strides[0] * images)
@@ -191,7 +230,7 @@ class _Product:
 
     def _turn(self, blocks: range, y: Array) -> Turn:
         """Return the product for some blocks, whose channels are all that y has."""
-        job, place, kernels, into = self.job, self.place, self.part.rows, self.into
+        job, place, kernels = self.job, self.place, self.part.rows
         item, (n, channels, depth, height, along) = y.itemsize, y.shape
         planes, x_plane, y_plane = depth, place.plane, y.strides[2]
         if n > 1:
@@ -201,7 +240,7 @@ class _Product:
         if place.row == y.strides[3] == along * item:  # what is behind a row is the next one
             rows, length = 1, height * along
         char, taps = y.dtype.char, len(self.offsets)
-        tile = tile_for(machine(char), channels, length, taps, kernels.vectors)[0]
+        tile, _ = tile_for(machine(char), kernels.vectors, channels, length, taps)
         tiles = -(-length // tile.positions)
         sums = shared(("sums", self.piece), lambda: aligned(SUMS))
         bias, bias_step, slots = kernels.nothing, 0, list[tuple[int, int]]()
@@ -213,7 +252,10 @@ class _Product:
         if job.is_lying:
             slots.append((LANES.index("x"), job.operands[0]))
             steps[job.operands[0]] = job.x.strides[0] * n
-        if self.is_direct:
+        behind = list[int]()
+        if self.following is not None:
+            slots += self._others(blocks, n, behind, steps)
+        elif self.is_direct:
             slots.append((LANES.index("y"), job.operands[1]))
             steps[job.operands[1]] = job.y.strides[0] * n
         block = numbers(
@@ -241,4 +283,29 @@ class _Product:
             ahead=-(-kernels.n * item // (planes * rows * tiles)),
         )
         held = place, kernels, y, self.offsets, sums
-        return Turn(Call(compiled(char, tile), block, slots, held), steps)
+        tail = None if self.following is None else self.following.tail
+        code, block = (
+            compiled(char, tile, tail),
+            np.concatenate([block, np.array(behind, np.int64)]),
+        )
+        return Turn(Call(code, block, slots, held), steps)
+
+    def _others(
+        self, blocks: range, n: int, behind: list[int], steps: dict[int, int]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the slots of what a tail reads and writes; adds addresses, and how they move."""
+        assert self.following is not None
+        tail, arrays = self.following.tail, self.following.arrays
+        channel = self._first(blocks.start)
+        places = [LANES.index("y"), *range(len(LANES), len(LANES) + len(tail.others))]
+        for place, k in zip(places, [tail.kernel.n_inputs, *tail.others], strict=True):
+            array, number = arrays[k], self.following.numbers[k]
+            assert array is not None
+            if tail.moves[k]:
+                array = array[self.first :, channel:, :, self.rows.start :]
+            elif tail.moves[k] is not None:
+                array = array[channel:]
+            if place >= len(LANES):
+                behind.append(array.ctypes.data)
+            steps[number] = array.strides[0] * n if tail.moves[k] else 0
+            yield place, number

@@ -47,7 +47,7 @@ def bind_convolution(
         return None
     slide = Slide.of(windows, x.shape[2:])
     taps, positions = math.prod(weight.shape[1:]), len(y) * math.prod(y.shape[2:])
-    vectors = vectors_for(weight, len(weight), positions, taps, slide) if groups == 1 else 0
+    vectors = vectors_for(weight, len(weight), positions, taps, slide, after) if groups == 1 else 0
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     rows: Rows | Blocks
     try:
@@ -79,8 +79,14 @@ def sliding(
         return shared(key, lambda: Padded(channels, *sizes, x.dtype, images=n, taps=taps))
 
     is_lying = Lying.fits(slide, images[0])
-    kind: type[Job[Any]] = Job if isinstance(rows, Rows) else Blocked
-    return kind(images, image(y), operands, groups, [Part(rows, taps)], place, is_lying, after)
+    parts: list[Part[Any]] = [Part(rows, taps)]
+    kind = kind_of(parts)
+    return kind(images, image(y), operands, groups, parts, place, is_lying, after)
+
+
+def kind_of(parts: Sequence[Part[Any]]) -> type[Job[Any]]:
+    """Return what multiplies kernels as they stand: in rows, or in blocks of channels."""
+    return Blocked if parts and isinstance(parts[0].rows, Blocks) else Job
 
 
 def bind_input_grad(
@@ -115,8 +121,14 @@ def bind_transposed(
     n_out, n_in = len(weight) // groups, weight.shape[1]
     split = weight.reshape(groups, n_out, n_in, *slide.kernel).swapaxes(1, 2)
 
-    def rows(taps: tuple[slice, ...], number: int) -> Rows:
+    positions, n_taps = len(g) * math.prod(slide.n_out), weight[:, 0].size
+    vectors = vectors_for(weight, n_in, positions, n_taps, slide, after) if groups == 1 else 0
+    constant = _constant(weight)
+
+    def rows(taps: tuple[slice, ...], number: int) -> Rows | Blocks:
         at: tuple[Any, ...] = (..., *taps)
+        if vectors:
+            return Blocks(split[at][0], 1, vectors, bias, number, constant)
         return Rows(split[at], 1, bias, number)
 
     try:
@@ -141,7 +153,7 @@ def sliding_back(
     along = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
     before = [max(p.before for p in axis) for axis in along]
     behind = [max(p.after for p in axis) for axis in along]
-    parts: list[Part] = []
+    parts: list[Part[Any]] = []
     for some in itertools.product(*along):
         if all(p.size for p in some):
             seen = [[b + n for n in p.sources] for b, p in zip(before, some, strict=True)]
@@ -155,7 +167,8 @@ def sliding_back(
         key = piece, channels, n, slide, "back", g.dtype
         return shared(key, lambda: Padded(channels, *sizes, g.dtype, images=n))
 
-    return Job(image(g), image(dx), operands, groups, parts, place, is_lying=False, after=after)
+    kind = kind_of(parts)
+    return kind(image(g), image(dx), operands, groups, parts, place, is_lying=False, after=after)
 
 
 def whole(job: Job[Any], cost: tuple[float, str]) -> Call:

@@ -17,6 +17,10 @@ WIDE = {8: (3, 2, 1), 6: (4, 3, 2, 1), 4: (6, 4, 3, 2, 1), 2: (8, 4, 2, 1), 1: (
 NARROW = {6: (2, 1), 4: (3, 2, 1), 2: (4, 2, 1), 1: (6, 3, 1)}
 """For so many channels, how many vectors of positions a tile has, and smaller ones for the rest:
 what fits 32 registers, and 16."""
+WIDE_BLOCKS = {1: 16, 2: 14, 3: 9, 4: 6}
+NARROW_BLOCKS = {1: 8, 2: 6, 3: 4}
+"""For so many vectors of channels, how many positions a tile has at most: sums, weights and one
+number of the image fit as many."""
 
 
 def numbers(names: Sequence[str], **values: int) -> Array:
@@ -31,8 +35,8 @@ class Machine:
         self.char, self.item = char, np.dtype(char).itemsize
         self.real = {"f": "float", "d": "double"}[char]
         self.width = size // self.item
-        self.registers = registers
         self.shapes = WIDE if registers >= 32 else NARROW
+        self.blocks = WIDE_BLOCKS if registers >= 32 else NARROW_BLOCKS
         self.columns = 2 if registers >= 32 else 1
         """Vectors of channels that a tile of a weight's gradient has at most."""
 
@@ -116,10 +120,11 @@ class Text:
         """Store a vector or a number."""
         self.code.do(f"store {value.type} {value.name}, ptr {pointer.name}, align {self.item}")
 
-    def prefetch(self, pointer: Num) -> None:
+    def prefetch(self, pointer: Num, writes: bool = False) -> None:
         """Have the memory at an address, if there is some, brought to the second cache."""
         self.code.declarations["prefetch"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-        self.code.do(f"call void @llvm.prefetch.p0(ptr {pointer.name}, i32 0, i32 2, i32 1)")
+        how = f"i32 {writes:d}, i32 2, i32 1"
+        self.code.do(f"call void @llvm.prefetch.p0(ptr {pointer.name}, {how})")
 
     def vector(self, kind: str) -> str:
         """Return the type of vectors of a kind of scalars."""

@@ -23,6 +23,7 @@ from ..repeat import Turn, repeated, split
 from .geometry import Axes, Lying, Padded, Panels, Place, copied, offsets, room
 from .machine import machine, numbers
 from .rooms import shared
+from .tails import Following
 from .tiles import TAPS, compiled
 
 Array = np.ndarray[Any, Any]
@@ -39,9 +40,14 @@ FULL = 12
 """Vectors of positions from which on images are taken one by one."""
 
 
-Giving = Callable[[Array, int, slice, slice], list[Turn]]
-"""Gives the calls that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs:
-of images from a number on, some channels, and some rows."""
+@dataclass(frozen=True)
+class Giving:
+    """What follows a product, by calls or in registers."""
+
+    calls: Callable[[Array, int, slice, slice], list[Turn]]
+    """Gives those that take ``seen[n, channels, D, rows, W]`` from a scratch to where it belongs:
+    of images from a number on, some channels, and some rows."""
+    following: Following | None = None
 
 
 @dataclass
@@ -160,7 +166,7 @@ class Job(Generic[R]):
 class _Turns:
     """The calls of n images, from ``first`` on."""
 
-    def __init__(self, job: Job[Rows], first: int, n: int, piece: int) -> None:
+    def __init__(self, job: Job[Any], first: int, n: int, piece: int) -> None:
         self.job, self.first, self.n, self.piece = job, first, n, piece
         self.is_lying = job.is_lying and n == 1
 
@@ -232,7 +238,9 @@ class _Turns:
 class _Product:
     """A product of kernels with what windows see in a place, for results ``[n, O, D, H, W]``."""
 
-    def __init__(self, turns: _Turns, place: Place, part: Part[Rows], into: Array, rows: slice) -> None:
+    def __init__(
+        self, turns: _Turns, place: Place, part: Part[Rows], into: Array, rows: slice
+    ) -> None:
         self.job, self.turns, self.place, self.part, self.into = turns.job, turns, place, part, into
         self.rows = rows
         item, width = into.itemsize, turns.job.width
@@ -311,7 +319,7 @@ class _Product:
         first = groups.start * job.n_out + channels.start
         where = slice(first, first + shape[1])
         if job.after is not None:
-            yield from job.after(seen, self.turns.first, where, self.rows)
+            yield from job.after.calls(seen, self.turns.first, where, self.rows)
             return
         moved = copied(self.into[:, where], seen, 0, back=True)
         yield from moving(moved, job.operands[1], job.y.strides[0] * n)

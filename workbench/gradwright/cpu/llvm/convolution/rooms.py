@@ -2,8 +2,8 @@
 
 Steps of a plan run one by one, so that what a convolution needs while it runs is free for the next:
 it is in the cache, and a deep network takes no more of it than a flat one. Pieces of one call run
-at the same time, and have rooms of other numbers. What is made of a constant is kept as long as a plan
-names it, and is the same for all plans.
+at the same time, and have rooms of other numbers. What is made of a constant is the same for all
+plans, and is kept as long as one of them names it.
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ def _compiled(type_: str, right: bool) -> int:
     return compile_text(code.module())
 
 
-def _find(
-    code: Code, at: dict[str, Num], first: Num, type_: str, n: int, right: bool
-) -> None:
+def _find(code: Code, at: dict[str, Num], first: Num, type_: str, n: int, right: bool) -> None:
     """Write the search for n values: bit by bit, from the highest one, how many come before."""
 
     def of(item: str) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from ...call import Call, Cut
 from ..convolution.machine import numbers
 from ..lanes import fetch, load, near, store, total
+from ..products import FEW
 from ..text import Code, Num
 from .bind import by_panel
 from .layouts import PLAIN
@@ -24,8 +25,8 @@ from .machine import Machine, machine
 from .vectors import AHEAD
 
 Array = np.ndarray[Any, Any]
-FEW, MOST = 8, 256
-"""Rows of x that are multiplied with a row while it comes, and with panels of rows."""
+MOST = 256
+"""Rows of x that are multiplied with panels of rows."""
 PRODUCT = ("w", "x", "y", "n_rows", "w_row", "x_row", "y_row", "k")
 """Block of a product: addresses, rows of w, steps in bytes, and how many numbers a row has."""
 VECTORS = 4
@@ -49,15 +50,17 @@ def bind_few(a: Array, b: Array, c: Array) -> Sequence[Call] | None:
     """
     m, k, step = machine(), len(b), b.strides[1]
     n_x = a.size // k
-    if not m.level or not 0 < n_x <= MOST or k % m.lanes:
+    if not m.level or not 0 < n_x <= MOST:
         return None
     if b.strides[0] != 4 or step < 4 * k or not (a.flags.c_contiguous and c.flags.c_contiguous):
         return None
     if n_x <= FEW:
-        return [call(m, n_x, a, b, c)]
-    if m.lanes < 16 or k % PLAIN.size or c.shape[-1] < 2 * m.lanes:
+        return None if k % m.lanes else [call(m, n_x, a, b, c)]
+    names = (name for name, form in PLAIN.items() if k % form.size == 0)
+    name = next(names, None)
+    if m.lanes < 16 or name is None or c.shape[-1] < 2 * m.lanes:
         return None
-    return by_panel("f32", m, a.reshape(n_x, k), b.T, c.reshape(n_x, -1), as_bytes=False)
+    return by_panel(name, m, a.reshape(n_x, k), b.T, c.reshape(n_x, -1), as_bytes=False)
 
 
 def call(m: Machine, n_x: int, a: Array, b: Array, c: Array) -> Call:

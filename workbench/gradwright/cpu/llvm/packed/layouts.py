@@ -56,8 +56,8 @@ LAYOUTS = {
     "q6_k": Layout(256, 210, scale=208, codes=0, offset=32, per=16),
 }
 """Formats whose blocks machine code reads."""
-PLAIN = Layout(32, 128, scale=0, codes=0)
-"""Numbers that are floats, which panels take in blocks, too."""
+PLAIN = {"f32": Layout(32, 128, scale=0, codes=0), "f32_by_8": Layout(8, 32, scale=0, codes=0)}
+"""Numbers that are floats, which panels take in blocks, too: of 8 in rows that have no whole 32."""
 
 
 def layout(name: str) -> Layout:
@@ -66,7 +66,7 @@ def layout(name: str) -> Layout:
     >>> layout("f32").n_bytes
     128
     """
-    return PLAIN if name == "f32" else LAYOUTS[name]
+    return PLAIN[name] if name in PLAIN else LAYOUTS[name]
 
 
 def offset(form: Layout, m: Machine) -> int:

@@ -80,20 +80,21 @@ def product(form: Layout, m: Machine, tile: int, *, as_bytes: bool) -> str:
                 ns = range(rows // m.lanes)
                 none = code.const(f"<{m.lanes} x float>", 0.0)
                 sums: Sequence[Num] = [none] * (len(places) * len(ns))
-                count = (stop - piece.index) * (form.size // PART)
-                start = piece.index * (form.size // PART)
+                count = stop - piece.index
                 if as_bytes:
-                    records = near(at["x"], (tiles.index * (at["blocks"] * (form.size // PART))
+                    per_block = form.size // PART
+                    count, start = count * per_block, piece.index * per_block
+                    records = near(at["x"], (tiles.index * (at["blocks"] * per_block)
                                              + start) * record(form, tile))  # fmt: skip
                     sums = _bytes(form, m, tile, at["scratch"], records, count, sums)
                 else:
                     last = at["n_x"] - 1
                     xs = [
                         near(near(at["x"], least(last, tiles.index * tile + i) * at["x_row"]),
-                             start << 7)
+                             piece.index * (4 * form.size))
                         for i in range(tile)
                     ]  # fmt: skip
-                    sums = _floats(m, at["scratch"], xs, count, sums)
+                    sums = _floats(m, at["scratch"], xs, count * form.size, sums)
                 for i, p in enumerate(places):
                     for n in ns:
                         before = is_first.where(none, load(none.type, p, 4 * m.lanes * n))
@@ -116,8 +117,8 @@ def _take_apart(form: Layout, m: Machine, w: Num, w_row: Num, into: Num, *, as_b
         for row in rows:  # what the next panel will need: by then it is near
             fetch(near(row, w_row * panel(m, as_bytes=as_bytes)), form.n_bytes)
         here = into if as_bytes else near(into, side.index * vector)
-        if form is PLAIN:
-            _hold_plain(rows, here, 2 * vector)
+        if form in PLAIN.values():
+            _hold_plain(form, rows, here, 2 * vector)
         else:
             for number, part in enumerate(parts(form, m, rows)):
                 if as_bytes:
@@ -134,9 +135,9 @@ def _hold(form: Layout, m: Machine, part: Part, into: Num) -> None:
         store(x, into, 4 * m.lanes * i)
 
 
-def _hold_plain(rows: Sequence[Num], into: Num, step: int) -> None:
+def _hold_plain(form: Layout, rows: Sequence[Num], into: Num, step: int) -> None:
     """Write numbers that are floats already."""
-    for at in range(0, PLAIN.n_bytes, 16):
+    for at in range(0, form.n_bytes, 16):
         for i, x in enumerate(sixteen(rows, at)):
             store(x, into, (at // 4 + i) * step)
 
@@ -194,7 +195,7 @@ def _floats(
     """Return the sums of a tile with products of floats added."""
     code, vector = scratch.code, 4 * m.lanes
     zero = code.const("i64", 0)
-    with code.loop(zero, count << 5, step=4, carried=sums) as loop:
+    with code.loop(zero, count, step=4, carried=sums) as loop:
         held = near(scratch, loop.index * (2 * vector))
         totals = list(loop.carried)
         at = loop.index << 2
