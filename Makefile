@@ -46,7 +46,7 @@ bench: .venv/.test
 	$(BIN)/python -m tests.benchmarks.engine
 
 gpu-test: .venv/.test $(STUBS)
-	$(BIN)/python -m pytest -q tests/kernels/kernel_numbers.py
+	GRADWRIGHT_GPU=1 $(BIN)/python -m pytest -q tests/kernels/test_numbers.py
 
 gpu-bench: .venv/.test $(STUBS)
 	$(BIN)/python -m tests.benchmarks.kernels kernels/RESULTS.md

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
+from gradwright.cpu.llvm.compiler import available
 from gradwright.errors import GradwrightError
 from gradwright.graph import Tensor
 from tests.support.campaign import Campaign
@@ -259,21 +260,25 @@ class Program(Steps):
         eps = max(k.eps for k in self.pool)
         self.fetches += [Known(t, eps, False) for t in slopes]
 
-    def run(self, kernels: str) -> list[Array] | str:
+    def run(self, kernels: str, device: str = "cpu") -> list[Array] | str:
         """Return what it computes the second time, or how it fails."""
         tensors = [k.tensor for k in self.fetches]
-        with gw.Session(self.graph, kernels=kernels) as session:  # type: ignore[arg-type]
+        how: Any = {"kernels": kernels, "device": device}
+        with gw.Session(self.graph, **how, fallback="cpu") as session:
             try:
                 for _ in range(2):
                     found = session.run(tensors, self.feeds)
+                state = session.plans[-1].kernels.state
+                if kernels == "wait" and state and available():
+                    return f"all of it stays on numpy: {state}"
             except (GradwrightError, ValueError) as error:  # as the maximum of nothing
                 return type(error).__name__
         return list(found)
 
 
-def problem(program: Program) -> str:
-    """Return what kernels compute otherwise than numpy; empty if nothing."""
-    expected, found = program.run("off"), program.run("wait")
+def problem(program: Program, device: str = "cpu") -> str:
+    """Return what kernels of a device compute otherwise than numpy; empty if nothing."""
+    expected, found = program.run("off"), program.run("wait", device)
     if isinstance(expected, str) or isinstance(found, str):
         return "" if expected == found else f"numpy: {expected!r:.60}, kernels: {found!r:.60}"
     for known, x, y in zip(program.fetches, expected, found, strict=True):

@@ -1,17 +1,18 @@
 """gradwright's kernels for NVIDIA GPUs, written in Triton.
 
-Nothing imports this package by name: a session that asks for ``device="cuda"`` finds it through the
-entry point ``gradwright.lowerings``, and importing it registers the device and one lowering per op.
+Nothing imports this package by name: a session that asks for ``device="cuda"`` or ``"cuda-sim"``
+finds it through the entry point ``gradwright.lowerings``, and importing it registers the devices
+and one lowering per op.
 
-What is proven: numbers, in Triton's interpreter on numpy arrays; code without spills within the
-budgets of sm_80 and sm_90, by compiling ahead of time; the arguments of every launch, on a driver
-that only records; numbers and times on a GPU, by ``make gpu-test`` and ``make gpu-bench``, whose
-last table is ``RESULTS.md``. What is not: no session keeps its values on a GPU yet, so it refuses
-one. With ``TRITON_INTERPRET=1`` in the environment when Python starts, ``Session(graph,
-device="cuda")`` runs the same lowerings in the interpreter, slowly.
+``cuda-sim`` is a simulated GPU: host memory, kernels in Triton's interpreter, and a look at each
+access that names what is wrong. What is proven on it: numbers, and all that a device does for
+sessions and trainers. What is proven by compiling ahead of time: code without spills within the
+budgets of sm_80 and sm_90; on a driver that only records: the arguments of every call. What is not:
+no session has run on a GPU yet; ``make gpu-test`` and ``make gpu-bench`` try the kernels on one.
 
-Reading order: ``compile``, ``device``, ``launch``, then a folder per family of kernels, a file per
-op. Kernels are found, not listed: importing this package imports all files of its folders.
+Reading order: ``compile``, ``launch``, ``fused`` (kernels that are generated), ``device``, then a
+folder per family of kernels that are written by hand, a file per op. They are found, not listed:
+importing this package imports all files of its folders.
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ try:
     import triton as _triton  # noqa: F401
 except ModuleNotFoundError as error:
     raise LoweringError(
-        "device 'cuda' needs Triton, which is not installed",
+        "devices 'cuda' and 'cuda-sim' need Triton, which is not installed",
         hint="pip install 'gradwright[gpu]', on Linux",
     ) from error
 
 import importlib
+import os
 import pkgutil
+
+if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
+    raise LoweringError(
+        "TRITON_INTERPRET is set, so that Triton compiles nothing in this process",
+        hint='unset it: device="cuda-sim" interprets kernels without it',
+    )
 
 from .launch import compile_ahead
 

@@ -7,6 +7,7 @@ run, as is torch where it is installed (eager, and compiled). L2 is written over
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,10 @@ from gradwright.op import Op, find_op, infer_specs
 from gradwright.ops.core.pullback import Pullback
 from gradwright.program.lowering import find_launch
 from gradwright.spec import TensorSpec
-from tests.kernels.places import Gpu, address
+from gradwright_kernels.device.array import DeviceArray, put
+from gradwright_kernels.device.driver import Driver
+from gradwright_kernels.device.launcher import Eager
+from gradwright_kernels.launch import use
 
 ROWS, COLUMNS, PARAMETERS = 8192, 4096, 1 << 26
 
@@ -78,18 +82,54 @@ def _adam(torch: Any) -> Callable[[], Any]:
     return torch.optim.AdamW([p], fused=True).step
 
 
+class Gpu(Eager):
+    """This machine's GPU, and times on it."""
+
+    def __init__(self) -> None:
+        self.driver = Driver()
+        super().__init__(self.driver)
+
+    @property
+    def name(self) -> str:
+        """What the driver calls it."""
+        text = ctypes.create_string_buffer(100)
+        self.driver.library.cuDeviceGetName(text, 100, 0)
+        return text.value.decode()
+
+    def milliseconds(self, run: Callable[[], Any], times: int = 20) -> float:
+        """Return the median time of one run on the GPU; before each its L2 is written over."""
+        library = self.driver.library
+        events = [ctypes.c_void_p() for _ in range(2)]
+        for event in events:
+            library.cuEventCreate(ctypes.byref(event), 0)
+        flushed = self.workspace(TensorSpec((1 << 28,), "uint8"))
+        at = ctypes.c_uint64(flushed.address)
+        taken = []
+        for _ in range(times + 3):
+            library.cuMemsetD8_v2(at, ctypes.c_ubyte(0), ctypes.c_size_t(1 << 28))
+            library.cuEventRecord(events[0], None)
+            run()
+            library.cuEventRecord(events[1], None)
+            library.cuEventSynchronize(events[1])
+            found = ctypes.c_float()
+            library.cuEventElapsedTime(ctypes.byref(found), *events)
+            taken.append(found.value)
+        return float(np.median(taken[3:]))
+
+
 def launched(gpu: Gpu, case: Case) -> tuple[Callable[[], None], int]:
     """Return a function that launches a case, and how many bytes it must move."""
     outs = infer_specs(case.op, case.ins)
-    launch = find_launch(case.op, "cuda", case.ins, outs)
+    with use(gpu):
+        launch = find_launch(case.op, "cuda", case.ins, outs)
     assert launch is not None, f"no kernel takes {case.name}"
     rng = np.random.default_rng(0)
 
-    def filled(spec: TensorSpec) -> Any:
+    def filled(spec: TensorSpec) -> DeviceArray:
         x = rng.random(min(spec.size, 1 << 22), np.float32) + 0.1
-        return gpu.put(np.resize(x, spec.shape).astype(spec.dtype))
+        return put(gpu.cuda, np.resize(x, spec.shape).astype(spec.dtype))
 
-    xs, ys = [filled(s) for s in case.ins], [gpu.driver.workspace(s) for s in outs]
+    xs, ys = [filled(s) for s in case.ins], [gpu.workspace(s) for s in outs]
     return lambda: launch(xs, ys), sum(s.nbytes for s in (*case.ins, *outs))
 
 
@@ -97,9 +137,8 @@ def main(path: str | None) -> None:
     """Print the table, and write it to a file if one is named."""
     gpu = Gpu()
     big = TensorSpec((1 << 30,), "uint8")
-    a, b = (gpu.driver.workspace(big) for _ in range(2))
-    copy = address(b), address(a), big.nbytes
-    took = gpu.milliseconds(lambda: gpu.driver.call("copy", gpu.cuda.cuMemcpyDtoD_v2, *copy))
+    a, b = (gpu.workspace(big) for _ in range(2))
+    took = gpu.milliseconds(lambda: gpu.cuda.copy(b.address, a.address, big.nbytes, 0))
     speed = 2 * big.nbytes / took / 1e6
     try:
         import torch

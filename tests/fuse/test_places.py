@@ -61,6 +61,27 @@ class Drawn:
         how = self.rng.choice(["sum", "max", "min", "mean"])
         return gw.clip(getattr(gw, f"unsorted_segment_{how}")(x, ids, n), -9.0, 9.0)
 
+    def products(self, x: gw.Tensor, shape: tuple[int, ...]) -> gw.Tensor:
+        ids = self.indices(-1, 11, shape[:1])
+        return gw.unsorted_segment_prod(gw.cos(x), ids, 11)
+
+    def written(self, x: gw.Tensor, shape: tuple[int, ...]) -> gw.Tensor:
+        how, axis = self.rng.choice(["update", "max", "min"]), int(self.rng.integers(len(shape)))
+        wide = (*shape[:axis], int(self.rng.choice([1, 20])), *shape[axis + 1 :])
+        there, taken = (self.indices(-shape[axis], shape[axis], wide) for _ in range(2))
+        values = gw.sin(gw.take_along_axis(x, taken, axis))
+        onto = gw.tanh(x) if self.rng.integers(2) else x  # which may be where it is written
+        y: gw.Tensor = getattr(gw, f"scatter_{how}")(onto, there, values, axis=axis)
+        return y
+
+    def written_nd(self, x: gw.Tensor, shape: tuple[int, ...]) -> gw.Tensor:
+        how = self.rng.choice(["update", "max", "min"])
+        n = int(self.rng.integers(1, len(shape) + 1))
+        there, taken = (self.indices(-min(shape), min(shape), (6, n)) for _ in range(2))
+        values = gw.gather_nd(x, taken) * 0.5
+        y: gw.Tensor = getattr(gw, f"scatter_nd_{how}")(gw.tanh(x), there, values)
+        return y
+
     def run(self, kernels: Any) -> list[Array]:
         with gw.Session(self.graph, kernels=kernels) as session:
             for _ in range(2):  # the second finds its arena as the first has left it
@@ -70,7 +91,10 @@ class Drawn:
         return list(found)
 
 
-@pytest.mark.parametrize("kind", ["gather", "along", "nd", "segments"])
+KINDS = ["gather", "along", "nd", "segments", "products", "written", "written_nd"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_machine_code_reads_and_joins_as_numpy_does(kind: str, seed: int) -> None:
     drawn = Drawn(kind, seed)

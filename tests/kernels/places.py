@@ -1,4 +1,4 @@
-"""Where the kernels of a test run: on a simulated GPU, which looks at each access, or on a real one.
+"""Where the kernels of a test run: on a simulated GPU, which looks at each access, or a real one.
 
 ``GRADWRIGHT_GPU=1``, as ``make gpu-test`` has it, takes this machine's GPU.
 """
@@ -48,14 +48,15 @@ def launched(op: Op, xs: Sequence[Array | None]) -> list[Array] | None:
 def run(
     launch: Callable[..., None], xs: Sequence[Array | None], outs: Sequence[TensorSpec]
 ) -> list[Array]:
-    """Return what a launch writes; nothing before or behind its outputs, nor any input, may change."""
+    """Return what a launch writes; nothing beside its outputs, nor any input, may change."""
     fenced = [put(cuda(), np.full(s.size + 2 * FENCE, MARK, s.dtype)) for s in outs]
     given = [None if x is None else lying(x, f"input {n}") for n, x in enumerate(xs)]
     launch(given, [within(f, s) for f, s in zip(fenced, outs, strict=True)])
     found = [get(cuda(), f) for f in fenced]
     for f in found:
-        assert (f[:FENCE] == MARK).all(), "wrote before its output"
-        assert (f[-FENCE:] == MARK).all(), "wrote behind its output"
+        mark = f.dtype.type(MARK)
+        assert (f[:FENCE] == mark).all(), "wrote before its output"
+        assert (f[-FENCE:] == mark).all(), "wrote behind its output"
     for x, g in zip(xs, given, strict=True):
         assert x is None or get(cuda(), g).tobytes() == x.tobytes(), "wrote into an input"
     return [f[FENCE : FENCE + s.size].reshape(s.shape) for f, s in zip(found, outs, strict=True)]

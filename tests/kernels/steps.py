@@ -101,7 +101,9 @@ def gated(width: int = 24, **how: Any) -> tuple[gw.Trainer, dict[str, Array]]:
     h = gw.nn.rms_norm(x, g.variable("scale", init=np.ones(width, np.float32)))
     up, gate = (h @ g.variable(n, (width, 40)) for n in ("up", "gate"))
     h = x + (gw.nn.silu(gate) * up) @ g.variable("down", (40, width))
-    trainer = gw.Trainer(g, gw.mean(gw.square(h), name="loss"), optimizer=gw.optim.SGD(0.1, momentum=0.9), **how)
+    trainer = gw.Trainer(
+        g, gw.mean(gw.square(h), name="loss"), optimizer=gw.optim.SGD(0.1, momentum=0.9), **how
+    )
     return trainer, {"x": _rng().standard_normal((9, width)).astype("float32")}
 
 

@@ -222,16 +222,23 @@ def test_a_session_without_a_gpu_says_what_is_missing(monkeypatch: pytest.Monkey
         gw.Session(gw.Graph(), device="cuda")
 
 
-def test_a_session_without_triton_says_what_is_missing() -> None:
-    program = """
-import sys
-sys.modules["triton"] = None
+@pytest.mark.parametrize(
+    ("before", "said", "hint"),
+    [
+        ("sys.modules['triton'] = None", "need Triton, which is not installed", "gradwright[gpu]"),
+        ("os.environ['TRITON_INTERPRET'] = '1'", "TRITON_INTERPRET is set", "unset it: device="),
+    ],
+)
+def test_a_session_says_what_is_missing(before: str, said: str, hint: str) -> None:
+    program = f"""
+import os, sys
+{before}
 import gradwright as gw
-try:
-    gw.Session(gw.Graph(), device="cuda")
-except gw.errors.LoweringError as error:
-    print(error)
+for device in ("cuda", "cuda-sim"):
+    try:
+        gw.Session(gw.Graph(), device=device)
+    except gw.errors.LoweringError as error:
+        print(error)
 """
     done = child("-c", program)
-    assert "needs Triton, which is not installed" in done.stdout, done.stderr
-    assert "gradwright[gpu]" in done.stdout
+    assert done.stdout.count(said) == done.stdout.count(hint) == 2, done.stdout + done.stderr

@@ -28,6 +28,7 @@ import triton.language as tl
 
 from gradwright_kernels.compile import compiler
 from gradwright_kernels.compile.compiler import Call
+from gradwright_kernels.device import open as opening
 from gradwright_kernels.device.array import DeviceArray
 from gradwright_kernels.device.driver import SIGNATURES, Driver
 from gradwright_kernels.device.launcher import Eager
@@ -194,6 +195,21 @@ def test_memory_streams_and_events(fake: SimpleNamespace) -> None:
     fake.cuda.fake_fail(2)
     with pytest.raises(MemoryError, match="allocate 64 bytes of GPU memory"):
         driver.allocate(64)
+
+
+def test_a_session_copies_feeds_launches_and_copies_results(
+    fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "driver", lambda: fake.driver)
+    g = gw.Graph()
+    w, y = g.variable("w", (30,)), gw.exp(g.placeholder("x", (30,)))
+    with gw.Session(g, device="cuda") as session:
+        run = session.prepare(y, ["x"], {w: w + y})
+        for launches, copied in ((2, 360), (4, 600)):  # w goes there once, x and y each time
+            run(np.zeros(30))
+            assert (fake.log.launches, fake.log.copied) == (launches, copied)
+        assert fake.log.stream != 0
+        assert g.values.version("w") == 2
 
 
 def test_the_driver_has_all_calls_that_are_made() -> None:

@@ -6,6 +6,7 @@ on the op's own samples and on shapes that kernels find awkward.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 import triton
 import triton.language as tl
 
-from gradwright.op import Op, find_op, infer_specs, run_forward
+from gradwright.fuse.split import CheckClasses
+from gradwright.op import OPS, Op, find_op, infer_specs, run_forward
 from gradwright.ops.core.pullback import Pullback
 from gradwright.program.lowering import find_launch, lowered_ops
 from gradwright.spec import dtype, spec_of
@@ -32,6 +34,15 @@ TOLERANCES = [
     ("float16", 2e-3, 2e-3),
     ("bfloat16", 2e-2, 2e-2),
 ]
+
+
+FLOAT32 = TOLERANCES[1]
+
+
+def varied(values: Sequence[Any], usual: Any) -> list[tuple[Any, ...]]:
+    """Return all values in float32, and the usual one in every other dtype."""
+    others = [tolerance for tolerance in TOLERANCES if tolerance is not FLOAT32]
+    return [(v, *FLOAT32) for v in values] + [(usual, *tolerance) for tolerance in others]
 
 
 def cast(x: Array | None, name: str) -> Array | None:
@@ -56,7 +67,7 @@ def agree(op: Op, xs: list[Array | None], atol: float, rtol: float) -> None:
 
 
 @pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
-@pytest.mark.parametrize("op_name", [n for n in lowered_ops("cuda") if n != "pullback"])
+@pytest.mark.parametrize("op_name", sorted({*lowered_ops("cuda")} & OPS.keys() - {"pullback"}))
 def test_lowerings_agree_on_the_samples_of_their_op(
     op_name: str, name: str, atol: float, rtol: float
 ) -> None:
@@ -74,14 +85,15 @@ def normal(shape: int | tuple[int, ...], seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
-@pytest.mark.parametrize(
-    ("shape", "axis"),
-    [((3, 1), -1), ((300, 7), 1), ((2, 5000), -1), ((3, 33, 5), 1), ((17,), 0), ((4, 50, 129), 0)],
-)
-def test_softmax_of_awkward_shapes(
-    shape: tuple[int, ...], axis: int, name: str, atol: float, rtol: float
-) -> None:
+SOFTMAX = [
+    *[((3, 1), -1), ((300, 7), 1), ((2, 5000), -1), ((3, 33, 5), 1), ((17,), 0)],
+    ((4, 50, 129), 0),
+]
+
+
+@pytest.mark.parametrize(("of", "name", "atol", "rtol"), varied(SOFTMAX, SOFTMAX[3]))
+def test_softmax_of_awkward_shapes(of: Any, name: str, atol: float, rtol: float) -> None:
+    shape, axis = of
     agree(find_op("softmax")(axis=axis), [cast(3 * normal(shape), name)], atol, rtol)
 
 
@@ -126,20 +138,22 @@ def backward(wrt: tuple[int, ...] = (0, 1, 2), n_inputs: int = 3, axis: int = -1
     return Pullback(op=op, n_inputs=n_inputs, wrt=wrt, present=(True,))
 
 
-@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
-@pytest.mark.parametrize(("shape", "axis"), LAYER_NORMS)
-def test_layer_norm_of_awkward_shapes(
-    shape: tuple[int, ...], axis: int, name: str, atol: float, rtol: float
-) -> None:
+@pytest.mark.parametrize(("of", "name", "atol", "rtol"), varied(LAYER_NORMS, LAYER_NORMS[2]))
+def test_layer_norm_of_awkward_shapes(of: Any, name: str, atol: float, rtol: float) -> None:
+    shape, axis = of
     agree(find_op("layer_norm")(axis=axis), layer_norm_inputs(shape, axis, name), 3 * atol, rtol)
 
 
-@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
-@pytest.mark.parametrize("wrt", [(0, 1, 2), (0,), (1, 2), (2,), (0, 1)])
-@pytest.mark.parametrize(("shape", "axis"), LAYER_NORMS)
-def test_layer_norm_backward(
-    shape: tuple[int, ...], axis: int, wrt: tuple[int, ...], name: str, atol: float, rtol: float
-) -> None:
+ALL = (0, 1, 2)
+BACKWARD = [
+    *((shape, ALL) for shape in LAYER_NORMS),
+    *((LAYER_NORMS[3], wrt) for wrt in [(0,), (1, 2), (2,), (0, 1)]),
+]
+
+
+@pytest.mark.parametrize(("of", "name", "atol", "rtol"), varied(BACKWARD, BACKWARD[2]))
+def test_layer_norm_backward(of: Any, name: str, atol: float, rtol: float) -> None:
+    (shape, axis), wrt = of
     xs = [*layer_norm_inputs(shape, axis, name), cast(normal(shape), name)]
     agree(backward(wrt, axis=axis), xs, atol * (1 + shape[0] ** 0.5), rtol)
 
@@ -185,8 +199,7 @@ def adam_inputs(n: int, param: str, state: str, step: int = 3) -> list[Array]:
     return [p, g, m, v, *map(np.asarray, (np.int64(step), *numbers))]
 
 
-@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
-@pytest.mark.parametrize("n", [1, 1000, 1024, 3001])
+@pytest.mark.parametrize(("n", "name", "atol", "rtol"), varied([1, 1000, 1024, 3001], 3001))
 def test_adam_of_awkward_sizes(n: int, name: str, atol: float, rtol: float) -> None:
     agree(find_op("adam_update")(), adam_inputs(n, name, name), atol, rtol)
 
@@ -218,9 +231,29 @@ def test_adam_updates_in_place() -> None:
         assert got.tobytes() == y.tobytes()
 
 
-def test_strided_inputs_are_taken() -> None:
-    x = cast(normal((7, 12)), "float32")
-    agree(find_op("softmax")(), [x.T[:, ::2]], 2e-6, 2e-6)
+MATMULS = [  # shapes of both; tails of tiles on every side, batches that are broadcast
+    *[((70, 65), (65, 67)), ((1, 300), (300, 1)), ((5,), (5, 3)), ((2, 1, 9, 4), (3, 4, 8))],
+    ((3, 0), (0, 2)),
+]
+
+
+@pytest.mark.parametrize(("of", "name", "atol", "rtol"), varied(MATMULS, MATMULS[0]))
+def test_matmul_of_awkward_shapes(of: Any, name: str, atol: float, rtol: float) -> None:
+    a, b = (cast(normal(shape, n), name) for n, shape in enumerate(of))
+    agree(find_op("matmul")(), [a, b], 4 * atol, 20 * rtol)
+
+
+def test_matmul_takes_transposes_as_they_lie() -> None:
+    a, b = (cast(normal((20, 30), n), "float32") for n in range(2))
+    agree(find_op("matmul")(), [a.T, b], 2e-5, 2e-6)
+    agree(find_op("matmul")(), [a[::2], b.T[:, 3:]], 2e-5, 2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+def test_classes_are_copied_whatever_they_are(dtype: str) -> None:
+    labels = np.arange(1500).reshape(3, 500).astype(dtype)
+    [found] = launched(CheckClasses(ignore_index=7), [labels, np.zeros((3, 500, 10))])
+    np.testing.assert_array_equal(found, labels)
 
 
 @pytest.mark.parametrize("name", ["int64", "complex64"])

@@ -39,10 +39,9 @@ def copy_kernel(
 @triton.jit
 def sum_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, GIVEN: tl.constexpr):
     at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
     if GIVEN:
         x = tl.load(x_ptr + at, mask=at < n, other=0.0)
-    else:
-        x = tl.load(x_ptr + at, mask=at < n)
     tl.store(y_ptr, tl.sum(x, axis=0))
 
 

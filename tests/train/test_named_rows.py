@@ -36,9 +36,11 @@ def trained(
     return trainer
 
 
-def begun(optimizer: Any, loss: Callable[..., Tensor] = model, **options: Any) -> gw.Trainer:
+def begun(
+    optimizer: Any, loss: Callable[..., Tensor] = model, batch: Any = "B", **options: Any
+) -> gw.Trainer:
     g = gw.Graph()
-    ids = g.placeholder("ids", ("B", 3), "int64")
+    ids = g.placeholder("ids", (batch, 3), "int64")
     table, w = g.variable("table", TABLE.shape, init=TABLE), g.variable("w", (D, 2), init=MATRIX)
     return gw.Trainer(g, loss(ids, table, w), optimizer=optimizer, deterministic=True, **options)
 
@@ -139,6 +141,49 @@ def test_bits_are_those_of_the_whole_gradient(case: str, pair: tuple[Any, Any]) 
         np.testing.assert_allclose(array, expected[name], tolerance, tolerance, err_msg=name)
 
 
+WINDOW: dict[str, Any] = {"accumulation": gw.Accumulation(2), "batch": 4}
+
+
+@pytest.mark.parametrize(
+    ("pair", "options"),
+    [
+        ((gw.optim.SGD, WholeSGD), {"clip_norm": 0.05}),
+        ((gw.optim.AdaGrad, WholeAdaGrad), {"precision": "bfloat16"}),
+    ],
+)
+def test_a_window_of_stated_batches_is_rows(pair: tuple[Any, Any], options: Any) -> None:
+    """Three windows, and one that an epoch leaves half full; no sum has the table's size."""
+    found = [begun(optimizer(0.1), **WINDOW, **options) for optimizer in pair]
+    for trainer in found:
+        trainer.fit([{"ids": ids} for ids in (*IDS, IDS[2])], progress=False)
+    rows, whole = found
+    assert rows.gradient_table.rows[0][2] == "look-ups alone, rows through a window"
+    sizes = {n: a.size for n, a in rows.state_dict().items() if "accumulat" in n and "table" in n}
+    assert sizes == {
+        "state/accumulation/rows/table": 12,
+        "state/accumulation/sums/table": 12 * D,
+    }
+    for name in ("table", "w"):
+        assert not np.array_equal(rows.values[name], begun(pair[0](0.1)).values[name])
+        np.testing.assert_allclose(rows.values[name], whole.values[name], 1e-6, 1e-6)
+
+
+def test_lazy_adam_moves_the_rows_of_a_window_as_torch_does() -> None:
+    torch = pytest.importorskip("torch")
+    trainer = trained(gw.optim.SparseAdam(0.1), **WINDOW)
+    table = torch.from_numpy(TABLE.copy()).requires_grad_()
+    w = torch.from_numpy(MATRIX.copy()).requires_grad_()
+    moved = [torch.optim.SparseAdam([table], 0.1), torch.optim.Adam([w], 0.1)]
+    for a, b in zip(IDS[::2], IDS[1::2], strict=True):
+        for ids in (a, b):
+            looked_up = torch.nn.functional.embedding(torch.from_numpy(ids), table, sparse=True)
+            (((looked_up @ w - 1.0) ** 2.0).mean() / 2).backward()
+        for optimizer in moved:
+            optimizer.step()
+            optimizer.zero_grad()
+    np.testing.assert_allclose(trainer.values["table"], table.detach().numpy(), 1e-5, 1e-6)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "options", "loss", "why"),
     [
@@ -193,15 +238,15 @@ def test_freezing_decay_and_a_batch_that_is_not_finite() -> None:
     assert in_rows(sgd)
 
 
-@pytest.mark.parametrize("options", [{}, {"accumulation": gw.Accumulation(3)}])
+@pytest.mark.parametrize("options", [{}, {"accumulation": gw.Accumulation(3)}, WINDOW])
 def test_a_training_goes_on_to_the_bit(options: Any) -> None:
     whole = trained(gw.optim.SparseAdam(0.1), **options)
-    first = trained(gw.optim.SparseAdam(0.1), steps=IDS[:2], **options)
+    first = trained(gw.optim.SparseAdam(0.1), steps=IDS[:3], **options)
     state = first.state_dict()
     second = begun(gw.optim.SparseAdam(0.1), **options)
     second.graph.values.restore({n: first.values[n] for n in ("table", "w")})
     second.load_state_dict(state)
-    for ids in IDS[2:]:
+    for ids in IDS[3:]:
         second.step({"ids": ids})
     for name in ("table", "w"):
         assert np.array_equal(second.values[name], whole.values[name])

@@ -25,6 +25,8 @@ from triton.compiler import ASTSource
 from gradwright.errors import LoweringError
 from gradwright.spec import dtype_name
 
+from . import kept
+
 POINTERS = {
     "float64": "*fp64",
     "float32": "*fp32",
@@ -41,6 +43,9 @@ TRITON = threading.RLock()
 
 SHARED_LIMIT = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448, 100: 232_448, 120: 101_376}
 """Most dynamic shared memory of one block in bytes, by compute capability (CUDA C guide)."""
+
+COMPILER = triton.__version__, triton.knobs.nvidia.ptxas.path
+"""What machine code depends on beside its text."""
 
 REGISTERS_PER_BLOCK = 65_536
 """32-bit registers that one block can have on every GPU from sm_80 on."""
@@ -141,6 +146,11 @@ class Signature:
     num_warps: int
     contracts: bool
 
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """All but the kernel, whose text stands for it."""
+        return self.types, self.constants, self.aligned, self.num_warps, self.contracts
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -185,7 +195,7 @@ class Binary:
 def compile_call(call: Call, capability: int) -> Binary:
     """Compile a call for a GPU of compute capability ``capability``, such as 90 for 9.0.
 
-    Triton keeps the result on disk; asking again takes about a millisecond, in one process nothing.
+    The result is kept on disk; asking again takes about a millisecond, in one process nothing.
 
     Raises:
         LoweringError: Triton cannot compile the kernel, or its output is not what we can launch.
@@ -196,6 +206,15 @@ def compile_call(call: Call, capability: int) -> Binary:
 
 @functools.lru_cache(maxsize=512)
 def _compile(signature: Signature, capability: int) -> Binary:
+    name = kept.key(signature.kernel.cache_key, signature.facts, capability, *COMPILER)
+    binary: Binary | None = kept.load(Binary, name)
+    if binary is None:
+        binary = _compiled(signature, capability)
+        kept.store(binary, name)
+    return binary
+
+
+def _compiled(signature: Signature, capability: int) -> Binary:
     names = signature.kernel.arg_names
     source = ASTSource(
         fn=signature.kernel,

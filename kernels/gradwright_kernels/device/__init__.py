@@ -1,1 +1,1 @@
-"""The device ``cuda``: its driver, and Triton's interpreter in its place."""
+"""The devices: memory, streams and launches of a GPU, or of one that is simulated."""

@@ -49,12 +49,18 @@ class DeviceArray:
         self.flags = types.SimpleNamespace(c_contiguous=is_dense)
 
     @property
+    def low(self) -> int:
+        """Where its lowest byte is, from the first element on: below 0 where a stride is."""
+        steps = zip(self.shape, self.strides, strict=True)
+        return 0 if 0 in self.shape else int(sum((n - 1) * min(s, 0) for n, s in steps))
+
+    @property
     def extent(self) -> int:
-        """Bytes from the first element to the end of the last one."""
+        """Bytes from the lowest to the end of the highest element."""
         if 0 in self.shape:
             return 0
         steps = zip(self.shape, self.strides, strict=True)
-        return sum((n - 1) * s for n, s in steps) + self.dtype.itemsize
+        return int(sum((n - 1) * abs(s) for n, s in steps)) + self.dtype.itemsize
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -93,7 +99,7 @@ def put(cuda: Cuda, array: np.ndarray[Any, Any], stream: int = 0, name: str = ""
 def get(cuda: Cuda, array: DeviceArray, stream: int = 0) -> np.ndarray[Any, Any]:
     """Return what a device holds now, dense; waits for what was begun."""
     raw = np.empty(array.extent, np.uint8)
-    cuda.copy_out(raw.ctypes.data, array.address, raw.nbytes, stream)
+    cuda.copy_out(raw.ctypes.data, array.address + array.low, raw.nbytes, stream)
     cuda.wait(stream)
     return laid(raw, array)
 
@@ -104,4 +110,4 @@ def laid(raw: np.ndarray[Any, Any], array: DeviceArray) -> np.ndarray[Any, Any]:
         return np.empty(array.shape, array.dtype)
     if array.flags.c_contiguous:
         return raw.view(array.dtype).reshape(array.shape)
-    return np.ndarray(array.shape, array.dtype, raw, strides=array.strides).copy()
+    return np.ndarray(array.shape, array.dtype, raw, -array.low, array.strides).copy()

@@ -36,8 +36,9 @@ class Launch:
     """What it takes, as C has it; the last two are pointers to scratch memory, never used."""
     block: Any
     """The addresses of the cells."""
-    tensors: tuple[tuple[str, int], ...]
-    """Name and extent in bytes of the array behind each pointer, for messages and checks."""
+    tensors: tuple[tuple[str, int, int], ...]
+    """Of the array behind each pointer the name, where its lowest byte is from there, and how many
+    bytes it has, for messages and checks."""
     node: tuple[str, str, Any] | None = None
     """Op, path and node that it serves."""
 

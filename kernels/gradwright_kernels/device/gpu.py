@@ -73,6 +73,15 @@ class Gpu:
             self.ledger.took(self._arena, what)
         return self._arena
 
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena as it is."""
+        return 0 if self._arena is None else self._arena.nbytes
+
+    def wait_for_all(self) -> None:
+        """Wait until the device has done what it was given."""
+        self.cuda.wait(self.stream)
+
     def record(self) -> dict[str, Any]:
         """Return what decides the last bits: Triton, and the GPU that it compiles for."""
         return {"triton": triton.__version__, "capability": self.cuda.capability}

@@ -58,7 +58,7 @@ class Launcher:
             )
             for kind, value in zip(function.types, call.runtime_values(), strict=True)
         ]
-        tensors = tuple((array.name, array.extent) for array in arrays)
+        tensors = tuple((array.name, array.low, array.extent) for array in arrays)
         return Launch.of(function, cells, tensors)
 
 

@@ -24,7 +24,7 @@ from gradwright.program.liveness import Lifetimes, place
 from gradwright.program.lowering import find_launch, replaced_ops
 from gradwright.program.memory import Layout
 from gradwright.program.program import Instr, Program
-from gradwright.spec import TensorSpec, dtype_name
+from gradwright.spec import TensorSpec
 
 from ..fused.group import group
 from ..launch import Strided, use
@@ -78,8 +78,7 @@ class Lying:
         """Where memory from kernel to kernel begins, which all steps share."""
         self.sources = self.scratch + max(map(_scratch, self.steps), default=0)
         """Where feeds begin, and after them alarms, which last for a run."""
-        fed = [n for n, t in self.program.sources.items() if t.kind != "variable"]
-        feeds = sum(up(self.program.specs[n].nbytes) for n in fed)
+        feeds = sum(up(self.program.specs[n].nbytes) for n in self.fed)
         alarms = sum(up(a.extent) for s in self.steps if s.recorder for a, _ in s.recorder.alarms)
         total = self.sources + feeds + alarms
         self.layout = Layout(self.layout.offsets, total, self.layout.unshared)
@@ -90,10 +89,21 @@ class Lying:
         return {o.new: o.variable for o in self.overwrites}
 
     @cached_property
+    def fed(self) -> list[int]:
+        """The feeds that go to the device: all but objects of Python, which only pass through."""
+        found = self.program.sources.items()
+        return [n for n, t in found if t.kind != "variable" and is_plain(self.program.specs[n])]
+
+    @cached_property
     def n_body(self) -> int:
         """How many steps run before it is decided whether updates commit."""
         n = self.program.n_body
         return len(self.program.instrs) if n is None else n
+
+    def read_constants(self) -> set[int]:
+        """Return the constants that steps read."""
+        read = {i for instr in self.program.instrs for i in instr.ins if i is not None}
+        return read & self.program.constants.keys()
 
     def ghost(self, value: int) -> Array:
         """Return an array that lies as a value does, in memory that nobody touches."""
@@ -143,7 +153,8 @@ class Lying:
         op: Any = instr.op
         x = instr.ins[0]
         constants, others = self.program.constants, instr.ins[1:]
-        if x is None or any(i is not None and i not in constants for i in others):
+        is_known = all(i is None or i in constants for i in others)
+        if x is None or not is_known or len(instr.outs) != 1:
             return instr
         rest = [None if i is None else constants[i] for i in others]
         spec, out = self.program.specs[x], self.program.specs[instr.outs[0]]
@@ -192,7 +203,7 @@ class Lying:
     def _ready(self, instr: Instr) -> Step:
         """Return how an instruction runs on arrays that lie as they do."""
         step = self._step(instr)
-        if not isinstance(step.run, Strided):
+        if step.recorder is None or not isinstance(step.run, Strided):
             return step
         xs = [None if i is None else self.ghost(i) for i in instr.ins]
         try:
@@ -203,14 +214,15 @@ class Lying:
         return step
 
     def _host(self, instr: Instr, why: str = "") -> Step:
-        """Return that an instruction runs on the host, if it may."""
-        if self._fallback == "cpu":
+        """Return that an instruction runs on the host, if it may, or has nothing to read."""
+        specs = self.program.specs
+        if self._fallback == "cpu" or any(i is not None and not specs[i].size for i in instr.ins):
             return Step("host", why=why)
         raise self._missing(instr, why, FALLBACK)
 
     def _missing(self, instr: Instr, why: str, hint: str) -> LoweringError:
         specs = [self.program.specs[i] for i in (*instr.ins, *instr.outs) if i is not None]
-        dtypes = " ".join(sorted({dtype_name(s.dtype) for s in specs}))
+        dtypes = " ".join(sorted({s.dtype.name for s in specs}))
         error = LoweringError(
             f"device {self._device!r} has no kernel for {_named(instr.op)} of {dtypes}",
             facts=[why] if why else [],

@@ -50,7 +50,7 @@ def _why(instr: Instr, step: Step) -> str:
         return "the host decides between turns"
     if step.kind != "host":
         return ""
-    return f"fallback: {step.why or f'no kernel for {instr.op.name}'}"
+    return f"on the host: {step.why or f'no kernel for {instr.op.name}'}"
 
 
 def _text(instr: Instr, step: Step, kind: str) -> str:

@@ -53,7 +53,9 @@ def _log2(x: Num) -> tuple[Num, Num]:
     high = s * factor
     low = s.call("fma", factor, -high) + s * factor_low + s_low * factor + tail * (factor / 2)
     whole = e + high
-    return whole, (e - whole) + high + low
+    low = (e - whole) + high + low
+    total = whole + low
+    return total, (whole - total) + low
 
 
 IN_DOUBLE: dict[str, Callable[..., Num]] = {"tan": tan, "pow": pow_}

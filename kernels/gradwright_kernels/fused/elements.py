@@ -1,9 +1,9 @@
 """Element functions as Triton text: what is one expression; series are traced from the CPU's.
 
 Bools are int1 in registers and bytes in memory. Results are those of `gradwright.fuse.functions`:
-``tl.div_rn`` and ``tl.sqrt_rn`` are exact where ``/`` and ``tl.sqrt`` are not, and maximum and minimum
-keep NaN. Series have at most 4 units in the last place, as on the CPU. In float64 three differ:
-sin, cos and tan are libdevice's, and pow has at most 4 units more for each 64 in |y·log₂ x|.
+``tl.div_rn`` and ``tl.sqrt_rn`` are exact where ``/`` and ``tl.sqrt`` are not, and maximum and
+minimum keep NaN. Series have at most 4 units in the last place, as on the CPU. In float64 sin, cos
+and tan are libdevice's, and pow has at most 2 units, and one more for each 200 in |y·log₂ x|.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ FUNCTIONS: dict[str, str | dict[str, str]] = {
     "not": {"i": "~{0}", "b": "{0} == 0"},
     "where": "tl.where({0}, {1}, {2})",
 }
-"""The text of each function of `gradwright.fuse.functions`, with its arguments as ``{0}``, ``{1}``…"""
+"""The text of each function of `gradwright.fuse.functions`; arguments are ``{0}``, ``{1}``…"""
 INLINE = frozenset({"add", "sub", "mul", "lt", "le", "gt", "ge", "eq", "ne", "where"})
 """Functions that take the text of a constant as an argument beside a tensor."""
 
@@ -93,42 +93,47 @@ def fmod(x, y):
     rest = tl.where(sound, rest, 0.0)
     while tl.max(tl.max((rest >= d).to(tl.int32), 1), 0) > 0:
         quotient = tl.minimum(rest / d, 1.07e301)
-        power = (quotient.to(tl.int64, bitcast=True) & 0x7FF0000000000000).to(tl.float64, bitcast=True)
+        bits = quotient.to(tl.int64, bitcast=True) & 0x7FF0000000000000
+        power = bits.to(tl.float64, bitcast=True)
         power = tl.where(d * power > rest, power * 0.5, power)
         rest = tl.where(rest >= d, rest - d * power, rest)
     rest = tl.where(sound & (y == y), rest, float("nan")).to(x.dtype)
     return tl.where(x < 0, rest * -1.0, tl.where((x == 0) & sound, x, rest))
 '''
 ORDERED = '''@triton.jit
-def ordered(x):
-    """Return ints in the order of floats, an involution but for NaN: `tl.max` loses NaN, ints do not."""
+def ordered(x, nan):
+    """Return ints in the order of floats, and one for NaN: `tl.max` drops it, of ints it cannot."""
     if x.dtype == tl.float64:
         bits = x.to(tl.int64, bitcast=True)
-        return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
-    bits = x.to(tl.int32, bitcast=True)
-    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+        bits = bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+    else:
+        bits = x.to(tl.int32, bitcast=True)
+        bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return tl.where(x == x, bits, nan)
+
+
+@triton.jit
+def floats(i):
+    """Return the floats of ordered ints; the largest and the smallest of these are NaN."""
+    if i.dtype == tl.int64:
+        x = (i ^ ((i >> 63) & 0x7FFFFFFFFFFFFFFF)).to(tl.float64, bitcast=True)
+    else:
+        x = (i ^ ((i >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+    return x
 
 
 @triton.jit
 def greatest(x):
     """Return the maximum of each row, NaN if one is."""
-    x = tl.where(x == x, x, tl.abs(x))
-    return unordered(tl.max(ordered(x), axis=1, keep_dims=True), x)
+    nan = 0x7FFFFFFFFFFFFFFF if x.dtype == tl.float64 else 0x7FFFFFFF
+    return floats(tl.max(ordered(x, nan), axis=1, keep_dims=True))
 
 
 @triton.jit
 def least(x):
     """Return the minimum of each row, NaN if one is."""
-    x = tl.where(x == x, x, tl.abs(x) * -1.0)
-    return unordered(tl.min(ordered(x), axis=1, keep_dims=True), x)
-
-
-@triton.jit
-def unordered(i, x):
-    """Return the floats of ``ordered`` ints, in the dtype of x."""
-    if x.dtype == tl.float64:
-        return (i ^ ((i >> 63) & 0x7FFFFFFFFFFFFFFF)).to(tl.float64, bitcast=True)
-    return (i ^ ((i >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+    nan = -0x8000000000000000 if x.dtype == tl.float64 else -0x80000000
+    return floats(tl.min(ordered(x, nan), axis=1, keep_dims=True))
 '''
 PRODUCT = '''@triton.jit
 def _times(a, b):
@@ -142,10 +147,9 @@ def product(x):
 '''
 TO_HALF = '''@triton.jit
 def to_float(x):
-    """Return a float32 that rounds to a half as the float64 would: its last bit is 1 if digits are lost.
+    """Return a float32 that rounds to a half as the float64 would: by rounding to odd.
 
-    Reference: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
-    rounding to odd", IEEE Transactions on Computers 57, 2008.
+    Its last bit is 1 if digits are lost. Boldo and Melquiond, IEEE Trans. Computers 57, 2008.
     """
     near = x.to(tl.float32)
     back = near.to(tl.float64)
@@ -220,7 +224,7 @@ def _spelled(number: float) -> str:
 
 
 def cast(x: str, before: np.dtype[Any], after: np.dtype[Any]) -> Text:
-    """Return a number in another dtype, as ``numpy.ndarray.astype``; what no int holds is any int."""
+    """Return a number in another dtype, as ``astype`` does; what no int holds becomes any int."""
     if before == after:
         return Text(x)
     if after.name == "bool":

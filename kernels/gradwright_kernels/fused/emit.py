@@ -5,7 +5,9 @@ which program · its rows ( the values of a tile, or passes over a row in chunks
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from gradwright.fuse.layout import Pattern
 from gradwright.fuse.schedule import schedule
 
 from .elements import DTYPES, INLINE, ORDERED, PRODUCT, Text, apply, cast
-from .memory import KINDS, Memory, pointer
+from .memory import KINDS, NAN, Memory, pointer
 from .number import literal
 from .tiles import Form, is_sum
 
@@ -23,6 +25,7 @@ SIZES = ("ROWS", "BLOCK", "EVEN", "INDEX")
 """What the code is made for: the tile, and what `memory` says."""
 
 
+@functools.lru_cache(maxsize=2048)
 def emit(kernel: Kernel, pattern: Pattern, form: Form) -> str:
     """Return the text of a module whose function ``fused`` is the kernel.
 
@@ -47,7 +50,7 @@ class _Emitter(Memory):
         self.plan = schedule(kernel, pattern)
         self.helpers: dict[str, None] = {}
         """The text of functions that the kernel calls."""
-        self.needed = self._cone([s.value for s in kernel.stores])
+        self.needed = self._cone([n for s in kernel.stores for n in (s.value, *s.places)])
 
     def text(self) -> str:
         """Return the module."""
@@ -76,7 +79,9 @@ class _Emitter(Memory):
         self._wait()
         for n, store in enumerate(self.kernel.stores):
             value = self._name(store.value)
-            if n in summed:
+            if store.places:
+                self._join(store, value)
+            elif n in summed:
                 self._line(f"total{n} += {self._masked(value, self._summands(store))}")
             elif is_sum(store) and not self._walks(store.operand)[1]:
                 total = self._masked(value, self._summands(store))
@@ -109,7 +114,9 @@ class _Emitter(Memory):
             self._line(f"total{n} = tl.full(({rows}, {columns}), 0, {dtype})")
         if self.form.rows:
             self._once()
-            with self._block(f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"):
+            with self._block(
+                f"for turn in range(part, {self._n('n_turns')}, {self._n('n_parts')}):"
+            ):
                 self._rows("turn")
                 self._tile(summed)
         else:
@@ -147,7 +154,9 @@ class _Emitter(Memory):
             if plan.reduces[p] or numbers:
                 self._pass(plan.reduces[p], numbers)
             if plan.seldom[p]:
-                needs = " | ".join(self._name(self.kernel.values[r].args[1]) for r in plan.seldom[p])
+                needs = " | ".join(
+                    self._name(self.kernel.values[r].args[1]) for r in plan.seldom[p]
+                )
                 self._pass(plan.seldom[p], [], f"tl.max(tl.max(({needs}).to(tl.int32), 1), 0)")
             self._of_row(p + 1)
         self._wait()
@@ -267,17 +276,25 @@ def _held(value: Value) -> str:
     return "tl.int32" if value.dtype.kind == "b" else DTYPES[value.dtype.name]
 
 
-def _start(value: Value) -> str:
-    """Return what a reduction of nothing is."""
-    how, dtype = value.extra, value.dtype
+def start_of(how: str, dtype: np.dtype[Any]) -> float:
+    """Return what a reduction of nothing is.
+
+    >>> start_of("sum", np.dtype("f4")), start_of("max", np.dtype("i4"))
+    (0, -2147483648)
+    """
     if how in ("sum", "prod"):
-        return str(int(how == "prod"))
+        return int(how == "prod")
     if dtype.kind == "f":
-        return 'float("-inf")' if how == "max" else 'float("inf")'
+        return -np.inf if how == "max" else np.inf
     if dtype.kind == "b":
-        return str(int(how == "min"))
+        return int(how == "min")
     info = np.iinfo(dtype)
-    return str(int(info.min if how == "max" else info.max))
+    return int(info.min if how == "max" else info.max)
+
+
+def _start(value: Value) -> str:
+    dtype = value.dtype
+    return literal("double" if dtype.kind == "f" else "i64", start_of(value.extra, dtype))
 
 
 def _joined(value: Value, a: str, b: str) -> str:
@@ -285,6 +302,6 @@ def _joined(value: Value, a: str, b: str) -> str:
     how, kind = value.extra, value.dtype.kind
     if how in ("sum", "prod"):
         return f"{a} {'+' if how == 'sum' else '*'} {b}"
-    nan = ", propagate_nan=tl.PropagateNan.ALL" if kind == "f" else ""
+    nan = NAN if kind == "f" else ""
     b = f"({b}).to(tl.int32)" if kind == "b" else b
     return f"tl.{how}imum({a}, {b}{nan})"

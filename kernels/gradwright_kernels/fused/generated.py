@@ -1,4 +1,4 @@
-"""All launches of a fused group: its kernel, what it needs first, and the sums of what went aside."""
+"""All launches of a fused group: its kernel, what it needs first, sums of what went aside."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 import hashlib
 import linecache
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
 from ..launch import index_type
-from .emit import emit
+from .emit import emit, start_of
 from .memory import dims_aside, pointer
-from .tiles import Form, Tile, is_sum, tiled
+from .tiles import is_sum, tiled
 
 Array = np.ndarray[Any, Any]
 MOST_EVEN = 16
@@ -40,9 +40,9 @@ class Launched:
 class Generated:
     """What a device runs for a fused group.
 
-    ``scratch`` is memory from one launch to the next. Where indices name places, ``alarm`` is the
-    scratch that tells of wrong ones: of ``sites[j]`` (operand, axis, size) it holds 0, or 1 + c, and
-    then index ``(c >> 1)``, negative where c is odd, names no place.
+    ``scratch`` is memory from one launch to the next. Where indices name places, scratch number
+    ``alarm`` tells of wrong ones: of ``sites[j]`` (operand, axis, size) it holds 0, or 1 + c, and
+    then index ``c >> 1``, negative where c is odd, names no place.
     """
 
     source: str
@@ -80,11 +80,19 @@ def generate(
     while isinstance(loops, CopyFirst):
         n = loops.operand
         if kernel.operands[n].named or places[n] != n:
-            raise LoweringError("an operand of a kernel has more axes than loops", facts=[f"operand {n}"])
+            raise LoweringError(
+                "an operand of a kernel has more axes than loops", facts=[f"operand {n}"]
+            )
         found[n], places[n] = work.copy(found[n], n, loops.shape)
         loops = lay_out(kernel, found, shape)
     named = [tuple(numbers[i : i + 2] for i in range(0, len(numbers), 2)) for _, numbers in lying]
     loose = {i for i, a in enumerate(found) if a.ctypes.data % 16}
+    dtypes = [operand.dtype for operand in kernel.operands]
+    for store in kernel.stores:
+        if store.places:
+            work.fill(
+                arrays[store.operand], store.operand, start_of(store.mode, dtypes[store.operand])
+            )
     work.kernel(kernel, loops, places, named, loose)
     return work.result(names)
 
@@ -121,7 +129,9 @@ class _Work:
         kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
         loops = lay_out(kernel, [wide.reshape(space), dense.reshape(space)], space)
         if isinstance(loops, CopyFirst):
-            raise LoweringError("an operand of a kernel has more axes than loops", facts=[str(shape)])
+            raise LoweringError(
+                "an operand of a kernel has more axes than loops", facts=[str(shape)]
+            )
         to = self.room(shape, x.dtype)
         self.kernel(kernel, loops, [place, to], [(), ()], {0} if x.ctypes.data % 16 else set())
         return dense, to
@@ -136,13 +146,14 @@ class _Work:
     ) -> None:
         """Launch a kernel, then what adds up what it put aside."""
         form, tile = tiled(kernel, loops)
-        sizes = self._sizes(kernel, loops, form, tile)
+        sizes = {f"i{k}": n for k, n in enumerate(loops.outer)}
+        sizes |= {"part": tile.parts, "block": tile.blocks, "col": loops.columns}
         numbers = {
             "n_rows": math.prod(loops.outer[k] for k in form.rows),
             "n_parts": tile.parts,
             "n_blocks": tile.blocks,
+            "n_turns": tile.turns,
         }
-        numbers["n_turns"] = max(1, -(-numbers["n_rows"] // tile.rows))
         even = _even(kernel, loops)
         numbers["n_cols"] = loops.columns // even
         numbers |= {f"o{k}": n for k, n in enumerate(loops.outer)}
@@ -172,21 +183,22 @@ class _Work:
             pointers["alarm"] = np.dtype(np.int64)
             pointed.append(self._alarm(kernel, named))
         most = max(_reach(loops, kernel), math.prod(loops.outer) * loops.columns)
-        constants = {"ROWS": tile.rows, "BLOCK": tile.columns, "EVEN": even, "INDEX": index_type(most)}
+        constants = {
+            "ROWS": tile.rows,
+            "BLOCK": tile.columns,
+            "EVEN": even,
+            "INDEX": index_type(most),
+        }
         given: dict[str, Any] = {**pointers, **constants}
         given |= {name: numbers[name] for name in function.arg_names if name in numbers}
-        groups = math.prod(n for k, n in enumerate(loops.outer) if k not in form.rows)
-        grid = (max(1, groups * tile.parts * tile.blocks), 1, 1)
+        grid = (max(1, tile.programs), 1, 1)
         names = frozenset(pointer(kernel, i) for i in loose)
         call = Call(function, grid, given, tile.warps, names, contracts=False)
         self.texts.append(text)
         self.launches.append(Launched(call, tuple(pointed)))
         for n, (dims, place) in asides.items():
-            self._join(kernel, loops, n, dims, sizes, place, places)
-
-    def _sizes(self, kernel: Kernel, loops: Loops, form: Form, tile: Tile) -> dict[str, int]:
-        sizes = {f"i{k}": n for k, n in enumerate(loops.outer)}
-        return sizes | {"part": tile.parts, "block": tile.blocks, "col": loops.columns}
+            pair = [place, places[kernel.stores[n].operand]]
+            self.kernel(*self._join(kernel, loops, n, dims, sizes), pair, [(), ()], set())
 
     def _alarm(self, kernel: Kernel, named: Sequence[Sequence[Sequence[int]]]) -> int:
         """Return the place of the alarm, zeroed by a launch before."""
@@ -194,12 +206,18 @@ class _Work:
         self.sites = [(s.operand, s.axis, named[s.operand][s.axis][0]) for s in sites]
         self.alarm = len(self.scratch)
         place = self.room((len(sites),), np.dtype(np.int64))
-        zero = Value("const", (), np.dtype(np.int64), Level.SCALAR, 0)
-        to = Operand(np.dtype(np.int64), (True,))
-        clear = Kernel(1, 1, (to,), 0, (zero,), (Store(0, 0),))
-        loops = Loops(Pattern((Access("unit", ()),)), (), len(sites), ((8,),))
-        self.kernel(clear, loops, [place], [()], set())
+        self.fill(_ghost((len(sites),), np.dtype(np.int64)), place, 0)
         return place
+
+    def fill(self, y: Array, place: int, number: float) -> None:
+        """Launch what writes one number to all of an array."""
+        space = tuple(n for n in y.shape if n != 1)
+        value = Value("const", (), y.dtype, Level.SCALAR, number)
+        to = Operand(y.dtype, (True,) * len(space))
+        kernel = Kernel(len(space), len(space), (to,), 0, (value,), (Store(0, 0),))
+        loops = lay_out(kernel, [y.reshape(space)], space)
+        assert isinstance(loops, Loops), "there is no input to be copied"
+        self.kernel(kernel, loops, [place], [()], {0} if y.ctypes.data % 16 else set())
 
     def _join(
         self,
@@ -207,42 +225,29 @@ class _Work:
         loops: Loops,
         number: int,
         dims: Sequence[str],
-        sizes: dict[str, int],
-        place: int,
-        places: Sequence[int],
-    ) -> None:
-        """Launch what brings a result from aside to its operand, adding up what has one place."""
+        sizes: Mapping[str, int],
+    ) -> tuple[Kernel, Loops]:
+        """Return what brings a result from aside to its operand, adding up what has one place."""
         store = kernel.stores[number]
-        operand, access = kernel.operands[store.operand], loops.pattern.accesses[store.operand]
-        strides = dict(zip(range(len(loops.outer)), loops.strides[store.operand], strict=False))
-        dtype = kernel.values[store.value].dtype
+        access, strides = loops.pattern.accesses[store.operand], loops.strides[store.operand]
+        source, target = kernel.values[store.value].dtype, kernel.operands[store.operand].dtype
         last = dims[-1] if dims and dims[-1] in ("col", "block") else None
-        outer = [d for d in dims if d != last]
+        outer = tuple(sizes[d] for d in dims if d != last)
         columns = sizes[last] if last else 1
-        dense = [n * dtype.itemsize for n in _strides([*(sizes[d] for d in outer), columns])]
-        to = [strides[int(d[1:])] if d[0] == "i" else 0 for d in outer]
-        is_wide = access.column != "zero"
-        moves = tuple(s != 0 for s in to)
-        still = is_sum(store)
-        pattern = Pattern(
-            (
-                Access("unit", (True,) * len(outer)),
-                Access(access.column if is_wide else "zero" if last else "unit", moves),
-            )
+        lying = [n * source.itemsize for n in _strides([*outer, columns])]
+        to = [strides[int(d[1:])] if d[0] == "i" else 0 for d in dims if d != last]
+        to.append(strides[-1] if last == "col" else 0)
+        moves = tuple(stride != 0 for stride in to[:-1])
+        walk = {"col": access.column, "block": "zero"}.get(last or "", "unit")
+        accesses = Access("unit", (True,) * len(outer)), Access(walk, moves)
+        operands = (
+            Operand(source, (True,) * len(lying)),
+            Operand(target, (*moves, last != "block")),
         )
-        if not last and not is_wide:  # one column, and nothing to add up along it
-            pattern = Pattern((Access("unit", (True,) * len(outer)), Access("unit", moves)))
-        ends = dtype.itemsize, loops.strides[store.operand][-1] if is_wide else 0
-        nest = Loops(pattern, tuple(sizes[d] for d in outer), columns, ((*dense[:-1], ends[0]), (*to, ends[1])))
-        rank = len(outer) + 1
-        load = Value("load", (), dtype, Level.ELEMENT, 0)
-        values = [load]
-        if dtype != operand.dtype:
-            values.append(Value("cast", (0,), operand.dtype, Level.ELEMENT))
-        source = Operand(dtype, (True,) * rank)
-        target = Operand(dtype if still else operand.dtype, (*moves, is_wide or not last))
-        add = Kernel(rank, 1, (source, replace(target, dtype=operand.dtype)), 1, (load,), (Store(1, 0, "sum" if still else "set"),))
-        self.kernel(add, nest, [place, places[store.operand]], [(), ()], set())
+        load = Value("load", (), source, Level.ELEMENT, 0)
+        joined = Store(1, 0, "sum" if is_sum(store) else "set")
+        add = Kernel(len(lying), 1, operands, 1, (load,), (joined,))
+        return add, Loops(Pattern(accesses), outer, columns, (tuple(lying), tuple(to)))
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
@@ -265,7 +270,9 @@ def _even(kernel: Kernel, loops: Loops) -> int:
         kernel.operands, loops.pattern.accesses, loops.strides, strict=True
     ):
         if access.column == "unit":
-            found = functools.reduce(math.gcd, (s // operand.dtype.itemsize for s in strides[:-1]), found)
+            found = functools.reduce(
+                math.gcd, (s // operand.dtype.itemsize for s in strides[:-1]), found
+            )
     return math.gcd(found, MOST_EVEN) if found else 1
 
 
@@ -283,11 +290,7 @@ def _reach(loops: Loops, kernel: Kernel) -> int:
 
 @functools.lru_cache(maxsize=2048)
 def loaded(text: str) -> Any:
-    """Return the Triton function ``fused`` of a module; debuggers find its lines.
-
-    >>> loaded(emit.__doc__ and "import triton\\n@triton.jit\\ndef fused(x):\\n    pass\\n").arg_names
-    ['x']
-    """
+    """Return the Triton function ``fused`` of a module; debuggers find its lines."""
     name = f"<gradwright {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     space: dict[str, Any] = {"__name__": "gradwright_kernels.generated"}

@@ -2,7 +2,7 @@
 
 A value is a tile of [ROWS, BLOCK] elements, or of one row or one column of it where it stands still
 along the others. Sizes and strides are numbers of the launch, so that another batch runs the same
-code; strides of rows are given in units of EVEN, which tells the compiler what can be loaded at once.
+code; strides of rows come in units of EVEN, which tells the compiler what can be loaded at once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from gradwright.errors import LoweringError
-from gradwright.fuse.ir import Beyond, Kernel, Named, Value
+from gradwright.fuse.ir import Beyond, Kernel, Named, Store, Value
 from gradwright.fuse.layout import Pattern
 
 from .elements import DTYPES, Text
@@ -20,6 +19,7 @@ from .tiles import Form, is_sum
 
 ORIGIN = "tl.zeros((1, 1), tl.int32)"
 """Makes a tile of one pointer."""
+NAN = ", propagate_nan=tl.PropagateNan.ALL"
 KINDS = {"f": "double", "i": "i64", "u": "i64", "b": "i1"}
 """The type, in LLVM's words, that a constant of each kind of dtype is written as."""
 
@@ -64,12 +64,6 @@ class Memory:
         """The names of values that have been written."""
         self.spread = self._spreads()
         self.sites = list(dict.fromkeys(v.extra for v in kernel.values if v.op == "place"))
-        for store in kernel.stores:
-            if store.places:
-                raise LoweringError(
-                    "no kernel of the GPU joins numbers where indices name places",
-                    facts=[f"operand {store.operand}, by {store.mode}"],
-                )
 
     # -- text ----------------------------------------------------------------------------------
 
@@ -187,7 +181,7 @@ class Memory:
         return Text(f"tl.load({where} + {ORIGIN})")
 
     def _store(self, n: int, value: str) -> None:
-        """Write a value to its operand, or aside; of several programs that have it one writes it."""
+        """Write a value to its operand, or aside; of programs that have the same one writes it."""
         store = self.kernel.stores[n]
         operand, dtype = self.kernel.operands[store.operand], self.kernel.values[store.value].dtype
         rows, columns = self._walks(store.operand)
@@ -201,22 +195,40 @@ class Memory:
         shape = f"({'ROWS' if rows else '1'}, {'BLOCK' if columns else '1'})"
         if not rows and not columns and ORIGIN not in where:
             where += f" + {ORIGIN}"
-        masks = self._masks(rows, columns) + ([] if is_sum(store) else self._first(store.operand))
+        programs, turns = ([], []) if is_sum(store) else self._first(store.operand)
+        masks = self._masks(rows, columns) + turns
         mask = f", mask={' & '.join(masks)}" if masks else ""
-        self._line(f"tl.store({where}, tl.broadcast_to({value}, {shape}){mask})")
+        line = f"tl.store({where}, tl.broadcast_to({value}, {shape}){mask})"
+        with self._block(f"if {' & '.join(programs)}:") if programs else contextlib.nullcontext():
+            self._line(line)
 
-    def _first(self, operand: int) -> list[str]:
-        """Return masks that leave one of all programs, and rows of a tile, that have the same."""
+    def _join(self, store: Store, value: str) -> None:
+        """Join a row of numbers to what is at its places, if they are there."""
+        columns = not store.by_row
+        where = " + ".join([self._address(store.operand), *map(self._name, store.places)])
+        where += "" if columns else f" + {ORIGIN}"
+        mask = " & ".join([*self._masks(True, columns), *(f"there{p}" for p in store.places)])
+        so_far = f"joined{store.operand}"
+        self._line(f"{so_far} = tl.load({where}, mask={mask}, other=0)")
+        joined = f"{so_far} + {value}"
+        if store.mode != "sum":
+            is_float = self.kernel.operands[store.operand].dtype.kind == "f"
+            joined = f"tl.{store.mode}imum({so_far}, {value}{NAN if is_float else ''})"
+        shape = f"(1, {'BLOCK' if columns else '1'})"
+        self._line(f"tl.store({where}, tl.broadcast_to({joined}, {shape}), mask={mask})")
+        self._line("tl.debug_barrier()")
+
+    def _first(self, operand: int) -> tuple[list[str], list[str]]:
+        """Return tests that leave one of all programs, and masks of rows, that have the same."""
         access, rows = self.pattern.accesses[operand], self.form.rows
         still = [k for k, moves in enumerate(access.outer) if not moves]
-        found = [f"(i{k} == 0)" for k in still if k not in rows]
-        if rows and set(rows) <= set(still):
-            found += ["(part == 0)", *["(turn == 0)"] * self.form.is_summed]
-        else:
-            found += [f"(i{k} == 0)" for k in still if k in rows]
+        programs = [f"(i{k} == 0)" for k in still if k not in rows]
+        is_one = bool(rows) and set(rows) <= set(still)
+        if is_one:
+            programs += ["(part == 0)", *["(turn == 0)"] * self.form.is_summed]
         if access.column == "zero" and self.form.is_split:
-            found.append("(block == 0)")
-        return found
+            programs.append("(block == 0)")
+        return programs, [f"(i{k} == 0)" for k in still if k in rows and not is_one]
 
     def _place(self, number: int, named: Named) -> None:
         """Write how far a place is from the first one; an index that names none is told of."""
@@ -230,7 +242,8 @@ class Memory:
         if named.beyond is not Beyond.LEFT_OUT:
             self._line(f"{at} = tl.where({at} < 0, {at} + {size}, {at})")
         self._line(f"there{number} = ({at} >= 0) & ({at} < {size})")
-        masks = [f"(there{number} == 0)", *self._masks(*self.spread[number])]
+        wrong = f"({at} >= {size})" if named.beyond is Beyond.LEFT_OUT else f"(there{number} == 0)"
+        masks = [wrong, *self._masks(*self.spread[number])]
         self._line(f"{code} = tl.max(tl.max(tl.where({' & '.join(masks)}, {code}, 0), 1), 0)")
         with self._block(f"if {code} > 0:"):
             self._line(f"tl.atomic_max(alarm + {self.sites.index(named)}, {code})")

@@ -4,8 +4,8 @@
 which writes an instruction. Given numbers that write Triton instead, it writes a function of
 ``@triton.jit``: one set of formulas and of coefficients, on two backends.
 
-Triton's own ``exp``, ``log`` and ``sin`` are approximations in float32, and its interpreter does not
-show it; of what is traced here, a GPU computes the bits that the interpreter does.
+Triton's own ``exp``, ``log`` and ``sin`` are approximations in float32, and its interpreter does
+not show it; of what is traced here, a GPU computes the bits that the interpreter does.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Number(Num):
         if instruction == "lshr":
             wide = TYPES[self.type].replace("int", "uint")
             by = b.name if b.is_fixed else f"{b.name}.to({wide})"
-            text = f"({a.name}.to({wide}, bitcast=True) >> {by}).to({TYPES[self.type]}, bitcast=True)"
+            text = (
+                f"({a.name}.to({wide}, bitcast=True) >> {by}).to({TYPES[self.type]}, bitcast=True)"
+            )
             return code.write(self.type, text)
         return code.write(self.type, f"{a.name} {_OPERATORS[instruction]} {b.name}")
 

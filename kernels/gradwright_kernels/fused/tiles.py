@@ -1,38 +1,46 @@
 """How the loops of a kernel become programs: a tile of rows and columns each.
 
-    rows      the outer loops that no sum tells apart; a program runs through blocks of them in turns
-              where it adds up over them
-    columns   a whole row where something happens once a row, in registers or, where it is wide, in
-              chunks; else a block of them
-    groups    the other outer loops, one turn of each a program
+    rows      the outer loops that no sum tells apart; a program that adds up over them goes through
+              several blocks of rows, in turns
+    columns   a whole row where something happens once a row, in registers or, where it is too wide
+              for them, in chunks; else a block of columns
+    groups    the other outer loops, of which a program has one turn
 
-What several programs have for one place goes aside, to memory where each has a place of its own, and
-a second launch adds it up in order. So sums have the same bits on every GPU: the number of programs
-is a constant, not the number of its processors.
+What several programs have for one place goes aside, to memory where each has a place of its own,
+and another launch adds it up in order. So a sum has the same bits on every GPU: how many programs
+add up is a constant, not the number of its processors.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gradwright.errors import LoweringError
 from gradwright.fuse.functions import EXP, FUNCTIONS
-from gradwright.fuse.ir import Kernel, Store
-from gradwright.fuse.layout import Loops, Pattern, has_border
+from gradwright.fuse.ir import Kernel, Level, Store
+from gradwright.fuse.layout import Loops, has_border
+
+from ..compile.compiler import REGISTERS_PER_BLOCK
 
 THREADS = 128
-MOST_WARPS = 32
+"""Of a program whose tile is not as wide as a row has to be."""
 PER_THREAD = 16
 """Elements of a tile that a thread has at most: four loads of 16 bytes, of float32."""
-REGISTERS = 65_536
-"""Of a block, on every GPU from sm_80 on."""
-OTHERS = 40
-"""Registers that a thread takes for addresses, masks and temporary numbers."""
-PROGRAMS = 528
-"""Programs that add up over rows: four on each processor of the largest GPUs of today."""
+WARPS = 4, 8, 16, 32
+"""Of programs that hold whole rows."""
+MOST_REGISTERS, OTHERS = 255, 40
+"""Of a thread, and what it takes for addresses, masks and counting."""
+SERIES, WIDE_SERIES = 6, 14
+"""Registers that an element takes in a series, and in one that goes through float64."""
+WIDE = frozenset({"erfc", "pow", "sin", "cos", "tan"})
+"""Series of float32 that do."""
+PROGRAMS, TURNS = 528, 8
+"""Programs that add up over rows, at most, four for each processor of an H100; turns of each."""
+TALL = 64
+"""Columns of a tile where there is nothing but sums over rows: so it has more rows to add up."""
 SQUARE = 32
-"""Columns of a tile where operands are walked in different orders: a line of 128 bytes each way."""
+"""Columns of a tile where operands lie in different orders: a line of 128 bytes each way."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +61,23 @@ class Form:
 
 @dataclass(frozen=True)
 class Tile:
-    """The sizes that go with a form."""
+    """The sizes that go with a form: of a tile, and of programs."""
 
     rows: int
     columns: int
     warps: int
+    groups: int
+    turns: int
+    """Blocks of rows of a group."""
     parts: int
-    """Programs that share the rows of a group."""
+    """Programs that share them."""
     blocks: int
     """Programs that share the columns."""
+
+    @property
+    def programs(self) -> int:
+        """Return the number of programs."""
+        return self.groups * self.parts * self.blocks
 
 
 def is_sum(store: Store) -> bool:
@@ -69,112 +85,131 @@ def is_sum(store: Store) -> bool:
     return store.mode in ("sum", "sum_rows") and not store.places
 
 
-def crosses(kernel: Kernel, pattern: Pattern) -> list[Store]:
-    """Return the sums that several rows add to."""
-    return [s for s in kernel.stores if is_sum(s) and not all(pattern.accesses[s.operand].outer)]
-
-
 def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
-    """Return the form and the tile of a kernel for its loops."""
-    pattern, outer, columns = loops.pattern, loops.outer, loops.columns
-    sums = crosses(kernel, pattern)
-    rows = tuple(
-        loop
-        for loop in range(len(outer))
-        if not any(pattern.accesses[s.operand].outer[loop] for s in sums)
-    )
-    n_rows = math.prod(outer[loop] for loop in rows)
-    groups = math.prod(outer) // max(n_rows, 1) if n_rows else 1
-    groups = math.prod(n for loop, n in enumerate(outer) if loop not in rows)
-    taken = registers(kernel)
-    per_thread = max(2, min(PER_THREAD, _power_below((255 - OTHERS) / taken)))
-    elements, warps = THREADS * per_thread, THREADS // 32
-    whole = _power_above(columns)
-    is_split = is_chunked = False
+    """Return the form and the tile of a kernel for its loops.
+
+    Raises LoweringError: what it joins where indices name places has no form here.
+    """
+    if any(store.places for store in kernel.stores):
+        return _in_order(kernel, loops)
+    accesses, outer = loops.pattern.accesses, loops.outer
+    sums = [accesses[s.operand].outer for s in kernel.stores if is_sum(s)]
+    crossing = [moves for moves in sums if not all(moves)]
+    taken, whole = registers(kernel), _power(loops.columns)
+    each = max(2, min(PER_THREAD, _power_below((MOST_REGISTERS - OTHERS) // taken)))
+    elements, warps = THREADS * each, max(1, THREADS // 32)
+    block, is_chunked = min(whole, elements), False
     if has_border(kernel):
-        fitting = [w for w in (4, 8, 16, 32) if _fits(whole, w, taken)]
+        fitting = [w for w in WARPS if fits(whole, w, taken)]
         is_chunked = not fitting
         block, warps = (elements, warps) if is_chunked else (whole, fitting[0])
-    else:
-        block = min(whole, SQUARE if _is_turned(loops) else elements)
-        is_split = columns > block
-    if sums and is_chunked:
-        rows = ()
-    tall = max(1, min(elements // block, _power_above(n_rows))) if rows else 1
-    if warps == THREADS // 32:  # a small tile needs fewer
-        warps = max(1, min(warps, tall * block // 32))
-    turns = -(-n_rows // tall) if rows else 1
-    groups = math.prod(n for loop, n in enumerate(outer) if loop not in rows)
-    blocks = -(-columns // block) if is_split else 1
-    is_summed = bool(sums) and not is_chunked
-    parts = max(1, turns)
-    if is_summed:
-        parts = max(1, min(turns, PROGRAMS // max(1, groups * blocks)))
-    form = Form(rows, is_chunked, is_split, is_summed)
-    programs = groups * parts * blocks
-    aside = tuple(
-        n for n, s in enumerate(kernel.stores) if _goes_aside(kernel, loops, form, n, parts, programs)
+    elif crossing or _is_turned(loops):
+        block = min(block, SQUARE if _is_turned(loops) else TALL)
+    rows = tuple(k for k in range(len(outer)) if not any(moves[k] for moves in crossing))
+    form = Form(
+        () if is_chunked else rows,
+        is_chunked,
+        is_split=not is_chunked and block < whole,
+        is_summed=bool(crossing) and not is_chunked,
     )
-    return (
-        Form(rows, is_chunked, is_split, is_summed, aside),
-        Tile(tall, block, warps, parts, blocks),
-    )
+    n_rows = math.prod(outer[k] for k in form.rows)
+    tall = max(1, min(elements // block, _power(n_rows))) if form.rows else 1
+    groups = math.prod(n for k, n in enumerate(outer) if k not in form.rows)
+    blocks = -(-loops.columns // block) if form.is_split else 1
+    turns = max(1, -(-n_rows // tall))
+    parts = turns
+    if form.is_summed:
+        parts = max(1, min(-(-turns // TURNS), PROGRAMS // max(1, groups * blocks)))
+    if warps <= THREADS // 32:  # a small tile needs fewer, each thread four neighbours
+        warps = max(1, min(warps, tall * block // 128))
+    tile = Tile(tall, block, warps, groups, turns, parts, blocks)
+    aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
+    return replace(form, aside=aside), tile
 
 
-def _goes_aside(
-    kernel: Kernel, loops: Loops, form: Form, number: int, parts: int, programs: int
-) -> bool:
-    """Tell whether several programs have something for one place, or one reads what another writes."""
+def _in_order(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
+    """Return a form that goes through all rows one by one: those that have one place have an order.
+
+    What is left are columns, of which each has places of its own.
+    """
+    accesses, whole, taken = loops.pattern.accesses, _power(loops.columns), registers(kernel)
+    sums = [accesses[s.operand].outer for s in kernel.stores if is_sum(s)]
+    joins = [s for s in kernel.stores if s.places]
+    is_whole = has_border(kernel)
+    fitting = [w for w in WARPS if fits(whole, w, taken)] if is_whole else [1]
+    of_elements = any(
+        kernel.values[p].level == Level.ELEMENT for s in joins if not s.by_row for p in s.places
+    )
+    still = any(accesses[s.operand].column == "zero" for s in joins if not s.by_row)
+    if of_elements or still or not fitting or any(any(moves) and not all(moves) for moves in sums):
+        raise LoweringError(
+            "no kernel of the GPU joins numbers in this way where indices name places",
+            facts=[f"operand {s.operand}, by {s.mode}" for s in joins],
+            need="an index for each row, and rows of numbers",
+        )
+    block = whole if is_whole else min(whole, SQUARE)
+    turns = math.prod(loops.outer)
+    form = Form(tuple(range(len(loops.outer))), is_split=block < whole, is_summed=True)
+    blocks = -(-loops.columns // block) if form.is_split else 1
+    tile = Tile(1, block, fitting[0], 1, turns, 1, blocks)
+    aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
+    return replace(form, aside=aside), tile
+
+
+def _goes_aside(kernel: Kernel, loops: Loops, form: Form, tile: Tile, number: int) -> bool:
+    """Tell whether several programs have parts of one sum, or one reads what another overwrites."""
     store = kernel.stores[number]
     access = loops.pattern.accesses[store.operand]
-    still = any(not m and n > 1 for m, n in zip(access.outer, loops.outer, strict=True))
-    in_blocks = form.is_split and access.column == "zero"
+    still = [k for k, n in enumerate(loops.outer) if n > 1 and not access.outer[k]]
+    in_blocks = tile.blocks > 1 and access.column == "zero"
     if is_sum(store):
-        groups = (k for k in range(len(loops.outer)) if k not in form.rows)
-        apart = any(not access.outer[k] and loops.outer[k] > 1 for k in groups)
-        crossing = not all(access.outer[k] for k in form.rows)
-        return apart or in_blocks or (crossing and parts > 1)
-    overwritten = dict(kernel.in_place)
-    return store.operand in overwritten and programs > 1 and (still or in_blocks)
+        in_rows = any(k in form.rows for k in still)
+        return in_blocks or (in_rows and tile.parts > 1) or any(k not in form.rows for k in still)
+    is_shared = tile.programs > 1 and (in_blocks or bool(still))
+    return is_shared and store.operand in dict(kernel.in_place)
 
 
 def registers(kernel: Kernel) -> int:
-    """Return how many registers an element takes: what is needed later, at most, of all values."""
+    """Return how many registers an element takes: for all values that are needed later, at most."""
     last: dict[int, int] = {}
     for n, value in enumerate(kernel.values):
         last.update(dict.fromkeys(value.args, n))
-    last.update((n, len(kernel.values)) for s in kernel.stores for n in (s.value, *s.places))
-    most, live = 1, 0
-    series = any(v.op in FUNCTIONS and FUNCTIONS[v.op].cost >= EXP for v in kernel.values)
+    last.update({n: len(kernel.values) for s in kernel.stores for n in (s.value, *s.places)})
+    most = live = 0
     dying: dict[int, int] = {}
     for n, value in enumerate(kernel.values):
         size = max(1, value.dtype.itemsize // 4)
         live += size
-        dying[last.get(n, n)] = dying.get(last.get(n, n), 0) + size
         most = max(most, live)
+        end = last.get(n, n)
+        dying[end] = dying.get(end, 0) + size
         live -= dying.pop(n, 0)
-    wide = any(v.dtype.itemsize == 8 for v in kernel.values)
-    return most + (6 if series else 2) * (1 + wide)
+    slow = [v for v in kernel.values if v.op in FUNCTIONS and FUNCTIONS[v.op].cost >= EXP]
+    wide = any(v.dtype.itemsize == 8 or v.op in WIDE for v in slow)
+    return most + (WIDE_SERIES if wide else SERIES if slow else 1)
 
 
-def _fits(block: int, warps: int, taken: int) -> bool:
-    """Tell whether a row of a block fits into the registers of so many warps."""
+def fits(block: int, warps: int, taken: int) -> bool:
+    """Tell whether a row of a block fits into the registers of so many warps.
+
+    >>> fits(4096, 8, 6), fits(65536, 32, 6)
+    (True, False)
+    """
     each = -(-block // (32 * warps))
-    room = min(255, REGISTERS // (32 * warps)) - OTHERS // (2 if warps == MOST_WARPS else 1)
+    room = min(MOST_REGISTERS, REGISTERS_PER_BLOCK // (32 * warps)) - OTHERS
     return each <= PER_THREAD and each * taken <= room
 
 
 def _is_turned(loops: Loops) -> bool:
     """Tell whether an operand lies along the innermost outer loop, not along the columns."""
-    if not loops.outer:
-        return False
-    return any(a.column == "strided" and a.outer[-1] for a in loops.pattern.accesses)
+    accesses = loops.pattern.accesses
+    return bool(loops.outer) and any(a.column == "strided" and a.outer[-1] for a in accesses)
 
 
-@functools.cache
-def _power_above(n: int) -> int:
+def _power(n: int) -> int:
+    """Return the power of two from n on."""
     return 1 << max(0, (n - 1).bit_length())
 
 
-def _power_below(x: float) -> int:
-    return 1 << max(0, int(x).bit_length() - 1)
+def _power_below(n: int) -> int:
+    return 1 << max(0, n.bit_length() - 1)

@@ -50,7 +50,8 @@ def _bind(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Launch:
 def _parts(op: Any, xs: Sequence[Array], y: Array) -> Iterator[Array]:
     """Yield where each array goes, as a view of the result."""
     if op.name == "stack":
-        yield from np.moveaxis(y, op.axis, 0)
+        whole = np.moveaxis(y, op.axis, 0)
+        yield from (whole[n, ...] for n in range(len(xs)))
         return
     at = 0
     lead = (slice(None),) * (op.axis % y.ndim)

@@ -139,7 +139,7 @@ def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
 
 def _small(most: int, size: int) -> int:
     """Return the size of a tile along an axis: a power of two that a short axis fits in."""
-    return max(SMALLEST, min(most, triton.next_power_of_2(size)))
+    return max(SMALLEST, min(most, int(triton.next_power_of_2(size))))
 
 
 def _paces(z: Any, lead: tuple[int, ...]) -> list[int]:
@@ -150,7 +150,8 @@ def _paces(z: Any, lead: tuple[int, ...]) -> list[int]:
 
 def _reach(z: Any) -> int:
     """Return how many elements there are from the first to the last place, about."""
-    return sum(abs(s) * n for s, n in zip(z.strides, z.shape, strict=True)) // z.itemsize + 1
+    reach = sum(abs(s) * n for s, n in zip(z.strides, z.shape, strict=True))
+    return int(reach) // int(z.itemsize) + 1
 
 
 def _batches(

@@ -1,7 +1,18 @@
 """The CPU as a device: numpy first, then chains of machine code on fixed addresses."""
 
 from .device import Cpu, Guard
-from .lowerings import adam, adam_8bit, core, head, layers, named_rows, packed, places, rows
+from .lowerings import (
+    adam,
+    adam_8bit,
+    core,
+    counts,
+    head,
+    layers,
+    named_rows,
+    packed,
+    places,
+    rows,
+)
 
 __all__ = [
     "Cpu",
@@ -9,6 +20,7 @@ __all__ = [
     "adam",
     "adam_8bit",
     "core",
+    "counts",
     "head",
     "layers",
     "named_rows",

@@ -96,7 +96,9 @@ OBJECTS = Kind("o", b"gradwright object 1\n")
 """Machine code, and what was measured of it."""
 PLANS = Kind("plan", b"gradwright plan 1\n")
 """Programs, and the same with kernels."""
-KINDS = OBJECTS, PLANS
+CUBINS = Kind("cubin", b"gradwright cubin 1\n")
+"""Machine code for GPUs."""
+KINDS = OBJECTS, PLANS, CUBINS
 
 
 def folder() -> Path | None:
@@ -197,7 +199,8 @@ class DiskCache:
         """Where it is; None: switched off by ``GRADWRIGHT_CACHE=off``."""
         found = [] if self.folder is None else files(self.folder)
         suffixes = [path.suffix for _, _, path in found]
-        self.plans, self.kernels = (suffixes.count(f".{k.suffix}") for k in (PLANS, OBJECTS))
+        plans, *kernels = (suffixes.count(f".{k.suffix}") for k in (PLANS, OBJECTS, CUBINS))
+        self.plans, self.kernels = plans, sum(kernels)
         self.nbytes = sum(n for _, n, _ in found)
         """Bytes of all files; beyond 200 MB those used longest ago go."""
 

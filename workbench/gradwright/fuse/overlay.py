@@ -49,8 +49,9 @@ def _with_overlay(
         (store.operand, store.start)
         for store in kernel.stores
         if store.start is not None
-        and instr.ins[store.start] in dying
-        and read.count(instr.ins[store.start]) == 1
+        and (value := instr.ins[store.start]) in dying
+        and value is not None
+        and read.count(value) == 1
     ]
     scatters = any(store.places for store in kernel.stores)
     if scatters or any(value.op == "reduce" for value in kernel.values):

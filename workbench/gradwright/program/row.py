@@ -37,7 +37,7 @@ class Row:
     origins: tuple[Node, ...] = field(default=(), repr=False)
     """The nodes of the graph that it serves."""
     texts: Callable[[str], str] = field(default=lambda kind: "", repr=False)
-    """What was generated for it, in a language that its device names: ``llvm``, ``ptx``; ``ir``."""
+    """What was generated for it, as its device has it, ``llvm`` or ``triton``, and as ``ir``."""
 
     @property
     def ir(self) -> str:

@@ -73,9 +73,10 @@ class Looking(Watch):
         self._found: dict[int, Argument] = {}
         self._touched: dict[int, Touched] = {}
         named = zip(pointers, launch.tensors, addresses, strict=True)
-        for (parameter, _), (name, nbytes), address in named:
-            block = blocks.alive(address, nbytes, f"{launch.name} takes {name or parameter}")
-            start = address - block.base
+        for (parameter, _), (name, low, nbytes), address in named:
+            what = f"{launch.name} takes {name or parameter}"
+            block = blocks.alive(address + low, nbytes, what)
+            start = address + low - block.base
             self._arguments.append(Argument(parameter, name, block, start, nbytes))
         self.addresses = [a | n << MARK for n, a in enumerate(addresses, 1)]
 

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 ALIGN = 256
 KEPT = 1 << 26
 """Bytes of freed blocks that are kept from use."""
-BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,13 @@ class Block:
 
     def unwritten(self, places: Array, size: int) -> Array:
         """Tell of which elements of ``size`` bytes, each at a multiple of it, bytes are unset."""
-        if size not in BITS or size == 16:
-            whole = self.written[places[:, None] + np.arange(size)]
-            return ~whole.astype(bool).all(axis=1)
-        kind = BITS[size]
-        full = kind(sum(1 << 8 * n for n in range(size)))
-        found: Array = self.written.view(kind)[places // size] != full
+        found: Array
+        if size not in BITS:
+            found = self.written[places[:, None] + np.arange(size)].min(axis=1) == 0
+        else:
+            kind: Any = BITS[size]
+            full = kind(sum(1 << 8 * n for n in range(size)))
+            found = self.written.view(kind)[places // size] != full
         return found
 
     def write(self, places: Array, size: int) -> None:

@@ -12,11 +12,10 @@ import numpy as np
 
 from ...fuse.builder import Builder, Scatter
 from ...fuse.ir import Beyond, Kernel
-from ...ops.arrays.counts import sums_by_number
 from ...program.lowering import lowering
 from ...spec import TensorSpec, normalize_axis
 from ..call import Call, Native, NativeReturning, numbered
-from ..llvm.bind import COPIED, bind_kernel
+from ..llvm.bind import COPIED, bind_copy, bind_kernel
 from ..llvm.chain import chain
 from ..llvm.check import bind_class_check
 from ..llvm.irregular.running import TYPES, Running, bind_running
@@ -40,13 +39,20 @@ def _top_k(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     return Native(bind)
 
 
-RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+RUNNING = {
+    "cumsum": "sum",
+    "cumprod": "prod",
+    "cummax": "max",
+    "cummin": "min",
+    "logcumsumexp": "log",
+}
 
 
 @lowering("cumsum")
 @lowering("cumprod")
 @lowering("cummax")
 @lowering("cummin")
+@lowering("logcumsumexp")
 @lowering("linear_scan")
 def _running(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Go along the axis in one look: a million sums in 0.4 ms, not 3.5."""
@@ -72,39 +78,6 @@ def _searchsorted(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native:
     return Native(lambda xs, ys: bind_search(*xs, *ys, right=op.side == "right"))
 
 
-@lowering("bincount")
-@lowering("confusion_matrix")
-def _counts(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> NativeReturning:
-    """Count by a kernel that adds ones up where numbers say; float weights in float64, as numpy."""
-
-    def compiled(xs: Sequence[Any]) -> Sequence[Any]:
-        return [op.forward(*xs, sums=_sums_by_number)]
-
-    return NativeReturning(lambda xs: [op.forward(*xs)], compiled)
-
-
-def _sums_by_number(at: Array, weights: Any, n: int) -> Any:
-    n = max(n, int(at.max(initial=-1)) + 1)
-    given = np.ones(1, np.int64) if weights is None else weights
-    if min(n, at.size) < 2 or given.dtype not in COPIED:
-        return sums_by_number(at, weights, n)
-    y = np.empty(n, np.float64 if given.dtype.kind == "f" else given.dtype)
-    kernel = _counting(given.dtype, y.dtype, weights is not None)
-    calls = bind_kernel(kernel, (at.size,), [given, at, y])
-    if calls is None:
-        return sums_by_number(at, weights, n)
-    chain([(call.address, call.block.ctypes.data) for call in calls])()
-    return y
-
-
-@functools.cache
-def _counting(dtype: np.dtype[Any], total: np.dtype[Any], is_weighted: bool) -> Kernel:
-    b = Builder(1, 1)
-    weight = b.load("weights", (0,) if is_weighted else (), dtype).to(total)
-    sums = Scatter(weight, (b.load("at", (0,), np.dtype(np.int64)),), "sum", Beyond.LEFT_OUT)
-    return b.kernel([(sums, (-1,), "sum", total)])[0]
-
-
 @lowering("embedding")
 def _embedding(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     """Look at the numbers of rows and copy these without Python: 5 µs for 32 of 128, not 75."""
@@ -121,8 +94,33 @@ def _embedding(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None
         calls = bind_kernel(_rows(table.dtype, ids.dtype), y.shape, [ids, table, y])
         if checks is None or calls is None:
             return None
-        told = [replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls]
-        return [*checks, *told]
+        copies = [replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls]
+        return [*(replace(c, about=0) for c in checks), *copies]
+
+    return Native(bind)
+
+
+@lowering("gather")
+def _of_one(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Copy the only slice that there is, after a look at the numbers: a kernel has no such axis."""
+    table, ids = ins
+    if table is None or ids is None or not outs[0].nbytes or table.dtype not in COPIED:
+        return None
+    axis = normalize_axis(op.axis, table.rank)
+    if table.shape[axis] != 1:
+        return None
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        table, ids = xs
+        if not ids.flags.c_contiguous:
+            return None
+        flat = ids.reshape(-1)
+        checks = numbered(bind_class_check(flat, np.empty_like(flat), 1, -1), (1,))
+        slices = np.expand_dims(np.squeeze(table, axis), tuple(range(axis, axis + ids.ndim)))
+        copies = numbered(bind_copy(np.broadcast_to(slices, ys[0].shape), ys[0]), (0, 2))
+        if checks is None or copies is None:
+            return None
+        return [*(replace(c, about=1) for c in checks), *copies]
 
     return Native(bind)
 

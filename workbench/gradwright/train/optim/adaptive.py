@@ -75,7 +75,8 @@ class SparseAdam(Adam):
     p ← p − lr·√(1 − β₂ᵗ)/(1 − β₁ᵗ) · m/(√v + ε)
 
     As torch.optim.SparseAdam, which has ε there. t counts all updates. Of a parameter that is not
-    only looked up every row counts as named: its steps are Adam's. State: ``m``, ``v``.
+    only looked up every row counts as named: its steps are Adam's; so it is in a window of
+    ``Accumulation`` whose batches have no stated size. State: ``m``, ``v``.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

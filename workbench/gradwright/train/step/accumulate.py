@@ -14,24 +14,35 @@ from ...ops.core.choice import Maximum, Where
 from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Sum
 from ...spec import TensorSpec, at_least_float32
+from ...spec.rows import INT64
 from ..slots import Slots
 from .rows import Named
+from .window import WINDOW, Window
 
 Array = np.ndarray[Any, Any]
-WEIGHT = "accumulation/weight"
+WEIGHT = f"{WINDOW}weight"
 """The variable that holds the weight of what a window has gathered."""
 SUMS = "accumulated/"
 """What the names of the variables begin with that hold the sums."""
 
 
 class Sums:
-    """Weighted sums of gradients, in the graph: variables, and what a batch makes of them."""
+    """Weighted sums of gradients, in the graph: variables, and what a batch makes of them.
 
-    def __init__(self, state: Slots, params: list[Tensor]) -> None:
+    Of tables whose rows are ``kept``, windows of so many ``batches`` are rows.
+    """
+
+    def __init__(
+        self, state: Slots, params: list[Tensor], kept: Mapping[Tensor, Named], batches: int
+    ) -> None:
         self.weight = state.variable(WEIGHT, TensorSpec((), "float64"))
         self.of = {
-            p: state.variable(f"{SUMS}{p.name}", TensorSpec(p.shape, wide(p)), of=p) for p in params
+            p: state.variable(f"{SUMS}{p.name}", TensorSpec(p.shape, wide(p)), of=p)
+            for p in params
+            if p not in kept
         }
+        self.rows = {p: Window.of(state, found, batches) for p, found in kept.items()}
+        self._before = state.variable(f"{WINDOW}batches", TensorSpec((), INT64)) if kept else None
 
     def with_batch(
         self, grads: Mapping[Tensor, Tensor], weight: Tensor, named: Mapping[Tensor, Named]
@@ -45,6 +56,22 @@ class Sums:
                 added[p] = rows.put(held, _with(rows.taken(held), weight, rows.grad))
         return added, self.weight + weight
 
+    def with_rows(self, weight: Tensor, named: Mapping[Tensor, Named]) -> dict[Tensor, Tensor]:
+        """Return what windows of rows become with one more batch."""
+        if self._before is None:
+            return {}
+        found = {self._before: self._before + 1}
+        for p, window in self.rows.items():
+            found |= window.with_batch(named[p], weight, self._before)
+        return found
+
+    def in_rows(
+        self, total: Tensor, weight: Tensor, named: Mapping[Tensor, Named]
+    ) -> dict[Tensor, Named]:
+        """Return the gradients that windows of rows stand for, with a last batch if it is given."""
+        total = Maximum()(total, 1e-30)
+        return {p: w.named(total, named.get(p), weight) for p, w in self.rows.items()}
+
     def means(self, sums: Mapping[Tensor, Tensor], weight: Tensor) -> dict[Tensor, Tensor]:
         """Return the gradients that sums stand for; where nothing weighs anything, zeros."""
         total = Maximum()(weight, 1e-30)
@@ -52,8 +79,10 @@ class Sums:
 
     @property
     def variables(self) -> list[Tensor]:
-        """All of them, the weight first."""
-        return [self.weight, *self.of.values()]
+        """All that a new window finds at 0, the weight first."""
+        rows = [window.rows for window in self.rows.values()]
+        before = [] if self._before is None else [self._before]
+        return [self.weight, *before, *rows, *self.of.values()]
 
 
 def _with(held: Tensor, weight: Tensor, grad: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ from ..slots import Slots
 from .accumulate import Sums, counted
 from .backward import Backward, StandIns
 from .moves import Moves
+from .rows import Named
+from .window import keeps_rows
 
 
 @dataclass(eq=False)
@@ -93,6 +95,8 @@ class StepGraph:
         self.grads = {p: back.grads[p] for p in params}
         self.named, self.whole = moves.parted(params, back)
         """Tables whose gradient is rows, and those where it is whole, each with why."""
+        self.kept: dict[Tensor, Named] = {}
+        """Tables whose gradient is rows through a window, too."""
         self.gather: Phase | None = None
         self.flush: Phase | None = None
         extras = {**moves.penalties, **penalties}
@@ -128,6 +132,8 @@ class StepGraph:
                 why = self.whole.get(p, "")
             elif self.gather is None:
                 why = "look-ups alone"
+            elif p in self.kept:
+                why = "look-ups alone, rows through a window"
             else:
                 why = "added to a window's sum, which moves every row"
             rows.append([p.name, str((found or grad).spec), why])
@@ -194,7 +200,12 @@ class StepGraph:
         state, back, moves, rule = self._state, self._back, self._moves, config.accumulation
         assert rule is not None
         graph, extras = state.graph, dict(penalties)
-        sums = Sums(state, self.params)
+        self.kept = {
+            p: found
+            for p, found in self.named.items()
+            if keeps_rows(found, rule.steps) and not moves.moves_all(p)
+        }
+        sums = Sums(state, self.params, self.kept, rule.steps)
         with graph.deriving(f"{self.scope}/window"):
             if rule.tokens is None:
                 weight = graph.placeholder("weight", (), "float64")
@@ -208,13 +219,20 @@ class StepGraph:
             norm: Tensor = GlobalNorm()(*self._in_rows().values())
             whole = sums.means(added, total)
             pending = sums.means(sums.of, sums.weight)
-        gathered = {sums.weight: total, **{sums.of[p]: t for p, t in added.items()}}
+            rows = sums.in_rows(total, weight, self.named)
+            waiting = sums.in_rows(sums.weight, weight, {})
+            appended = sums.with_rows(weight, self.named)
+            whole |= {p: found.whole() for p, found in rows.items()}
+            pending |= {p: found.whole() for p, found in waiting.items()}
+        gathered = {sums.weight: total, **{sums.of[p]: t for p, t in added.items()}, **appended}
         only = {name: t for name, t in extras.items() if name == "tokens"}
         self.gather = self._phase(norm, {**back.updates, **gathered}, only)
-        self.grads = whole
-        norm, updates = moves.of(whole, back.updates, self.needed, self.scope, {})
+        self.grads = {p: whole[p] for p in self.params}
+        grads = {p: rows[p].grad if p in rows else whole[p] for p in self.params}
+        norm, updates = moves.of(grads, back.updates, self.needed, self.scope, rows)
         self.update = self._phase(norm, {**updates, **empty}, extras)
-        norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush", {})
+        grads = {p: waiting[p].grad if p in waiting else pending[p] for p in self.params}
+        norm, updates = moves.of(grads, {}, (), f"{self.scope}/flush", waiting)
         with graph.deriving(f"{self.scope}/flush"):
             finite: Tensor = AllFinite()(norm)
         fetches, changes = [finite, norm, *penalties.values()], {**updates, **empty}

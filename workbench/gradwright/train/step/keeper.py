@@ -20,7 +20,7 @@ from ..config import Setup, TrainingConfig
 from ..optim import Optimizer
 from ..optim.base import changes
 from ..slots import Slots
-from .accumulate import SUMS, WEIGHT
+from .accumulate import SUMS
 from .adapted import penalties
 from .average import AVERAGED
 from .backward import StandIns
@@ -30,6 +30,7 @@ from .groups import treatments
 from .measure import Measures, now
 from .numbers import Numbers, form
 from .unroll import Unrolled
+from .window import WINDOW
 
 Array = np.ndarray[Any, Any]
 Fed = tuple[Any, ...]
@@ -282,7 +283,7 @@ class StepKeeper:
     def empty(self) -> None:
         """Forget the sums of a window that was begun."""
         if self._slots is not None:
-            self._slots.empty(SUMS, WEIGHT)
+            self._slots.empty(SUMS, WINDOW)
 
     def state_dict(self) -> dict[str, Array]:
         """Return the state that the next step finds; where it cannot be built, all there is."""
@@ -379,6 +380,6 @@ class StepKeeper:
 
 def _prefixes(config: TrainingConfig) -> tuple[str, ...]:
     """Return what the names of state begin with that is no optimizer's."""
-    found = [] if config.accumulation is None else [SUMS, WEIGHT]
+    found = [] if config.accumulation is None else [SUMS, WINDOW]
     found += [] if config.fp8 is None else ["fp8/"]
     return *found, *(f"{kind}/{name}/" for name in config.averages for kind in AVERAGED)

@@ -76,18 +76,18 @@ class Moves:
                 if not is_looked_up(grad):
                     continue
                 at(f"{self._state.scope}/{p.name}", p.node)
-                found = self._moves_all(p) or named(p, grad)
+                # A batch is added row by row; what a window makes of it may be all rows.
+                is_gathered = self._config.accumulation is not None
+                found = ("" if is_gathered else self.moves_all(p)) or named(p, grad)
                 if isinstance(found, str):
                     whole[p] = found
                 else:
                     rows[p] = found.having(back.unscaled(found.grad))
         return rows, whole
 
-    def _moves_all(self, p: Tensor) -> str:
+    def moves_all(self, p: Tensor) -> str:
         """Return why rows without a gradient move, too; empty where they stay as they are."""
         how = self._treated[p]
-        if self._config.accumulation is not None:
-            return ""  # a batch is added row by row; what a window makes of it is all rows
         if how.constraint is not None:
             return "a constraint is one of all rows"
         for name in (how.l1, how.l2, how.decay):

@@ -18,6 +18,7 @@ from ...ops.core.elementwise import Add
 from ...ops.core.identity import AddN, Identity
 from ...ops.core.index import GatherGrad
 from ...ops.core.joining import Concat
+from ...ops.core.like import ZerosLike
 from ...ops.core.movement import Cast, cast_to
 from ...ops.core.pullback import Pullback
 from ...ops.core.reshape import Reshape
@@ -41,6 +42,10 @@ class Named:
     def spec(self) -> RowsSpec:
         """What it stands for."""
         return RowsSpec.of(self.rows.spec, self.grad.spec, self.table.spec)
+
+    def whole(self) -> Tensor:
+        """Return the gradient of the whole table."""
+        return self.put(ZerosLike()(cast_to(self.grad.dtype, self.table)), self.grad)
 
     def having(self, grad: Tensor) -> Named:
         """Return the same rows with another gradient."""

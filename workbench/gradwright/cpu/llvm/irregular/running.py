@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...call import Call, Cut
+from ..kernels.mathlib import exp, log
 from ..lanes import near, pick
 from ..text import Code, Num
 
@@ -38,7 +39,11 @@ LEAST = 1 << 13
 
 @dataclass(frozen=True)
 class Running:
-    """What runs: ``how`` is "sum", "prod", "max", "min" or "scan", of elements of one dtype."""
+    """What runs: ``how`` is "sum", "prod", "max", "min", "scan" or "log", of one dtype.
+
+    The states of "max" and "min" are the extreme so far and its place, those of "log" the largest x
+    so far and Σ exp(xⱼ − it), a double.
+    """
 
     how: str
     char: str
@@ -53,7 +58,7 @@ class Running:
     @property
     def result(self) -> str:
         """The type of results in memory."""
-        return self.type if self.char in "fd" or self.how in ("max", "min") else "i64"
+        return "i64" if self.how in ("sum", "prod") and self.char not in "fd" else self.type
 
     @property
     def state(self) -> str:
@@ -62,6 +67,8 @@ class Running:
 
     def starts(self, code: Code) -> list[Num]:
         """Return the states before the first step."""
+        if self.how == "log":
+            return [code.const(self.type, -math.inf), code.const("double", 0)]
         if self.how in ("max", "min"):
             sign = -1 if self.how == "max" else 1
             limits = np.iinfo(self.char) if self.char not in "fd" else None
@@ -77,12 +84,26 @@ class Running:
         if not rest:
             x = _wide(x, self.state)
             return [so_far + x if self.how == "sum" else so_far * x]
+        if self.how == "log":
+            is_more = x > so_far
+            apart = x.equals(so_far).where(x.of(0), (x - so_far).call("fabs"))
+            less = _wide(exp(-apart), "double")
+            (total,) = rest
+            total = is_more.where(total * less + 1, total + less)
+            return [is_more.where(x, so_far), total]
         is_float = x.is_float
         test = {"max": ("oge", "sge"), "min": ("ole", "sle")}[self.how][not is_float]
         reaches = x.compare(test, so_far)
         if is_float:
             reaches = reaches | x.is_nan()
         return [reaches.where(x, so_far), reaches.where(number, rest[0])]
+
+    def shown(self, states: list[Num]) -> list[Num]:
+        """Return what states are as results."""
+        if self.how == "log":
+            most, total = states
+            return [most + log(_narrow(total, self.type))]
+        return [_narrow(states[0], self.result), *states[1:]]
 
 
 def bind_running(
@@ -179,10 +200,10 @@ def _step(
     x = _get(at["x"], what.type, place, of)
     a = _get(at["a"], what.type, place, of) if what.how == "scan" else None
     found = what.join(states, x, a, number)
-    shown = states if what.exclusive else found
-    _set(at["y"], place, _narrow(shown[0], what.result), of)
-    for place_found in shown[1:]:
-        _set(at["places"], place, place_found, of)
+    for to, y in zip(
+        ("y", "places"), what.shown(states if what.exclusive else found), strict=False
+    ):
+        _set(at[to], place, y, of)
     return found
 
 
@@ -209,8 +230,8 @@ def _columns(code: Code, what: Running, at: dict[str, Num]) -> None:
         width = (at["inner"] - some.index).call("smin", STATES)
         starts = what.starts(code)
         with code.loop(zero, width, hints=parallel) as j:
-            for states, start in zip(held, starts, strict=False):
-                _set(states, j.index, start, of)
+            for p, start in zip(held, starts, strict=False):
+                _set(p, j.index, start, of)
         with code.loop(zero, at["n"]) as turn:
             first = outer.index * at["whole"] + turn.index * at["step"] + some.index
             with code.loop(zero, width, hints=parallel) as j:
@@ -245,9 +266,9 @@ def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
                 what.state, f"extractelement {vector} {turn.carried[0].name}, i64 {LANES - 1}"
             )
             block.turned = [base + total]
-        with code.loop(whole, at["n"], carried=block.carried) as turn:
-            place = row + turn.index * at["step"]
-            turn.turned = _step(what, at, place, turn.index, turn.carried)
+        with code.loop(whole, at["n"], carried=block.carried) as rest:
+            place = row + rest.index * at["step"]
+            rest.turned = _step(what, at, place, rest.index, rest.carried)
 
 
 def _some(p: Num, type_: str, place: Num) -> Num:

@@ -20,6 +20,7 @@ from ..text import Num
 
 
 def format_of(x: Num) -> Format:
+    """Return the format that a number has."""
     return SINGLE if x.type == "float" else DOUBLE
 
 
@@ -370,7 +371,7 @@ def pow_(x: Num, y: Num) -> Num:
 
 
 def power_of(x: Num, y: Num, size: Num) -> Num:
-    """Return x to the power y, of which the size is known where neither of both decides it alone."""
+    """Return x to the power y, whose size is known where neither of both decides it alone."""
     size = (x.call("fabs").equals(1) & y.equals(y)).where(size.of(1), size)
     is_whole = y.call("rint").equals(y)
     half = y * 0.5

@@ -1,0 +1,244 @@
+"""What a program does on a device, step by step, with all addresses filled in."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradwright.graph import Tensor
+from gradwright.program.executor import Env
+from gradwright.program.forward import ServedError, explained, results
+from gradwright.program.lowering import Returning
+from gradwright.program.program import Instr
+from gradwright.spec import spec_of
+
+from .array import Block, DeviceArray, get, laid
+from .lying import Lying, Step, up
+from .value import DeviceValue
+
+if TYPE_CHECKING:
+    from .gpu import Gpu
+
+Array = np.ndarray[Any, Any]
+Act = Callable[[], None]
+See = Callable[[int, Array], None] | None
+
+
+class Table:
+    """A program bound to memory: for each step the launches, written down once.
+
+    ``constants`` are those that lie on the device, and stay there.
+    """
+
+    def __init__(
+        self,
+        lying: Lying,
+        device: Gpu,
+        arena: Block,
+        homes: Mapping[Tensor, DeviceValue],
+        constants: dict[int, DeviceArray],
+    ) -> None:
+        self.arena, self.homes = arena, dict(homes)
+        self._lying, self._device = lying, device
+        self._feeds: list[tuple[Tensor, DeviceArray]] = []
+        self._alarms: list[tuple[int, DeviceArray, Sequence[int]]] = []
+        self._arrays = self._lie(constants)
+        self._acts: list[list[Act]] = []
+        for n, (instr, step) in enumerate(zip(lying.program.instrs, lying.steps, strict=True)):
+            with self._explaining(n):
+                self._acts.append(self._of(n, instr, step))
+
+    # -- where values lie ------------------------------------------------------------------------
+
+    def _lie(self, constants: dict[int, DeviceArray]) -> dict[int, DeviceArray]:
+        lying, program, start = self._lying, self._lying.program, self.arena.address
+        arrays: dict[int, DeviceArray] = {}
+        at = start + lying.sources
+        for number, t in program.sources.items():
+            if t in self.homes:
+                arrays[number] = self.homes[t].array
+        for number in lying.fed:
+            t, spec = program.sources[number], program.specs[number]
+            arrays[number] = DeviceArray(at, spec, name=t.name)
+            self._feeds.append((t, arrays[number]))
+            at += up(spec.nbytes)
+        for n, step in enumerate(lying.steps):
+            for alarm, operands in step.recorder.alarms if step.recorder else ():
+                alarm.address = at
+                self._alarms.append((n, alarm, operands))
+                at += up(alarm.extent)
+        for number in lying.read_constants() - constants.keys():
+            constants[number] = self._uploaded(number)
+        arrays |= constants
+        for o in lying.overwrites:
+            arrays[o.new] = self.homes[o.variable].array
+        names = {o: i.path for i in program.instrs for o in i.outs}
+        for number, offset in lying.layout.offsets.items():
+            spec = program.specs[number]
+            arrays[number] = DeviceArray(start + offset, spec, name=names[number])
+        for instr, step in zip(program.instrs, lying.steps, strict=True):
+            if step.kind == "view":
+                arrays |= self._views(instr, arrays)
+        return arrays
+
+    def _views(self, instr: Instr, arrays: Mapping[int, DeviceArray]) -> dict[int, DeviceArray]:
+        """Return the results of an op that are views of its first input."""
+        lying, x = self._lying, instr.ins[0]
+        assert x is not None
+        found = {}
+        for o in instr.outs:
+            ghost = lying.ghost(o)
+            at = arrays[x].address + ghost.ctypes.data - lying.ghost(x).ctypes.data
+            spec = lying.program.specs[o]
+            found[o] = DeviceArray(at, spec, ghost.strides, name=arrays[x].name)
+        return found
+
+    def _uploaded(self, number: int) -> DeviceArray:
+        """Return a constant on the device: one number where it is one throughout."""
+        array, ghost = self._lying.program.constants[number], self._lying.ghost(number)
+        is_dense = ghost.flags.c_contiguous
+        held = np.ascontiguousarray(array) if is_dense else array.reshape(-1)[:1].copy()
+        value = DeviceValue(self._device.cuda, self._device.stream, spec_of(held), "constant")
+        value.load(held)
+        strides = None if is_dense else ghost.strides
+        at = value.array.address
+        return DeviceArray(at, spec_of(array), strides, name="constant", held=value)
+
+    # -- what is done ----------------------------------------------------------------------------
+
+    def _of(self, number: int, instr: Instr, step: Step) -> list[Act]:
+        """Return what a step does, in order."""
+        if step.kind == "view":
+            return []
+        if step.kind != "kernel":
+            return [functools.partial(self._forward, number)]
+        cuda, stream, recorder = self._device.cuda, self._device.stream, step.recorder
+        assert recorder is not None
+        at = self.arena.address + self._lying.scratch
+        for array in recorder.scratch:
+            array.address = at
+            at += up(array.extent)
+        xs: list[Any] = [None if i is None else self._arrays[i] for i in instr.ins]
+        ys = [self._arrays[o] for o in instr.outs]
+        launches = recorder.record(step.run, xs, ys)
+        node = instr.op.name, instr.path, instr.origin
+        acts: list[Act] = []
+        if cuda.is_checked:
+            old = {x.address for x in xs if x is not None}
+            for a in (*ys, *recorder.scratch):
+                if a.address not in old:
+                    acts.append(functools.partial(cuda.forget, a.address, a.extent, stream))
+        for launch in launches:
+            said = dataclasses.replace(launch, node=node)
+            acts.append(functools.partial(cuda.launch, said, stream))
+        return acts
+
+    def do(self, steps: Iterable[int], see: See = None) -> None:
+        """Begin steps, one after the other; ``see`` is shown each value, and may set it."""
+        for at in steps:
+            with self._explaining(at):
+                for act in self._acts[at]:
+                    act()
+                if see is not None:
+                    for o in self._lying.program.instrs[at].outs:
+                        self._show(o, see)
+
+    def timed(self, step: int) -> None:
+        """Do one step, and wait for it."""
+        self.do([step])
+        self._device.wait_for_all()
+
+    @contextlib.contextmanager
+    def _explaining(self, step: int) -> Iterator[None]:
+        """Have errors name the node of a step."""
+        try:
+            yield
+        except Exception as error:
+            cause = explained(error, self._lying.program, step)
+            if cause is error:
+                raise
+            raise cause from error
+
+    def _show(self, number: int, see: Callable[[int, Array], None]) -> None:
+        array, device = self._arrays[number], self._device
+        found = get(device.cuda, array, device.stream)
+        before = found.tobytes()
+        see(number, found)
+        if found.tobytes() != before and array.flags.c_contiguous:
+            device.cuda.copy_in(array.address, found.ctypes.data, found.nbytes, device.stream)
+            device.wait_for_all()
+
+    def _forward(self, number: int) -> None:
+        """Run a step on the host: a loop's plans, or an op that has no kernel here."""
+        program, step = self._lying.program, self._lying.steps[number]
+        instr, device = program.instrs[number], self._device
+        cuda, stream = device.cuda, device.stream
+        xs = [None if i is None else get(cuda, self._arrays[i], stream) for i in instr.ins]
+        if step.kind == "plans" and not isinstance(step.run, Returning):
+            ys: Sequence[Array] = [
+                np.empty(self._arrays[o].shape, self._arrays[o].dtype) for o in instr.outs
+            ]
+            step.run(xs, ys)
+        else:
+            returning = step.run if isinstance(step.run, Returning) else None
+            ys = results(program, instr, returning, xs)
+        held = [np.ascontiguousarray(y) for y in ys]
+        for o, y in zip(instr.outs, held, strict=True):
+            cuda.copy_in(self._arrays[o].address, y.ctypes.data, y.nbytes, stream)
+        device.wait_for_all()
+
+    # -- what comes in and goes out --------------------------------------------------------------
+
+    def enter(self, env: Env) -> list[Array]:
+        """Copy feeds to the device; the result is to be held until all is done."""
+        cuda, stream = self._device.cuda, self._device.stream
+        held = []
+        for t, array in self._feeds:
+            dense = np.ascontiguousarray(env[t])
+            held.append(dense)
+            cuda.copy_in(array.address, dense.ctypes.data, dense.nbytes, stream)
+        return held
+
+    def leave(self, env: Env, outputs: Sequence[tuple[Tensor, int]]) -> None:
+        """Copy results to the host, and wait for all that was begun."""
+        cuda, stream = self._device.cuda, self._device.stream
+        raw, program = [], self._lying.program
+        for t, number in outputs:
+            array = self._arrays.get(number)
+            if array is None:  # it is the host's, and passes through
+                held = program.constants.get(number)
+                env[t] = (env[program.sources[number]] if held is None else held).copy()
+                continue
+            found = np.empty(array.extent, np.uint8)
+            raw.append((t, array, found))
+            cuda.copy_out(found.ctypes.data, array.address + array.low, found.nbytes, stream)
+        self._device.wait_for_all()
+        env.update((t, laid(whole, array)) for t, array, whole in raw)
+
+    def copy(self, updates: Mapping[Tensor, int]) -> None:
+        """Begin to copy values to where variables lie."""
+        for variable, number in updates.items():
+            home, array = self.homes[variable].array, self._arrays[number]
+            self._device.cuda.copy(home.address, array.address, array.extent, self._device.stream)
+
+    def look_at_alarms(self) -> None:
+        """Run the op of a step whose kernel has found something wrong, which tells what."""
+        for at, alarm, operands in self._alarms:
+            found = get(self._device.cuda, alarm, self._device.stream).reshape(-1)
+            if not found.any():
+                continue
+            instr: Any = self._lying.program.instrs[at]
+            self.do(range(at))  # its inputs may be gone by now
+            with self._explaining(at):
+                try:
+                    self._forward(at)
+                except Exception as error:
+                    if not operands:
+                        raise
+                    site = instr.op.sites[operands[int(found.argmax())]]
+                    raise ServedError(error, instr.origins[site]) from error

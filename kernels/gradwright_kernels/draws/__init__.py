@@ -1,0 +1,1 @@
+"""Random tensors: functions of seed, step and stream, a word an element or two."""

@@ -1,0 +1,128 @@
+"""Running ops, places in sorted vectors, counts and distinct elements: machine code as numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.lowerings import counts, places
+from gradwright.errors import LoweringError
+from gradwright.ops.arrays.sets import Unique
+
+pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(0)
+
+
+def alike(op: Callable[..., Any], *xs: Array, off: float = 0.0) -> None:
+    """Hold machine code to the op's own numbers, and that of two threads to that of one."""
+    g = gw.Graph()
+    given = [g.placeholder(f"x{k}", x.shape, x.dtype) for k, x in enumerate(xs)]
+    made = op(*given)
+    ys = list(made) if isinstance(made, tuple) else [made]
+    want = ys[0].node.op.forward(*xs)
+    found = []
+    for threads in (1, 2):
+        with gw.Session(g, kernels="wait", threads=threads, deterministic=True) as session:
+            found.append(session.run(ys, dict(zip(given, xs, strict=True))))
+    for w, one, two in zip(want if isinstance(want, tuple) else [want], *found, strict=True):
+        assert w.dtype == one.dtype and w.shape == one.shape
+        np.testing.assert_array_equal(one, two)
+        size = np.abs(w[np.isfinite(w)]).max(initial=1.0)
+        np.testing.assert_allclose(one, w, off, off * size)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Collect what machine code is bound for; None: it was not."""
+    bound: list[Any] = []
+
+    def noted(bind: Any) -> Any:
+        def run(*xs: Any, **how: Any) -> Any:
+            bound.append(bind(*xs, **how))
+            return bound[-1]
+
+        return run
+
+    for module, name in (
+        (places, "bind_running"),
+        (places, "bind_search"),
+        (counts, "bind_kernel"),
+    ):
+        monkeypatch.setattr(module, name, noted(getattr(module, name)))
+    return bound
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("shape, axis", [((7, 1100), 1), ((3, 60, 70), 1)])
+def test_running_ops_are_those_of_numpy(
+    dtype: str, shape: tuple[int, ...], axis: int, compiled: list[Any]
+) -> None:
+    x = (RNG.standard_normal(shape) * 3).astype(dtype)
+    odd = np.rint(x)
+    if dtype != "int32":
+        odd.flat[::97], odd.flat[5::89] = np.nan, -np.inf
+    off = {"float32": 2e-6, "float64": 1e-13}.get(dtype, 0.0)
+    for reverse, exclusive in ((False, True), (True, False)):
+        how = {"reverse": reverse, "exclusive": exclusive}
+        alike(lambda t, how=how: gw.cumsum(t, axis, **how), x, off=off)
+        alike(lambda t, how=how: gw.cumprod(t, axis, **how), np.sign(x), off=off)
+    for extreme in (gw.cummax, gw.cummin):
+        alike(lambda t, extreme=extreme: extreme(t, axis), odd)
+    n = 6
+    if dtype != "int32":
+        inf = np.where(np.isnan(odd), -np.inf, odd)
+        alike(lambda t: gw.logcumsumexp(t, axis), inf, off=off)
+        a = np.where(RNG.random(shape) < 0.1, 0, np.tanh(x)).astype(dtype)
+        alike(lambda a, t: gw.nn.linear_scan(a, t, axis=axis, reverse=True), a, x, off=8 * off)
+        n = 8
+    assert len(compiled) == 2 * n and None not in compiled
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_places_in_sorted_vectors_are_those_of_numpy(dtype: str, compiled: list[Any]) -> None:
+    a = np.sort(np.rint(RNG.standard_normal(90) * 9)).astype(dtype)
+    x = np.rint(RNG.standard_normal((7, 5)) * 9).astype(dtype)
+    if dtype != "int64":
+        a[-2:], a[0], x.flat[:3] = np.nan, -np.inf, (np.nan, np.inf, -np.inf)
+    for side in ("left", "right"):
+        for n in (0, 1, 64, 90):
+            alike(lambda a, x, side=side: gw.searchsorted(a, x, side=side), a[:n], x)
+    assert len(compiled) == 16 and None not in compiled
+
+
+def test_counts_are_those_of_numpy(compiled: list[Any]) -> None:
+    k = RNG.integers(0, 40, 900)
+    alike(lambda k: gw.bincount(k, minlength=50), k.astype(np.int32))
+    alike(gw.bincount, k, RNG.standard_normal(900).astype(np.float32))
+    alike(gw.bincount, k, RNG.integers(-9, 9, 900))
+    alike(lambda a, b: gw.math.confusion_matrix(a, b, num_classes=41), k, k[::-1].copy())
+    x = np.rint(RNG.standard_normal(900) * 4).astype(np.float32) / 10  # on edges, and beside
+    for bins, ends in ((7, None), (10, (-0.5, 0.5)), (3, (0.1, 0.2))):
+        alike(lambda x, bins=bins, ends=ends: gw.histogram(x, bins, ends), x)
+    x[3] = np.nan
+    alike(lambda x: gw.histogram(x, 5, (-0.3, 0.3)), x)
+    assert None not in compiled and len(compiled) > 12
+    with gw.Graph() as g:
+        low = gw.bincount(g.placeholder("k", (3,), "int64"))
+    with gw.Session(g, kernels="wait") as session, pytest.raises(LoweringError, match=">= 0"):
+        session.run(low, {"k": np.array([1, -1, 2])})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("n", [0, 1, 60])
+def test_distinct_elements_are_those_of_numpy(dtype: str, n: int) -> None:
+    x = np.rint(RNG.standard_normal(n) * 3).astype(dtype)
+    if dtype == "float32" and n > 1:
+        x[[2, 7]], x[1] = np.nan, -0.0
+    found = Unique().forward(x)
+    for a, b in zip(found, np.unique(x, True, True, True), strict=True):
+        np.testing.assert_array_equal(a, b)
+    values, first, inverse, _ = Unique(sorted=False).forward(x)
+    np.testing.assert_array_equal(np.sort(first), first)
+    np.testing.assert_array_equal(values[inverse] if n else x, x)
