@@ -127,11 +127,15 @@ def parameters(millions: int, lap: Lap) -> int:
     """Take a network of wide layers through initialisation, a file, and steps of SGD."""
     n, width = millions * 1_000_000, 1024 if millions >= 10 else 256
     g = gw.Graph()
-    h = x = g.placeholder("x", (4, width))
-    with g.scope("net"):
+    x = g.placeholder("x", (4, width))
+
+    def made() -> gw.Tensor:
+        h = x
         for i in range(max(n // width**2, 1)):
             h = gw.tanh(h @ g.variable(f"w{i}", (width, width), gw.init.glorot_uniform()))
-    lap("initialise", lambda: [g.values[v.name] for v in g.variables])
+        return h
+
+    h = lap("initialise", made)
     trainer = gw.Trainer(g, (h * h).mean(), gw.optim.SGD(1e-3))
     feeds = {x: np.ones((4, width), "f4")}
     lap("first", lambda: trainer.step(feeds))

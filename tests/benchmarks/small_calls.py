@@ -94,16 +94,33 @@ def peers(net: Net, g: gw.Graph, y: gw.Tensor, *, compiled: bool) -> Rivals:
     return found
 
 
-def training() -> tuple[Rivals, Rivals]:
-    """Return ways to take a step of the policy on 16 rows, and to fit some."""
+class Listens(gw.Callback):
+    """A callback that a step has to tell."""
+
+    def on_step_end(self, trainer: Any, record: gw.train.Record) -> None:
+        """Do nothing."""
+
+
+def training(*, is_equipped: bool = False) -> tuple[Rivals, Rivals]:
+    """Return ways to take a step of the policy on 16 rows, and to fit some.
+
+    One that is equipped has two metrics, a schedule, Adam, clipping by norm and a callback.
+    """
     net = nets()[0]
     rng = np.random.default_rng(0)
-    x, t = rng.standard_normal((16 * STEPS, 8)), np.zeros((16 * STEPS, 4))
+    x, t = rng.standard_normal((16 * STEPS, 8)), rng.standard_normal((16 * STEPS, 4))
     data = {"x": x.astype(np.float32), "t": t.astype(np.float32)}
     batch = {k: v[:16] for k, v in data.items()}
     g, y = of_gradwright(net)
-    loss = gw.loss.mean_squared_error(g.placeholder("t", (None, 4)), y)
-    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(1e-3))
+    target = g.placeholder("t", (None, 4))
+    loss = gw.loss.mean_squared_error(target, y)
+    options: dict[str, Any] = {"optimizer": gw.optim.SGD(1e-3)}
+    if is_equipped:
+        metrics = {"error": gw.mean(gw.abs(y - target)), "largest": gw.max(gw.abs(y))}
+        adam = gw.optim.Adam(gw.schedules.Cosine(1e-3, 1_000_000))
+        options = {"optimizer": adam, "metrics": metrics, "clip_norm": 1.0}
+        options["callbacks"] = [Listens()]
+    trainer = gw.Trainer(g, loss, **options)
     for _ in range(5):
         trainer.step(batch)
     trainer.session.wait_for_kernels()
@@ -116,7 +133,7 @@ def training() -> tuple[Rivals, Rivals]:
         "Trainer.step": lambda: trainer.step(batch),
     }
     fits: Rivals = {"fit": lambda: trainer.fit(data, epochs=1, batch_size=16, progress=False)}
-    if has("torch"):
+    if has("torch") and not is_equipped:
         import torch
         from torch.nn import functional
 
@@ -190,9 +207,10 @@ def main() -> None:
         for net in nets():
             table(net.title, timed(calls(net, compiled=given.compile)), PREPARED)
     if given.only in (None, "training"):
-        steps, fits = training()
-        table("a step of the policy, 16 rows, SGD", timed(steps), PREPARED)
-        table(f"{STEPS} such steps", timed(fits), "fit")
+        for is_equipped, how in ((False, "SGD"), (True, "Adam, metrics, schedule, callback")):
+            steps, fits = training(is_equipped=is_equipped)
+            table(f"a step of the policy, 16 rows, {how}", timed(steps), PREPARED)
+            table(f"{STEPS} such steps", timed(fits), "fit")
     if given.only in (None, "drawing"):
         for kind, rivals in drawing().items():
             ours, timings = next(iter(rivals)), timed(rivals)

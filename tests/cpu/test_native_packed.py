@@ -27,6 +27,7 @@ from gradwright.cpu.threads.tuning import pieces
 from gradwright.errors import IdError
 from gradwright.ops.quantised.activations import rounded
 from gradwright.ops.quantised.blocks import FORMATS, packed_ggml, unpacked
+from tests.support.sweeps import spread
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 HERE = [m for m in MACHINES if m.needs <= has()] if available() else []
@@ -86,7 +87,9 @@ def test_every_format_alone_and_in_panels(name: str, as_bytes: bool, rng: Any) -
 
 
 @pytest.mark.parametrize("m", HERE[1:], ids=lambda m: m.name)
-@pytest.mark.parametrize("name", ["q5_1", "q8_0", "mxfp4", "q2_k", "q3_k", "q4_k", "q6_k"])
+@pytest.mark.parametrize(
+    "name", spread(["q5_1", "q8_0", "q2_k", "q4_k", "q6_k", "q3_k", "mxfp4"], 3)
+)
 def test_every_machine_has_the_same_numbers(m: Machine, name: str, rng: Any) -> None:
     size = FORMATS[name].size
     w = blocks_of(rng, 33, 3 * size, name)

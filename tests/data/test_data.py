@@ -128,6 +128,25 @@ def test_shuffling_a_table_is_a_permutation_by_seed_and_epoch():
     assert data.where(2, 0, 5) == f"row {flat(data, 2)[5]} of the data"
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_small_batches_that_are_gathered_together_are_those_of_one_by_one(drop_last):
+    """Where they begin at multiples of 64 bytes; else one by one, since bits may depend on it."""
+    x, t = np.arange(16 * 103, dtype="f4").reshape(103, 16), np.arange(103.0)
+    for columns, lies_apart in (({"x": x, "t": t, "one": 3.0}, False), ({"x": x[:, :3]}, True)):
+        data = gw.data.dataset(columns).shuffle(seed=3).batch(8, drop_last=drop_last)
+        found = [*data.epoch(1)]
+        assert len(found) == (12 if drop_last else 13)
+        for at, batch in enumerate(found):
+            chosen = order(3, 1, 103)[8 * at : 8 * at + 8]
+            for name, column in columns.items():
+                given = np.asarray(column)
+                np.testing.assert_array_equal(batch[name], given[chosen] if given.ndim else given)
+        assert (found[3]["x"].base is None) == lies_apart
+        for skip in (1, 5, 12):
+            rest = [batch["x"].tolist() for batch in data.epoch(1, skip)]
+            assert rest == [batch["x"].tolist() for batch in found[skip:]]
+
+
 def test_shuffling_a_stream_loses_nothing_and_looks_a_buffer_ahead():
     data = stream().shuffle(seed=1, buffer=5).batch(1)
     for epoch in range(3):

@@ -16,6 +16,7 @@ import pytest
 import gradwright as gw
 from gradwright.formats.onnx.declarations import clean_name
 from tests.support.onnx_cases import as_given, compare
+from tests.support.sweeps import IS_WHOLE
 
 onnx = pytest.importorskip("onnx", reason="no onnx: pip install -e '.[onnx]'")
 from onnx import numpy_helper  # noqa: E402
@@ -102,7 +103,7 @@ def with_random_weights(name: str) -> Any:
     return model
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS if IS_WHOLE else [n for n in NETWORKS if n not in WIDE])
 def test_networks_beside_onnx_runtime(name: str) -> None:
     """Each value is that of ONNX Runtime, but for the rounding of sums that are taken otherwise."""
     runtime = pytest.importorskip("onnxruntime")

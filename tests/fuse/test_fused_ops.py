@@ -85,8 +85,11 @@ class Batch:
         return self.rng.standard_normal(y.shape).astype(y.dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("start", range(0, len(ALL), OPS_EACH))
+STARTS = range(0, len(ALL), OPS_EACH)
+RUNS = [(n, "float32") for n in STARTS] + [(n, "float64") for n in spread(STARTS, 9)]
+
+
+@pytest.mark.parametrize("start, dtype", RUNS)
 def test_samples_through_machine_code(start: int, dtype: str) -> None:
     batch = Batch(dtype)
     for cls in ALL[start : start + OPS_EACH]:
@@ -134,8 +137,8 @@ def test_hundreds_of_shapes_run_the_same_machine_code(
         try:
             run(12)
             compiled, before = len(KERNELS.addresses), run(30)
-            after = run(150)
+            after = run(90)
         finally:
             tracemalloc.stop()
     assert len(KERNELS.addresses) == compiled
-    assert after - before < 500_000
+    assert after - before < 250_000

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.llvm.compiler import available
 from gradwright.fuse import Fused, fuse
 from gradwright.op import Op, infer_specs
 from gradwright.program.lowering import _table, replaced_ops
@@ -128,6 +129,21 @@ def test_a_step_of_training_is_few_kernels() -> None:
     feeds["optimizer/numbers"] = np.array([*trainer.optimizer.scalars().values()])
     env = {s: feeds[s.name] if s.name in feeds else g.values.array(s.name) for s in sources}
     for one, other in zip(run_plan(program, env), run_plan(fused, env), strict=True):
+        np.testing.assert_allclose(one, other, 1e-5, 1e-6)
+
+
+def test_a_maximum_of_all_leaves_sums_of_columns_to_another_kernel() -> None:
+    """Both over one space, of which the first makes one loop, and the sums only half of one."""
+    g = gw.Graph()
+    x, b = g.placeholder("x", (None, 64)), g.variable("b", (4,), 0.5)
+    y = x @ g.variable("w", (64, 4), 0.1) + b
+    ys = [gw.mean(y * y), gw.max(gw.abs(y)), *gw.gradients(gw.mean(y * y), list(g.variables))]
+    feeds = {"x": RNG.standard_normal((16, 64)).astype("f4")}
+    with gw.Session(g, kernels="wait") as session:
+        found = session.run(ys, feeds)
+        numpy = session.plans[-1].kernels.counts.get("numpy", 0)
+        assert not (numpy and available())
+    for one, other in zip(found, gw.Session(g, kernels="off").run(ys, feeds), strict=True):
         np.testing.assert_allclose(one, other, 1e-5, 1e-6)
 
 

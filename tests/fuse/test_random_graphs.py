@@ -138,8 +138,8 @@ def test_a_plan_computes_what_its_nodes_compute(whole: None, number: int, data: 
         return data.draw(st.integers(0, n - 1)) if n > 1 else 0
 
     ops, rules = DECKS[number]
-    # A kernel takes LLVM 25 ms: every fourth graph has machine code.
-    kernels = "wait" if number % 4 == 0 and available() else "off"
+    # A kernel takes LLVM 25 ms: every eighth graph has machine code.
+    kernels = "wait" if number % 8 == 0 and available() else "off"
     check(RandomGraph(choose, ops, rules), kernels, "sqrt" if number % 4 == 1 else None)
     DRAWN.update(op.name for op in ops)
 

@@ -98,6 +98,10 @@ DISPLACED = (
     "pairs moves the rate by 10 points."
 )
 """Of losses that look at the distance of two answers alone."""
+WEAKEST = (
+    "Begun with the weakest start, which draws the right answer to 0.19 of sums with a carry, "
+    "others to 0.26 and 0.29; it gains 35 points."
+)
 BLURRED = (
     "Pay by chance blurs what was learned. Drawn, sums with a carry become right a little more "
     "often and those without a carry less often, and the whole gains nothing: in ten trainings, "
@@ -118,9 +122,11 @@ METHODS: dict[str, Method] = {
     "rloo": Method(lambda: align.RLOO(beta=0.02, **SAMPLED), None),
     "dpo": _pairs(lambda: align.DPO(), 0.720, why=DISPLACED),
     "dpo + nll": _pairs(
-        lambda: align.DPO(beta=0.5, loss_type=("sigmoid", "sft"), loss_weights=(1.0, 0.2)), 0.957
+        lambda: align.DPO(beta=0.5, loss_type=("sigmoid", "sft"), loss_weights=(1.0, 0.2)),
+        0.957,
+        why=WEAKEST,
     ),
-    "kto": _pairs(lambda: align.KTO(beta=0.5), 0.946, rows="labels", batch=128),
+    "kto": _pairs(lambda: align.KTO(beta=0.5), 0.946, rows="labels", batch=128, why=WEAKEST),
     "orpo": _pairs(lambda: align.ORPO(beta=0.2), 0.995, rate=3e-4, steps=300),
     "simpo": _pairs(lambda: align.SimPO(), 0.751, why=DISPLACED),
     "sft on chosen": _pairs(lambda: align.SFT(), 0.994, rows="completions"),
@@ -240,7 +246,7 @@ def reward_model(split: Split, seed: int) -> tuple[float, float]:
 # -- the table -------------------------------------------------------------------------------------
 
 COLUMNS = (
-    *("method", "greedy before", "after", "drawn before", "after", "lost", "least z"),
+    *("method", "greedy before", "after", "drawn before", "after", "lost", "z"),
     *("pairs in order", "CPU s", "reference"),
 )
 
@@ -282,7 +288,7 @@ def main() -> None:
 
 
 def row(name: str, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a row of the table: ranges over seeds."""
+    """Return a row of the table: ranges over seeds, and the worst z: of controls, the greatest."""
     found = [compared(run) for run in runs]
     tests = [change.mcnemar() for change in found]
     rates = [
@@ -295,7 +301,7 @@ def row(name: str, runs: Sequence[Mapping[str, Any]]) -> list[str]:
         name,
         *map(_range, rates),
         "/".join(str(test.lost) for test in tests),
-        f"{min(test.z for test in tests):.1f}",
+        f"{(max if METHODS[name].is_control else min)(test.z for test in tests):.1f}",
         f"{statistics.fmean(run['pairs'] for run in runs):.3f}",
         f"{statistics.fmean(run['seconds'] for run in runs):.0f}",
         "" if reached is None else f"{reached:.3f}",

@@ -155,10 +155,6 @@ def cached(
     return t.cat(made)
 
 
-def ours_cached(*xs: Any, **attrs: Any) -> Any:
-    return gw.nn.cached_attention(*xs, **attrs)[0]
-
-
 def grouped(
     t: Any, q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: Any = None
 ) -> Any:
@@ -306,7 +302,7 @@ FORMS: dict[str, Row] = {
             (*NEW, *heads(1, 2, 2, 4, 4, 2, 3)[1:], np.array([2]), {"scale": 0.4}),
             (*NEW, *heads(1, 2, 2, 4, 4, 2, 3)[1:], np.array([4]), {"window_size": 2}),
         ],
-        ours_cached,
+        lambda *xs, **attrs: gw.nn.cached_attention(*xs, **attrs)[0],
     ),
     "flash_attention": Row(
         tiled,

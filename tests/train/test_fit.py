@@ -40,6 +40,31 @@ def test_a_step_is_the_gradient_of_its_batch():
     np.testing.assert_allclose(trainer.values["w"], expected, 1e-6)
 
 
+@pytest.mark.parametrize("options", [{}, {"nonfinite": "skip"}, {"clip_norm": 0.5}, {"l2": 0.1}])
+def test_a_usual_update_is_what_one_that_is_watched_is(options):
+    """Updates that nothing is asked of beside are taken in one go; the others, step by step."""
+
+    class Watches(gw.Callback):
+        def wants_changes(self, trainer):
+            return True
+
+    found, data = [], rows()
+    data["x"][7] = np.inf if options.get("nonfinite") else data["x"][7]
+    for callbacks in ([], [Watches()]):
+        optimizer = gw.optim.Adam(gw.schedules.Cosine(0.1, 40), beta1=0.8)
+        trainer = line(optimizer=optimizer, callbacks=callbacks, **options)
+        for epoch in range(3):
+            trainer.fit(data, batch_size=8, progress=False)
+            optimizer.beta2 = 0.999 - 0.1 * epoch  # from now on it is shown, and fed
+            trainer.step(data)
+        state = trainer.state_dict()
+        state = {k: np.asarray(v) for k, v in state.items() if not k.endswith("/seconds")}
+        found.append(state | dict(trainer.values))
+    assert found[0].keys() == found[1].keys()
+    for name, array in found[0].items():
+        np.testing.assert_array_equal(array, found[1][name], err_msg=name)
+
+
 def test_the_epoch_s_loss_is_the_mean_over_examples_even_with_a_short_last_batch():
     trainer, data = line(optimizer=gw.optim.SGD(0.0)), rows(20)
     history = trainer.fit(data, batch_size=8, progress=False)

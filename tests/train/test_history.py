@@ -167,6 +167,21 @@ def test_history_survives_strict_json():
         gw.History.from_dict({"steps/loss": [1.0], "steps/step": []})
 
 
+def test_rows_that_wait_are_seen_by_who_looks(monkeypatch):
+    """Columns come late, a look comes between, and many rows come at once."""
+    monkeypatch.setattr("gradwright.train.columns.WAITING", 4)
+    table, expected = gw.History().steps, []
+    for n in range(23):
+        expected.append({"step": float(n), **({"late": n * 0.5} if n % 7 == 5 else {})})
+        table.append(dict(expected[-1]))
+        if n in (2, 5, 6):
+            assert (table.rows, table.last()["step"]) == (n + 1, n)
+    assert list(table) == ["step", "late"]
+    for name in table:
+        column = [row.get(name, np.nan) for row in expected]
+        np.testing.assert_array_equal(table[name], column)
+
+
 def test_history_draws_one_panel_per_metric():
     trainer = line()
     assert trainer.history.plot().data == ()

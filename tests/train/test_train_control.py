@@ -159,9 +159,9 @@ def test_the_second_ctrl_c_does_not_wait():
             self.values, self.seed = session.values, session.seed
 
         def prepare(self, *args, **options):
-            return self.run
+            return self
 
-        def run(self, *args, **options):
+        def on(self, *args, **options):
             interrupt()
             interrupt()
             raise AssertionError("the second one should have ended this")

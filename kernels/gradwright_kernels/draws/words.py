@@ -95,13 +95,12 @@ def _uniform_kernel(
     """Multiples of 2⁻ᴮᴵᵀˢ, scaled, each step rounded to the dtype; rng_ptr: u64[2], y_ptr: [n]."""
     a, b, c, d = _words(rng_ptr, stream, BLOCKS)
     kind = y_ptr.dtype.element_ty
+    WIDTH: tl.constexpr = (2 if BITS > 32 else 4) * BLOCKS
     if BITS > 32:
         a, b = _wide(a, b, c, d)
         x = (tl.interleave(a, b) >> (64 - BITS)).to(tl.int64).to(ACC)
-        WIDTH: tl.constexpr = 2 * BLOCKS
     else:
         x = (_woven(a, b, c, d) >> (32 - BITS)).to(tl.int32).to(ACC)
-        WIDTH: tl.constexpr = 4 * BLOCKS
     x = x * (1.0 / (1 << BITS))
     if LOW != 0.0 or SPAN != 1.0:
         x = ((x * SPAN).to(kind).to(ACC) + LOW).to(kind).to(ACC)
@@ -168,16 +167,15 @@ def _normal_kernel(
     """Normals by Box and Muller, each step rounded to the dtype; rng_ptr: u64[2], y_ptr: [n]."""
     a, b, c, d = _words(rng_ptr, stream, BLOCKS)
     kind = y_ptr.dtype.element_ty
-    if tl.float64 == ACC:
+    WIDTH: tl.constexpr = (2 if kind == tl.float64 else 4) * BLOCKS
+    if kind == tl.float64:
         a, b = _wide(a, b, c, d)
         SCALE: tl.constexpr = 1.0 / 9007199254740992.0  # 2⁻⁵³
         x = tl.interleave(*_pair((a >> 11).to(tl.int64), (b >> 11).to(tl.int64), SCALE))
-        WIDTH: tl.constexpr = 2 * BLOCKS
     else:
         p, q = _pair(a, b, 1.0 / 4294967296.0)
         r, s = _pair(c, d, 1.0 / 4294967296.0)
         x = _woven(p, q, r, s)
-        WIDTH: tl.constexpr = 4 * BLOCKS
     x = x.to(kind).to(ACC)
     x = ((x * STD).to(kind).to(ACC) + MEAN).to(kind)
     at = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)

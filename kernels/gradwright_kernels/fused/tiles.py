@@ -120,8 +120,8 @@ def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
     parts = turns
     if form.is_summed:
         parts = max(1, min(-(-turns // TURNS), PROGRAMS // max(1, groups * blocks)))
-    if warps <= THREADS // 32:  # a small tile needs fewer
-        warps = max(1, min(warps, tall * block // 32))
+    if warps <= THREADS // 32:  # a small tile needs fewer, each thread four neighbours
+        warps = max(1, min(warps, tall * block // 128))
     tile = Tile(tall, block, warps, groups, turns, parts, blocks)
     aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
     return replace(form, aside=aside), tile

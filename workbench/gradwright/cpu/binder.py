@@ -21,7 +21,7 @@ from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .blocks import aligned_for
 from .call import Call, Native, NativeReturning, numpy_launch, overwritable
-from .calls import Calls, Step
+from .calls import Calls, Step, asked
 from .llvm.chain import COUNT, IF_TRUE, chain
 from .places import STAGED, Fixed, Loose, Moving, Place, Within, address
 from .threads.forks import PARALLEL
@@ -266,7 +266,7 @@ class Binder:
                 for call in native:
                     self._bind_native(step, call, numbers, calls)
                     if call.alarm is not None and step < self.n_last:  # later all is written
-                        xs = [] if call.tells else self._arguments(instr.ins)
+                        xs = self._arguments(asked(call, instr))
                         calls.alarms.append((call.alarm, step, xs))
                 self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
@@ -334,10 +334,9 @@ class Binder:
 
     def _may_alarm(self, calls: Sequence[Call], instr: Instr) -> bool:
         """Tell whether what a call checks is still there when all calls have run."""
-        if all(call.alarm is None or call.tells for call in calls):
-            return True
         there = self.program.sources.keys() | self.program.constants.keys()
-        return there.issuperset(self.owner[i] for i in instr.ins if i is not None)
+        looked_at = {i for call in calls for i in asked(call, instr) if i is not None}
+        return there.issuperset(self.owner[i] for i in looked_at)
 
     def _arguments(self, numbers: Sequence[int | None]) -> list[Any]:
         """Return arguments of a call of Python, which are filled in as values come."""

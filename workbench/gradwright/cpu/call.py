@@ -44,7 +44,8 @@ class Call:
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
     an address within that operand, which moves with it. ``held`` is memory that the block names.
     Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
-    If the alarm ``tells`` all, which place an index named, inputs may be gone by then.
+    If the alarm ``tells`` all, which place an index named, inputs may be gone by then; where it is
+    ``about`` one operand, the others may, and ``forward`` is given zeros of their shapes.
     ``cut`` says how it may be run in pieces, or makes so many, ``cost`` how many ns it takes,
     about, and ``label`` tells it from calls that take another time.
     """
@@ -58,6 +59,7 @@ class Call:
     cost: float = 0.0
     label: Any = None
     tells: bool = False
+    about: int | None = None
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> Any:

@@ -12,8 +12,10 @@ import numpy as np
 from ..fuse.fused import Fused
 from ..op import run_forward
 from ..program.forward import ServedError
-from ..program.program import Program
+from ..program.program import Instr, Program
 from ..program.turns import TURNS
+from ..spec import TensorSpec
+from .call import Call
 from .llvm.blas import Limit
 from .llvm.chain import IF_ZERO, chain
 from .places import address
@@ -116,13 +118,27 @@ def _threaded(call: Step, n: int) -> None:
         call()
 
 
+def asked(call: Call, instr: Instr) -> list[int | None]:
+    """Return the inputs that ``forward`` looks at where the alarm of a call is set."""
+    if call.alarm is None or call.tells:
+        return []
+    return [i if call.about in (None, k) else None for k, i in enumerate(instr.ins)]
+
+
+def _zeros(spec: TensorSpec) -> Array:
+    shape: Any = spec.shape
+    return np.broadcast_to(np.zeros((), spec.dtype), shape)
+
+
 def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> None:
     """Let an op look at its inputs where machine code has found something wrong."""
     if not alarm[0]:
         return
     instr = program.instrs[step]
     if len(alarm) == 1:
-        run_forward(instr.op, xs, training=program.training)
+        ins = [None if i is None else program.specs[i] for i in instr.ins]
+        given = [_zeros(s) if x is None and s else x for x, s in zip(xs, ins, strict=True)]
+        run_forward(instr.op, given, training=program.training)
         return
     _, place, size, operand = alarm.tolist()
     origin = instr.origins[instr.op.sites[operand]] if isinstance(instr.op, Fused) else instr.origin

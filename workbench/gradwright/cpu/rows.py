@@ -15,7 +15,7 @@ from ..program.lowering import Found
 from ..program.program import Instr, Program
 from ..program.row import Row, What
 from .bound import Bound
-from .call import Native
+from .call import Native, NativeReturning
 from .followed import Followed
 from .plain import Plain
 from .untapped import Untapped
@@ -33,7 +33,8 @@ def rows(plain: Plain, bound: Bound | None, first: int, chain: int, *, is_ready:
     chains: dict[Any, int] = {}
     found = []
     for n, instr in enumerate(program.instrs):
-        what, why = _kind(instr, launchers[n], program, n in code)
+        calls_code = bound is not None and isinstance(launchers[n], NativeReturning)
+        what, why = _kind(instr, launchers[n], program, n in code or calls_code)
         if bound is not None and bound.is_view(n):
             what, why = "view", ""
         elif what in ("numpy", "plans") and bound is None:

@@ -96,10 +96,10 @@ class Supervised:
     ) -> None:
         self.graph, self.losses, self.metrics = graph, losses, metrics
         self._setup, self._measures = setup, Measures(graph, losses, metrics)
-        self._resolved: dict[Any, Tensor] = {}
-        """The placeholders of the keys of the last batch."""
+        self._resolved: dict[tuple[Any, ...], dict[Any, Tensor]] = {}
+        """The placeholders of batches with these keys, as long as nothing changes."""
         self._stamp: Any = None
-        """What they depend on."""
+        """What they depend on beside the keys."""
         self._names: tuple[Any, Names | None] = None, None
         """What the parts of tuples are for, and what that depends on."""
 
@@ -131,12 +131,15 @@ class Supervised:
         graph, config = self.graph, self._setup.config
         graph.settle()
         parts = batch if type(batch) is dict else named_parts(batch, self._placed())
-        stamp = tuple(parts), graph.revision, config.accumulation
-        if stamp != self._stamp:
-            self._resolved = named(graph, parts, self._needed(training=True))
+        if self._stamp != (stamp := (graph.revision, config.accumulation)):
+            self._resolved.clear()
             self._stamp = stamp
+        keys = tuple(parts)
+        known = self._resolved.get(keys)
+        if known is None:
+            known = self._resolved[keys] = named(graph, parts, self._needed(training=True))
         feeds = {}
-        for key, t in self._resolved.items():
+        for key, t in known.items():
             value = parts[key]
             feeds[t] = value if type(value) is np.ndarray else np.asarray(value)
         return feeds

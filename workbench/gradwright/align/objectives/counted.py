@@ -39,7 +39,10 @@ class Latest(Metric):
 
 
 class Seen(Callback):
-    """How many tokens the batches had that steps were taken on, prompts included."""
+    """How many tokens the batches had that steps were taken on, prompts included.
+
+    Of batches that ``trainer.step`` gathers, the last of each window counts.
+    """
 
     def __init__(self, fed: Tensor) -> None:
         self.fed, self.n = fed, 0
@@ -81,13 +84,9 @@ class Counted:
 
     def epoch(self, number: int, skip: int = 0) -> Generator[Batch, None, None]:
         """Give the batches of an epoch, without the first ``skip``."""
-        rows = self._source.row_numbers(number) or ()
-        sums = np.cumsum([0, *(self._lengths[some].sum() for some in rows)])
-        if self._at is None:
-            sums[:] = 0
-            begun = 0
-        else:
-            begun = sums[skip - self._at.begun.gathered]
-        n = self._seen.n
+        rows, counts = self._source.row_numbers(number) or (), self._at is not None
+        sums = np.cumsum([0, *(self._lengths[some].sum() * counts for some in rows)])
+        waiting = 0 if self._at is None else self._at.begun.gathered
+        before = self._seen.n - sums[max(skip - waiting, 0)]
         for i, (feeds, size) in enumerate(self._source.epoch(number, skip), skip + 1):
-            yield {**feeds, self._seen.fed: np.float64(n + sums[i] - begun)}, size
+            yield {**feeds, self._seen.fed: np.float64(before + sums[i])}, size

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...fuse.builder import Builder, Term, call
 from ...fuse.ir import Kernel
-from ...ops.losses.passes import Asked, Passes, first_largest, picked
+from ...ops.losses.passes import LOWEST, Asked, Passes, first_largest, picked
 from ...program.lowering import lowering
 from ...spec import TensorSpec, kind
 from ..blocks import aligned
@@ -114,5 +114,5 @@ def _slopes(dtype: np.dtype[Any], is_plain: bool) -> Kernel:
 
 
 def _powers(z: Term) -> tuple[Term, Term]:
-    """Return powers of e, and their exponents, of which −∞, that counts for nothing, is finite."""
-    return call("exp", z), call("maximum", z, np.finfo(z.dtype).min)
+    """Return powers of e, and their exponents, of which none is −∞."""
+    return call("exp", z), call("maximum", z, LOWEST)

@@ -15,7 +15,7 @@ from ...fuse.ir import Beyond, Kernel
 from ...program.lowering import lowering
 from ...spec import TensorSpec, normalize_axis
 from ..call import Call, Native, NativeReturning, numbered
-from ..llvm.bind import COPIED, bind_kernel
+from ..llvm.bind import COPIED, bind_copy, bind_kernel
 from ..llvm.chain import chain
 from ..llvm.check import bind_class_check
 from ..llvm.irregular.running import TYPES, Running, bind_running
@@ -94,8 +94,33 @@ def _embedding(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None
         calls = bind_kernel(_rows(table.dtype, ids.dtype), y.shape, [ids, table, y])
         if checks is None or calls is None:
             return None
-        told = [replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls]
-        return [*checks, *told]
+        copies = [replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls]
+        return [*(replace(c, about=0) for c in checks), *copies]
+
+    return Native(bind)
+
+
+@lowering("gather")
+def _of_one(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Copy the only slice that there is, after a look at the numbers: a kernel has no such axis."""
+    table, ids = ins
+    if table is None or ids is None or not outs[0].nbytes or table.dtype not in COPIED:
+        return None
+    axis = normalize_axis(op.axis, table.rank)
+    if table.shape[axis] != 1:
+        return None
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        table, ids = xs
+        if not ids.flags.c_contiguous:
+            return None
+        flat = ids.reshape(-1)
+        checks = numbered(bind_class_check(flat, np.empty_like(flat), 1, -1), (1,))
+        slices = np.expand_dims(np.squeeze(table, axis), tuple(range(axis, axis + ids.ndim)))
+        copies = numbered(bind_copy(np.broadcast_to(slices, ys[0].shape), ys[0]), (0, 2))
+        if checks is None or copies is None:
+            return None
+        return [*(replace(c, about=1) for c in checks), *copies]
 
     return Native(bind)
 

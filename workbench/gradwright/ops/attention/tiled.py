@@ -32,8 +32,8 @@ def is_large(query: TensorSpec, key: TensorSpec, *others: TensorSpec) -> bool:
     return (
         all(s.is_concrete and s.dtype.char in "fd?" for s in given)
         and len({s.dtype for s in given if s.dtype != np.bool}) == 1
-        and int(query.shape[-2]) >= FEW  # type: ignore[arg-type]
-        and int(query.shape[-2]) * int(key.shape[-2]) >= TILED  # type: ignore[arg-type]
+        and int(query.shape[-2]) >= FEW
+        and int(query.shape[-2]) * int(key.shape[-2]) >= TILED
     )
 
 

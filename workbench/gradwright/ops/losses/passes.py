@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+LOWEST = -1e4
+"""What logits less their maximum are at the least: e to the power of that is 0, and 0·−∞ is NaN."""
 
 
 class Asked(NamedTuple):
@@ -43,7 +45,7 @@ class Passes:
         of_label = picked(x, label)
         p = np.exp(x)
         norm = np.log(p.sum(-1))
-        np.maximum(x, np.finfo(x.dtype).min, out=x)  # 0·−∞ counts for nothing
+        np.maximum(x, LOWEST, out=x)
         entropy = norm - np.vecdot(p, x) / np.exp(norm)
         return of_label - norm, entropy, np.log(np.vecdot(p, p)) - 2 * norm, mean, is_top
 
@@ -60,7 +62,7 @@ class Passes:
             np.multiply(p, -a * share * slope, out=x)
         else:
             p *= share
-            np.maximum(x, np.finfo(x.dtype).min, out=x)  # 0·−∞ counts for nothing
+            np.maximum(x, LOWEST, out=x)
             entropy, squares = np.vecdot(p, x)[:, None], np.vecdot(p, p)[:, None]
             x -= entropy
             x *= -b

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,7 @@ class Blocks:
     number: int = 0
     constant: Array | None = None
     array: Array = field(init=False)
+    n: int = field(init=False)
 
     def __post_init__(self) -> None:
         dtype, channels = self.given.dtype, len(self.given)
@@ -128,8 +129,12 @@ class Blocks:
             yield self.given[None, -self.n :], target[-1:]
 
 
+@dataclass
 class Blocked(Job[Blocks]):
     """What slides over images, some blocks of channels at a time; there is one group."""
+
+    share: tuple[int, int] = (0, 1)
+    """Which part of the rows of results it makes, and of how many."""
 
     @property
     def units(self) -> range:
@@ -140,6 +145,15 @@ class Blocked(Job[Blocks]):
     def grain(self) -> int:
         """Of how many blocks a piece is a multiple."""
         return 1
+
+    def pieces(self, parts: int) -> list[Call]:
+        """Return calls for some images, some blocks, or some rows, where there is one block."""
+        if max(len(self.x), len(self.units)) >= parts:
+            return super().pieces(parts)
+        parts = min(parts, self.y.shape[3])
+        jobs = [replace(self, share=(number, parts)) for number in range(parts)]
+        every = range(len(self.x)), self.units
+        return [job.call(*every, number) for number, job in enumerate(jobs)]
 
     def turns(self, first: int, n: int, units: range, piece: int) -> Iterator[Turn]:
         """Yield the calls of n images, from ``first`` on."""
@@ -154,8 +168,10 @@ class Blocked(Job[Blocks]):
             into = ys[(slice(None), slice(None), *part.into)]
             height, seen = into.shape[3], place.channel * self.n_in
             some = -(-height // -(-seen // AT_A_TIME)) if seen > SEEN else height
-            for start in range(0, height, some):
-                rows = slice(start, start + some)
+            number, parts = self.share
+            stop = height * (number + 1) // parts
+            for start in range(height * number // parts, stop, some):
+                rows = slice(start, min(start + some, stop))
                 product = _Product(self, place, part, into[..., rows, :], rows, first, piece)
                 yield from product.turns(units)
 

@@ -166,7 +166,7 @@ class Job(Generic[R]):
 class _Turns:
     """The calls of n images, from ``first`` on."""
 
-    def __init__(self, job: Job[Rows], first: int, n: int, piece: int) -> None:
+    def __init__(self, job: Job[Any], first: int, n: int, piece: int) -> None:
         self.job, self.first, self.n, self.piece = job, first, n, piece
         self.is_lying = job.is_lying and n == 1
 

@@ -230,8 +230,8 @@ def _columns(code: Code, what: Running, at: dict[str, Num]) -> None:
         width = (at["inner"] - some.index).call("smin", STATES)
         starts = what.starts(code)
         with code.loop(zero, width, hints=parallel) as j:
-            for states, start in zip(held, starts, strict=False):
-                _set(states, j.index, start, of)
+            for p, start in zip(held, starts, strict=False):
+                _set(p, j.index, start, of)
         with code.loop(zero, at["n"]) as turn:
             first = outer.index * at["whole"] + turn.index * at["step"] + some.index
             with code.loop(zero, width, hints=parallel) as j:
