@@ -1,11 +1,12 @@
 """ONNX models here and on ONNX Runtime, in turn: ``python -m tests.benchmarks.onnx``.
 
-    python -m tests.benchmarks.onnx [--torch] [--threads N] [part of a name ...]
+    python -m tests.benchmarks.onnx [--torch] [--threads N] [--clock cpu] [part of a name ...]
 
 The networks that come with the onnx package, with random weights, and five that are written; with
 ``--torch`` these are written by torch's exporter. Every pair runs the same model on the same input,
 after both have been found to agree; 1 and then 2 threads, a process each. Ratios above 1 say how
-many times as long we take.
+many times as long we take. ``--clock cpu`` counts the time of the process, where others use the
+machine, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if __name__ == "__main__":  # before numpy is imported
         os.environ[f"{_pool}_NUM_THREADS"] = _count
 
 import statistics
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,9 +57,9 @@ def rivals(model: Any, threads: int) -> dict[str, Any]:
     return {OURS: lambda: prepared(*arrays), THEIRS: binding.run}
 
 
-def measure(name: str, model: Any, threads: int, rounds: int = ROUNDS) -> float:
+def measure(name: str, model: Any, threads: int, clock: Callable[[], float]) -> float:
     """Print both times and return how many times as long we take."""
-    found: dict[str, Timing] = race(rivals(model, threads), rounds)
+    found: dict[str, Timing] = race(rivals(model, threads), ROUNDS, clock)
     ratio = found[OURS].median / found[THEIRS].median
     print(f"  {name:<22} {found[OURS]}   {found[THEIRS]}   {ratio:6.2f}", flush=True)
     return ratio
@@ -66,6 +69,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--torch", action="store_true")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("parts", nargs="*")
     chosen = parser.parse_args(arguments)
     if chosen.threads is None:
@@ -81,7 +85,8 @@ def main(arguments: list[str]) -> None:
             models[name] = lambda make=make: gw.onnx.to_model(make())
     wanted = [m for m in models if not chosen.parts or any(p in m for p in chosen.parts)]
     print(f"{chosen.threads} thread{'s' * (chosen.threads > 1)}: ours, {THEIRS}, ratio")
-    ratios = [measure(name, models[name](), chosen.threads) for name in wanted]
+    clock = time.process_time if chosen.clock == "cpu" else time.perf_counter
+    ratios = [measure(name, models[name](), chosen.threads, clock) for name in wanted]
     print(f"  geometric mean {statistics.geometric_mean(ratios):.2f}")
 
 

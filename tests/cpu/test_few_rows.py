@@ -12,9 +12,9 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.llvm.packed.bind import by_panel
-from gradwright.cpu.llvm.packed.floats import FEW, MOST, call
+from gradwright.cpu.llvm.packed.floats import FEW, LARGER, MOST, call
 from gradwright.cpu.llvm.packed.machine import MACHINES, Machine, machine
-from gradwright.cpu.llvm.products import LARGE, bind_product
+from gradwright.cpu.llvm.products import bind_product
 from gradwright.cpu.llvm.target import has
 from gradwright.cpu.threads.tuning import pieces
 
@@ -96,7 +96,7 @@ def test_no_byte_behind_a_matrix_is_read(rng: Any) -> None:
 @pytest.mark.skipif(not HERE or HERE[0] != machine(), reason="this processor has no AVX2")
 def test_which_products_are_read_row_by_row(rng: Any) -> None:
     k = 256
-    n_rows = LARGE // k // 4
+    n_rows = LARGER // k // 4
 
     def label(x: Array, b: Array) -> str:
         calls = bind_product([x, b], [np.empty((*x.shape[:-1], b.shape[-1]), x.dtype)])

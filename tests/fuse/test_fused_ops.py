@@ -137,8 +137,8 @@ def test_hundreds_of_shapes_run_the_same_machine_code(
         try:
             run(12)
             compiled, before = len(KERNELS.addresses), run(30)
-            after = run(90)
+            after = run(150)
         finally:
             tracemalloc.stop()
     assert len(KERNELS.addresses) == compiled
-    assert after - before < 250_000
+    assert after - before < 500_000

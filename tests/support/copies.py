@@ -135,7 +135,13 @@ class Copies:
         self.ledger = Ledger()
 
     def configure(
-        self, threads: Any, record: Any, *, deterministic: bool, memory: Manager = "arena"
+        self,
+        threads: Any,
+        record: Any,
+        *,
+        deterministic: bool,
+        memory: Manager = "arena",
+        fallback: str | None = None,
     ) -> None:
         pass
 

@@ -22,11 +22,9 @@ from .gemm import bind_matmul
 from .steps import Steps
 
 Array = np.ndarray[Any, Any]
-FEW = 8
-"""Rows that are multiplied with one of a large matrix while it comes; more take panels of rows."""
-LARGE, MEDIUM = 1 << 17, 1 << 15
-"""Bytes of a matrix that BLAS copies at a price for up to 8 rows, and for more: 384 x 384 take 2 to
-3.6 times as long for 4 to 8 rows, 128 x 128 1.8 times for 32 and 1.3 times for 128."""
+LARGE = 1 << 15
+"""Bytes of a matrix that BLAS copies for some rows at a price: 384 x 384 take 2 to 3.6 times as
+long for 4 to 8 rows, 128 x 128 1.8 times for 32 and 1.3 times for 128."""
 
 
 def bind_product(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
@@ -61,10 +59,9 @@ def bind_product(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | N
 
 def _bind_few(a: Array, b: Array, c: Array) -> Sequence[Call] | None:
     """Return the call of some rows times a large Wᵀ, W as files have it; None: BLAS has to."""
-    few = a.size <= FEW * a.shape[-1]
     if (
         b.ndim != 2
-        or b.nbytes < (LARGE if few else MEDIUM)
+        or b.nbytes < LARGE
         or b.strides[0] != 4
         or {a.dtype.char, b.dtype.char} != {"f"}
     ):

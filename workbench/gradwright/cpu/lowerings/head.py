@@ -52,7 +52,7 @@ class Kernels(Passes):
     def told(self, x: Array, label: Array) -> tuple[Array, ...]:
         """Return what a run says of its labels, by two looks at each row."""
         of_label, made = picked(x, label), np.empty((5, len(x)), x.dtype)
-        if not x.size or not _run(_told(x.dtype), x, made):
+        if not x.size or not _run(_told(x.dtype), x, [*made]):
             return super().told(x, label)
         top, norm, entropy, squares, total = made
         is_top = first_largest(x, label, top)

@@ -68,6 +68,8 @@ class CachedAttention(Op):
             )
         if kind(filled.dtype) not in "iu" or filled.rank != 1:
             raise DTypeError("filled is no vector of integers", need="i64[B]")
+        if differ(filled.shape[0], query.shape[0]):
+            raise ShapeError("filled does not fit", need=f"i64[{query.shape[0]}]")
         if self.window_size is not None and self.window_size < 1:
             raise ShapeError(f"a window of {self.window_size} keys shows nothing", need="1 or more")
         b, n, t, _ = query.shape

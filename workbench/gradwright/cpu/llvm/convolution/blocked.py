@@ -226,7 +226,7 @@ class _Product:
     def _first(self, block: int) -> int:
         """Return the first channel of a block; the last one is full, too."""
         n = self.part.rows.n
-        return min(block * n, self.job.n_out - n)
+        return min(block * n, int(self.job.n_out) - n)
 
     def _turn(self, blocks: range, y: Array) -> Turn:
         """Return the product for some blocks, whose channels are all that y has."""

@@ -17,7 +17,6 @@ import numpy as np
 from ...call import Call, Cut
 from ..convolution.machine import numbers
 from ..lanes import fetch, load, near, store, total
-from ..products import FEW
 from ..text import Code, Num
 from .bind import by_panel
 from .layouts import PLAIN
@@ -25,8 +24,10 @@ from .machine import Machine, machine
 from .vectors import AHEAD
 
 Array = np.ndarray[Any, Any]
-MOST = 256
-"""Rows of x that are multiplied with panels of rows."""
+FEW, MOST = 8, 256
+"""Rows of x that are multiplied with a row while it comes, and with panels of rows."""
+LARGER = 1 << 17
+"""Bytes of a matrix from which on few rows are; BLAS is as fast with smaller ones."""
 PRODUCT = ("w", "x", "y", "n_rows", "w_row", "x_row", "y_row", "k")
 """Block of a product: addresses, rows of w, steps in bytes, and how many numbers a row has."""
 VECTORS = 4
@@ -55,7 +56,7 @@ def bind_few(a: Array, b: Array, c: Array) -> Sequence[Call] | None:
     if b.strides[0] != 4 or step < 4 * k or not (a.flags.c_contiguous and c.flags.c_contiguous):
         return None
     if n_x <= FEW:
-        return None if k % m.lanes else [call(m, n_x, a, b, c)]
+        return None if k % m.lanes or b.nbytes < LARGER else [call(m, n_x, a, b, c)]
     names = (name for name, form in PLAIN.items() if k % form.size == 0)
     name = next(names, None)
     if m.lanes < 16 or name is None or c.shape[-1] < 2 * m.lanes:
