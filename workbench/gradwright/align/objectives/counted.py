@@ -71,11 +71,8 @@ class Counted:
         self._source, self._lengths, self._seen, self._at = source, lengths, seen, at
         self.signature, self.origin = source.signature, source.origin
         self.row_numbers = source.row_numbers
-
-    @property
-    def seconds(self) -> float:
+        self.seconds = 0.0
         """Time spent waiting for data so far."""
-        return self._source.seconds
 
     @property
     def n_batches(self) -> int | None:
@@ -89,4 +86,5 @@ class Counted:
         waiting = 0 if self._at is None else self._at.begun.gathered
         before = self._seen.n - sums[max(skip - waiting, 0)]
         for i, (feeds, size) in enumerate(self._source.epoch(number, skip), skip + 1):
+            self.seconds = self._source.seconds
             yield {**feeds, self._seen.fed: np.float64(before + sums[i])}, size
