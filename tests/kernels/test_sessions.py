@@ -208,7 +208,8 @@ def test_replay_holds_each_op_against_its_forward() -> None:
     def build(g: gw.Graph) -> list[gw.Tensor]:
         x = g.placeholder("x", (5, 7))
         y = (gw.nn.softmax(gw.tanh(x @ x.T)) ** 2.0).sum()
-        return [y, *gw.gradients(y, [x])]
+        total, _ = gw.scan(lambda s, row: (s + row, s), x[0], x[::-1])
+        return [y, *gw.gradients(y, [x]), gw.cond(y > 0.0, lambda: total, lambda: x[0])]
 
     agree(build, check="replay")
 

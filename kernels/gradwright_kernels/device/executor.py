@@ -19,6 +19,7 @@ import numpy as np
 from gradwright.errors import MemoryLimitError, ShapeError
 from gradwright.graph import Tensor, Values
 from gradwright.program.executor import Ask, Env, Observe
+from gradwright.program.options import current, using
 from gradwright.program.program import Instr, Program
 from gradwright.program.row import Row, names_of
 from gradwright.words.tables import size
@@ -43,6 +44,7 @@ class GpuExecutor:
 
     def __init__(self, program: Program, device: Gpu, ask: Ask, *, singly: bool = False) -> None:
         self._device, self._ask, self._program = device, ask, program
+        self._options = current()
         how = device.cuda, device.name, device.fallback, ask
         self.laid = Lying(program, *how, singly=singly)
         self._watched: GpuExecutor | None = None
@@ -128,7 +130,8 @@ class GpuExecutor:
     def _op_by_op(self) -> GpuExecutor:
         """Return what runs each op as a kernel of its own, to be held against its ``forward``."""
         if self._watched is None:
-            self._watched = GpuExecutor(self._program, self._device, self._ask, singly=True)
+            with using(*self._options):
+                self._watched = GpuExecutor(self._program, self._device, self._ask, singly=True)
             self._watched._watched = self._watched
         return self._watched
 
