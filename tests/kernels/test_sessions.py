@@ -202,6 +202,12 @@ def test_wrong_numbers_are_told_by_node() -> None:
             session.run(
                 gw.loss.sparse_softmax_cross_entropy(x, y), {"x": [0, 7], "y": np.ones((2, 4))}
             )
+        step = {w: w + gw.gather(w, x, name="moved").sum()}  # in the tail: nothing else reads it
+        session.run([], {"x": [0, 3]}, step)
+        before = g.values["w"]
+        with pytest.raises(LoweringError, match="gather 'moved'"):
+            session.run([], {"x": [1, 9]}, step)
+        assert np.array_equal(g.values["w"], before)
 
 
 def test_replay_holds_each_op_against_its_forward() -> None:

@@ -93,9 +93,10 @@ class GpuExecutor:
             return
         table = self._read(env, values)
         held = table.enter(env)
-        table.do(range(self.laid.n_body), observe and observe(self.laid.program))
+        body = range(self.laid.n_body)
+        table.do(body, observe and observe(self.laid.program))
         table.leave(env, self._early)
-        table.look_at_alarms()
+        table.look_at_alarms(body)
         del held  # it is on the device by now
 
     def commit(self, env: Env, values: Values, observe: Observe = None) -> bool:
@@ -110,10 +111,12 @@ class GpuExecutor:
             return False
         table, see = self._table, observe and observe(self.laid.program)
         assert table is not None, "run comes first"
-        n_last = len(self._last())
+        first = n - len(self._last())
+        tail, last = range(self.laid.n_body, first), range(first, n)
         with values.lock:
-            table.do(range(self.laid.n_body, n - n_last), see)
+            table.do(tail, see)
             table.leave(env, self._late)
+            table.look_at_alarms(tail)
             here = {*self.laid.homes.values(), *self._copied}
             new = {
                 v.node.name: self._to_keep(v, t, env)
@@ -121,7 +124,7 @@ class GpuExecutor:
                 if v not in here
             }
             with self._device.uninterrupted():
-                table.do(range(n - n_last, n), see)
+                table.do(last, see)
                 table.copy(self._copied)
                 self._device.wait_for_all()
                 self._take(values, {v.node.name: table.homes[v] for v in here}, new)

@@ -226,9 +226,11 @@ class Table:
             home, array = self.homes[variable].array, self._arrays[number]
             self._device.cuda.copy(home.address, array.address, array.extent, self._device.stream)
 
-    def look_at_alarms(self) -> None:
+    def look_at_alarms(self, steps: range) -> None:
         """Run the op of a step whose kernel has found something wrong, which tells what."""
         for at, alarm, operands in self._alarms:
+            if at not in steps:
+                continue
             found = get(self._device.cuda, alarm, self._device.stream).reshape(-1)
             if not found.any():
                 continue
