@@ -92,12 +92,13 @@ class GpuExecutor:
             self._op_by_op().run(env, values, observe)
             return
         table = self._read(env, values)
-        held = table.enter(env)
         body = range(self.laid.n_body)
-        table.do(body, observe and observe(self.laid.program))
-        table.leave(env, self._early)
-        table.look_at_alarms(body)
-        del held  # it is on the device by now
+        with self._device.cuda.lock:
+            held = table.enter(env)
+            table.do(body, observe and observe(self.laid.program))
+            table.leave(env, self._early)
+            table.look_at_alarms(body)
+            del held  # it is on the device by now
 
     def commit(self, env: Env, values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
@@ -113,7 +114,7 @@ class GpuExecutor:
         assert table is not None, "run comes first"
         first = n - len(self._last())
         tail, last = range(self.laid.n_body, first), range(first, n)
-        with values.lock:
+        with self._device.cuda.lock, values.lock:
             table.do(tail, see)
             table.leave(env, self._late)
             table.look_at_alarms(tail)

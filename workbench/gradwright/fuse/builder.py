@@ -115,7 +115,7 @@ class Builder:
         self._known: dict[Any, Term] = {}
         self._held: dict[tuple[int, np.dtype[Any]], bool] = {}
         self.has_one_column = False
-        """Whether rows of what is built now are single elements; the space leaves their axis out."""
+        """Whether rows of what is built now are single elements, whose axis no space has."""
 
     # -- terms ---------------------------------------------------------------------------------
 
