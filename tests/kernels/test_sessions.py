@@ -241,10 +241,14 @@ def test_too_little_memory_is_told_before_anything_runs(monkeypatch: pytest.Monk
 
 def test_plans_of_many_shapes_share_memory_which_is_let_go() -> None:
     g = gw.Graph()
-    x = g.placeholder("x", ("B",))
+    x, w = g.placeholder("x", ("B",)), g.variable("w", (64,))
     with gw.Session(g, device="cuda-sim") as session:
         for n in (100, 1000, 10):
-            np.testing.assert_allclose(session.run(gw.exp(x), {"x": np.zeros(n)}), np.ones(n))
+            g.values["w"] = np.ones(64)
+            assert session.run(gw.exp(x) * w[0], {"x": np.zeros(n)}).tolist() == [1.0] * n
+        free, total = session.device.cuda.memory()
+        held = 64 * 4 + session.device.arena_bytes  # the variable once, and no outgrown arena
+        assert total - free == held
         assert session.plans[-1].profile({"x": np.zeros(10)}, repeats=2)
         session.release()
         assert session.run(gw.exp(x), {"x": [0.0]}).tolist() == [1.0]

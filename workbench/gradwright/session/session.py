@@ -125,9 +125,7 @@ class Session(Planned):
         self.deterministic = deterministic
         manager = checked_manager(memory)
         asked = {} if fallback is None else {"fallback": fallback}  # not all devices know of it
-        self.device.configure(
-            threads, tuning, deterministic=deterministic, memory=manager, **asked
-        )
+        self.device.configure(threads, tuning, deterministic=deterministic, memory=manager, **asked)
         self._running = self.device.running()
         self.listeners = checked_listeners(listeners)
 
