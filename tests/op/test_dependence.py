@@ -140,7 +140,7 @@ SILENT = {
     *("max_pool1d", "max_pool2d", "max_pool3d", "max_pool_with_argmax"),  # overlapping windows
     *("max", "min", "prod", "logsumexp", "root_sum_squares", "global_norm"),  # over several axes
     *("standard_rows", "standard_rows_grad", "linear_scan"),  # rows of several axes; matrices
-    *("scatter_nd_max", "scatter_nd_min"),  # ties of updates
+    *("scatter_max", "scatter_min", "scatter_nd_max", "scatter_nd_min"),  # ties of updates
     *("segment_max", "segment_min", "segment_prod"),
     *("unsorted_segment_max", "unsorted_segment_min", "unsorted_segment_prod"),
     *("unique", "list_diff", "histogram", "typical_p_filter", "xtc_filter", "roi_taps"),

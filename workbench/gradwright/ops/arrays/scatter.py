@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ELEMENT, OPAQUE, ROWS, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import ELEMENT, OPAQUE, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, kind
 from ..core.elementwise import promoted
 from ..core.like import IotaLike, OnesLike, ReshapeLike
@@ -193,7 +193,6 @@ class ScatterMax(_AlongAxis, _Max):
     [3, 5]
     """
 
-    dependence = ELEMENT, OPAQUE, ROWS
     onnx = OnnxRule("ScatterElements", since=18)
 
 
@@ -209,7 +208,6 @@ class ScatterMin(_AlongAxis, _Min):
     [2, 5]
     """
 
-    dependence = ELEMENT, OPAQUE, ROWS
     onnx = OnnxRule("ScatterElements", since=18)
 
 
