@@ -18,7 +18,8 @@ from ..call import Call, Native, NativeReturning, numbered
 from ..llvm.bind import COPIED, bind_copy, bind_kernel
 from ..llvm.chain import chain
 from ..llvm.check import bind_class_check
-from ..llvm.irregular.running import TYPES, Running, bind_running
+from ..llvm.irregular.items import TYPES
+from ..llvm.irregular.running import Running, bind_running
 from ..llvm.irregular.search import bind_search
 from ..llvm.irregular.top import bind_top
 from .common import Specs
