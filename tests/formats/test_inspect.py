@@ -307,14 +307,22 @@ def test_a_good_model_has_no_findings(tmp_path: Path) -> None:
 # -- language models -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", [(1000, 64, 2, 4, 2, 128), (8000, 256, 4, 8, 8, 688)])
-def test_memory_of_a_language_model_is_that_of_its_plans(sizes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "cap"), [((1000, 64, 2, 4, 2, 128), None), ((8000, 256, 4, 8, 8, 688), 50.0)]
+)
+def test_memory_of_a_language_model_is_that_of_its_plans(
+    sizes: tuple[int, ...], cap: float | None
+) -> None:
     """What is told by formula, beside the arenas of reading a prompt and of a training step."""
     vocabulary, width, layers, heads, kv, inner = sizes
     config = gw.models.DecoderConfig(
-        vocabulary=vocabulary, width=width, layers=layers, heads=heads, kv_heads=kv, inner=inner
+        **{"vocabulary": vocabulary, "width": width, "layers": layers, "heads": heads},
+        **{"kv_heads": kv, "inner": inner, "attention_cap": cap},
     )
-    shape = LanguageShape(layers, width, heads, kv, width // heads, inner, vocabulary, 2048)
+    shape = replace(
+        LanguageShape(layers, width, heads, kv, width // heads, inner, vocabulary, 2048),
+        capped=cap is not None,
+    )
     model, g = gw.models.Decoder(config), gw.models.generation_graph(config)
     slopes = gw.gradients(model.loss, list(model.graph.variables))
     for b, t in ((1, 32), (2, 256), (1, 1024)):
@@ -370,11 +378,12 @@ def test_what_a_language_model_tells(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = LanguageShape(2, 64, 4, 2, 16, 128, 1000, 512)
-    found, light = (shape.memory(n, n, {}) for n in (10_000_000, 1000))
+    found = LanguageShape(2, 64, 4, 2, 16, 128, 1000, 512).memory(10_000_000, 10_000_000, {})
+    small = LanguageShape(1, 64, 4, 2, 16, 128, 20, 512, capped=True)
+    light = small.memory(1000, 1000, {})
     assert found.sizes == {"batch": 1, "length": 512}
     assert found.run < found.train
-    # Training attends tile by tile, a prompt that is read at once has scores of all heads.
+    # Of a prompt, scores lie beside themselves before they were capped, and there is a cache.
     assert light.train < light.run
     for of, held, said in (
         (found, found.run - 1, "not enough to run it"),

@@ -101,6 +101,18 @@ def test_hidden_keys_may_hold_anything() -> None:
     assert all(np.isfinite(a).all() for a in found) and not found[1][0, 0, 2].any()
 
 
+@pytest.mark.parametrize("empty", [0, 1, 3])
+def test_large_attention_takes_sizes_of_none(empty: int) -> None:
+    """No samples, heads, or features, of as many positions as are computed tile by tile."""
+    shape = [2, 2, 80, 3]
+    shape[empty] = 0
+    g = gw.Graph()
+    x = g.constant(np.zeros(shape, np.float32))
+    y = gw.nn.scaled_dot_product_attention(x, x, x, scale=0.5)
+    for found in gw.Session(g).run([y, *gw.gradients((y * y).sum(), [x])]):
+        assert found.shape == tuple(shape)
+
+
 @pytest.mark.parametrize("name", ["attention", "flash_attention", "scaled_dot_product_attention"])
 def test_a_query_that_sees_nothing_gets_zeros(name: str) -> None:
     rng = np.random.default_rng(3)

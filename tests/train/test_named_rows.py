@@ -168,6 +168,26 @@ def test_a_window_of_stated_batches_is_rows(pair: tuple[Any, Any], options: Any)
         np.testing.assert_allclose(rows.values[name], whole.values[name], 1e-6, 1e-6)
 
 
+def test_a_window_ends_with_settings_that_hold_it_otherwise() -> None:
+    """No update is made of some of its batches as if they were all."""
+    trainer, other = (begun(gw.optim.SGD(0.1), **WINDOW) for _ in range(2))
+    trainer.step({"ids": IDS[0]})
+    trainer.optimizer.learning_rate = 0.2
+    assert trainer.step({"ids": IDS[1]}) is not None
+    other.optimizer.learning_rate = 0.2
+    for ids in IDS[:2]:
+        other.step({"ids": ids})
+    np.testing.assert_array_equal(trainer.values["table"], other.values["table"])
+    for momentum in (0.9, 0.0):
+        trainer.optimizer.momentum = 0.9 - momentum
+        trainer.step({"ids": IDS[0]})
+        trainer.optimizer.momentum = other.optimizer.momentum = momentum
+        for ids in IDS[2:4]:
+            last = [t.step({"ids": ids}) for t in (trainer, other)]
+        assert last[0].metrics["grad_norm"] == last[1].metrics["grad_norm"]
+        np.testing.assert_array_equal(trainer.values["table"], other.values["table"])
+
+
 def test_lazy_adam_moves_the_rows_of_a_window_as_torch_does() -> None:
     torch = pytest.importorskip("torch")
     trainer = trained(gw.optim.SparseAdam(0.1), **WINDOW)

@@ -14,6 +14,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import Terminated
+from gradwright.train import control
 from tests.train.checkpoints.resumed import DATA, fit, trainer_of, whole
 
 sent = pytest.mark.skipif(sys.platform == "win32", reason="there, a SIGTERM that is sent just ends")
@@ -102,6 +103,67 @@ def test_it_acts_at_once_while_data_is_waited_for():
     with pytest.raises(Terminated):
         trainer.fit(batches(), progress=False)
     assert trainer.steps_done == 1 and trainer.progress.outcome == "terminated"
+
+
+class Heard:
+    """A lock at which a signal comes as soon as it is taken, or before it is given back."""
+
+    def __init__(self, lock, at):
+        self.lock, self.at = lock, at
+
+    def acquire(self, *args):
+        taken = self.lock.acquire(*args)
+        self.hear("acquire")
+        return taken
+
+    def release(self):
+        self.hear("release")
+        self.lock.release()
+
+    def hear(self, at):
+        if at == self.at:
+            self.at = None
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("at", ["acquire", "release"])
+@pytest.mark.parametrize("way", ["step", "fit"])
+def test_ctrl_c_where_a_loop_begins_or_ends_does_not_leave_it_running(way, at):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    trainer, batch = trainer_of(), {name: rows[:8] for name, rows in DATA.items()}
+    trainer.step(batch)
+    held = trainer.parts.control
+    held._busy = Heard(held._busy, at)
+    with pytest.raises(KeyboardInterrupt):
+        fit(trainer, 1) if way == "fit" else trainer.step(batch)
+    trainer.step(batch)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_in_the_main_thread_is_not_that_of_a_loop_elsewhere(monkeypatch):
+    """Of a trainer that took a step here, the first to do so, and goes on in another thread."""
+    monkeypatch.setattr(control, "_loops", {})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    begun, over = threading.Event(), threading.Event()
+
+    def wait(trainer, record):
+        begun.set()
+        over.wait(10)
+
+    trainer = trainer_of(gw.train.on_step(wait))
+    over.set()
+    trainer.step({name: rows[:8] for name, rows in DATA.items()})
+    begun.clear()
+    over.clear()
+    thread = threading.Thread(target=fit, args=(trainer, 1))
+    thread.start()
+    begun.wait(10)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    over.set()
+    thread.join()
+    assert trainer.progress.outcome == "finished"
+    signal.signal(signal.SIGINT, before)
 
 
 @sent

@@ -26,7 +26,7 @@ class LanguageShape:
     """The sizes of a decoder that memory depends on.
 
     ``features`` are those of a head, ``inner`` the width of a gated layer, or of one expert of
-    which ``active`` work on a token.
+    which ``active`` work on a token. Scores that are ``capped`` are held whatever the length.
 
     >>> from gradwright.formats.language import LanguageShape
     >>> shape = LanguageShape(layers=2, width=64, heads=4, kv_heads=2, features=16, inner=128,
@@ -45,6 +45,7 @@ class LanguageShape:
     context: int
     experts: int = 0
     active: int = 1
+    capped: bool = False
 
     def cache(self, batch: int, length: int) -> int:
         """Return the bytes of keys and values of all layers."""
@@ -54,7 +55,8 @@ class LanguageShape:
         """Return how many scores a position has that are held, of all heads."""
         from ..ops.attention.tiled import TILED  # of no use to who only opens a file
 
-        return 0 if length * length >= TILED else self.heads * length
+        is_tiled = length * length >= TILED and not self.capped
+        return 0 if is_tiled else self.heads * length
 
     def results(self, batch: int, length: int) -> int:
         """Return the bytes of all results of a forward run that training keeps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import math
+import sys
 import threading
 import weakref
 from collections import Counter
@@ -30,8 +31,14 @@ _loops: dict[int, Control] = {}
 
 def _heard(number: int, frame: Any) -> None:
     """Have the loop of the main thread end; where none runs, do what Python does by itself."""
+    while frame is not None and frame.f_code not in _EDGES:
+        frame = frame.f_back
+    if frame is not None:
+        frame.f_locals["self"].put_off(number)
+        return
     loop = _loops.get(get_ident())
-    if loop is None:  # in a child that another thread has forked
+    # In a child that another thread has forked there is none; or it runs in another thread now.
+    if loop is None or not loop.is_here:
         raise _ENDINGS[number]
     loop.interrupt_by(number)
 
@@ -97,12 +104,16 @@ class Control:
     def __enter__(self) -> None:
         """Mark the loop as running in this thread; raises TrainingError where it runs already."""
         self._run()
-        if self._thread == threading.main_thread().ident:
-            for number in _ENDINGS:
-                held = _signal.getsignal(number)  # None where something else than Python has it
-                if (number == _signal.SIGINT and callable(held)) or held == _signal.SIG_DFL:
-                    self._handlers[number] = held
-                    _signal.signal(number, _heard)
+        try:
+            if self._thread == threading.main_thread().ident:
+                for number in _ENDINGS:
+                    held = _signal.getsignal(number)  # None where something else than Python has it
+                    if (number == _signal.SIGINT and callable(held)) or held == _signal.SIG_DFL:
+                        self._handlers[number] = held
+                        _signal.signal(number, _heard)
+        except BaseException:  # Python's own handler
+            self.end()
+            raise
 
     def __exit__(self, *exc: object) -> None:
         self.end()
@@ -113,9 +124,13 @@ class Control:
         held = _signal.getsignal(_signal.SIGINT)
         if held is _heard or not callable(held) or self._thread != threading.main_thread().ident:
             return
-        if held is not _signal.default_int_handler:
-            self._handlers[_signal.SIGINT] = held
-        _signal.signal(_signal.SIGINT, _heard)
+        try:
+            if held is not _signal.default_int_handler:
+                self._handlers[_signal.SIGINT] = held
+            _signal.signal(_signal.SIGINT, _heard)
+        except BaseException:
+            self.end()
+            raise
 
     def _run(self) -> None:
         if not self._busy.acquire(False):
@@ -132,9 +147,7 @@ class Control:
         self._since, self.is_torn, self.status = perf_counter(), False, "running"
 
     def end(self) -> None:
-        """Mark it as ended, and have signals do what they did before."""
-        while self._handlers:
-            _signal.signal(*self._handlers.popitem())
+        """Mark it as ended, and have signals do what they did before; raise what came meanwhile."""
         if self.status == "running":
             self._seconds += perf_counter() - self._since
         self.status = "idle"
@@ -143,13 +156,20 @@ class Control:
             self._calm()
         if self._outer is not None:
             _loops[self._thread], self._outer = self._outer, None
+        handlers, self._handlers = self._handlers, {}
         self._busy.release()
+        while handlers:
+            _signal.signal(*handlers.popitem())
+        if self._signal:
+            number, self._signal = self._signal, 0
+            if sys.exc_info()[1] is None:
+                raise _ENDINGS[number]
 
     def _calm(self) -> None:
         """Forget what was asked of a loop that has ended, and tell who waits for its end."""
         with self._lock:
-            self._pausing, self._stopping, self._signal = False, False, 0
-            self._until, self.attention = math.inf, False
+            self._pausing, self._stopping, self._until = False, False, math.inf
+            self.attention = self._signal > 0
             self._changed.notify_all()
 
     def interrupt_by(self, number: int) -> None:
@@ -157,6 +177,10 @@ class Control:
         if not (self.in_step or self.in_hooks) or self._signal:
             self.is_torn = self.in_step
             raise _ENDINGS[number]
+        self.put_off(number)
+
+    def put_off(self, number: int) -> None:
+        """Have a signal wait until the loop attends to it, or ends."""
         self._signal, self.attention = number, True
 
     def left(self, done: int) -> float:
@@ -248,6 +272,10 @@ class Control:
         if self.status == "paused":
             self._since, self.status = perf_counter(), "running"
             self._changed.notify_all()
+
+
+_EDGES = {f.__code__ for f in (Control.__enter__, Control.begin, Control.__exit__, Control.end)}
+"""What runs where a loop begins and ends: ended there, it would count as running for good."""
 
 
 class Hooks:

@@ -28,7 +28,9 @@ class Accumulation:
     g = Σₖ wₖ·gₖ / Σₖ wₖ
 
     Sums are kept in float32 at least. A window never reaches over the end of an epoch: its last one
-    may be of fewer batches, and is divided by what it really holds.
+    may be of fewer batches, and is divided by what it really holds. A window that has begun is
+    dropped by settings that hold it otherwise: another accumulation, or, of a table whose gradient
+    is rows, an optimizer that moves all of them.
 
     Args:
         steps: how many batches an update takes.

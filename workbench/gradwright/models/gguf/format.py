@@ -131,6 +131,7 @@ def _shape(facts: Facts, infos: Mapping[str, Info]) -> LanguageShape:
         context=facts.size("context_length"),
         experts=experts,
         active=facts.size("expert_used_count", 1) if experts else 1,
+        capped=facts.held("attn_logit_softcapping"),
     )
 
 

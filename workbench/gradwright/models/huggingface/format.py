@@ -138,6 +138,7 @@ def _language(config: Any) -> LanguageShape | None:
         context=config.context,
         experts=config.experts,
         active=config.experts_per_token if config.experts else 1,
+        capped=config.attention_cap is not None,
     )
 
 

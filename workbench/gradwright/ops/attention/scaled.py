@@ -61,7 +61,7 @@ class ScaledDotProductAttention(Op):
     A bool ``attn_mask`` says which keys are seen, a floating one is added to the scores, where −∞
     hides. Queries that see no key get zeros, in the result and in the gradient; where ``unseen``
     says so, NaN as in the formula, or the average of all values, as where a low number hides.
-    Large scores without a mask are made tile by tile, as by ``flash_attention``, and never held.
+    Large scores are made tile by tile, as by ``flash_attention``, and never held.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

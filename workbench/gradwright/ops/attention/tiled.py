@@ -30,7 +30,7 @@ def is_large(query: TensorSpec, key: TensorSpec, *others: TensorSpec) -> bool:
     """Tell whether attention is made tile by tile: sizes are known, floats alike, scores many."""
     given = query, key, *others
     return (
-        all(s.is_concrete and s.dtype.char in "fd?" for s in given)
+        all(s.is_concrete and s.dtype.char in "fd?" and s.size for s in given)
         and len({s.dtype for s in given if s.dtype != np.bool}) == 1
         and int(query.shape[-2]) >= FEW
         and int(query.shape[-2]) * int(key.shape[-2]) >= TILED

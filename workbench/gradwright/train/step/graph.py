@@ -139,6 +139,12 @@ class StepGraph:
             rows.append([p.name, str((found or grad).spec), why])
         return Table(["parameter", "gradient", "reason"], rows)
 
+    @cached_property
+    def held_rows(self) -> dict[str, int]:
+        """How many rows a batch adds to the window of each parameter; 0 where it is a whole sum."""
+        each = {p: int(found.rows.shape[0]) for p, found in self.kept.items()}
+        return {p.name: each.get(p, 0) for p in self.params}
+
     @property
     def built_in(self) -> Sequence[Collection[str]]:
         """Names of numbers of each optimizer that it has built in, as they were."""

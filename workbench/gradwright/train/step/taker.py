@@ -55,6 +55,8 @@ class Taker:
         self._losses, self._looked = losses, False
         self._usual: tuple[Any, ...] | None = None
         """The moment of the keeper's at which updates were found to be usual ones."""
+        self._held_rows: Mapping[str, int] = {}
+        """How the step before held what waits for an update."""
         self.last_feeds: Feeds = {}
         """What the latest step was fed with; a failing step can be replayed from it."""
         self.scaler: LossScaler | None = None
@@ -112,8 +114,7 @@ class Taker:
             if not finite:
                 run = Run(step, phase, feeds, rows, numbers, (), source)
                 self._refuse(run, numbers)
-                outcome = Outcome(False, float(norm), measured, {})
-                return self._note(run, outcome, control.seconds)
+                return self._note(run, Outcome(False, float(norm), measured, {}), control.seconds)
             position.taken = number + 1
             position.steps += 1
             if rows:
@@ -143,6 +144,7 @@ class Taker:
         self.last_feeds = feeds
         if rule is None:
             return Run(step, step.update, feeds, rows, self._numbers(step), (), source)
+        self._keep_window(step)
         size = rows or next((len(a) for a in feeds.values() if np.ndim(a)), 1)
         weight = () if rule.by == "token" else (float(size if rule.by == "example" else 1),)
         phase = step.update
@@ -152,10 +154,11 @@ class Taker:
 
     def last(self) -> Run | None:
         """Return the update with the batches that wait, where an epoch has no more for them."""
-        if not self._position.begun.gathered:
-            return None
         step = self.current()
-        return None if step.flush is None else Run(step, step.flush, {}, 0, self._numbers(step))
+        self._keep_window(step)
+        if step.flush is None or not self._position.begun.gathered:
+            return None
+        return Run(step, step.flush, {}, 0, self._numbers(step))
 
     def take(self, run: Run, *, watching: bool = False) -> Record | None:
         """Take a run and return its record, or None where the window waits for more.
@@ -292,9 +295,8 @@ class Taker:
         if not outcome.finite:
             return
         if rule is not None:
-            weight: Any = (
-                run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
-            )
+            given = run.weight or (self._extras(run.phase, outcome)["tokens"],)
+            weight: Any = given[0]
             begun.window = self.measures.add(begun.window, measured, weight, as_given=True)
             share = weight if rule.by == "token" else run.rows
         if run.rows:
@@ -359,6 +361,13 @@ class Taker:
         if begun.gathered:
             self.keeper.empty()
             begun.gathered, begun.window = 0, {}
+
+    def _keep_window(self, step: StepGraph) -> None:
+        """Drop what waits if a step holds it otherwise, as for an optimizer that moves all rows."""
+        held, now = self._held_rows, step.held_rows
+        if held is not now and any(now.get(name, n) != n for name, n in held.items()):
+            self.forget_window()
+        self._held_rows = now
 
     @property
     def window(self) -> tuple[int, int]:
