@@ -192,6 +192,15 @@ def test_what_has_no_kernel_is_named_or_goes_over_the_host() -> None:
         gw.Session(g, device="cuda-sim", fallback="gpu")
 
 
+def test_rows_go_to_places_of_a_table_that_is_there() -> None:
+    def build(g: gw.Graph) -> list[gw.Tensor]:
+        x, at = g.placeholder("x", (5, 7)), g.constant(np.array([[1], [1], [3]]))
+        joins = gw.scatter_nd_update, gw.scatter_nd_max, gw.scatter_nd_min, gw.scatter_nd_add
+        return [join(x * 1.5, at, x[1:4] + 1.0) for join in joins]
+
+    agree(build)
+
+
 def test_loops_are_driven_by_the_host_with_turns_on_the_device() -> None:
     def build(g: gw.Graph) -> list[gw.Tensor]:
         x = g.placeholder("x", (5, 7))

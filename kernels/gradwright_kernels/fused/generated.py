@@ -89,10 +89,13 @@ def generate(
     loose = {i for i, a in enumerate(found) if a.ctypes.data % 16}
     dtypes = [operand.dtype for operand in kernel.operands]
     for store in kernel.stores:
-        if store.places:
-            work.fill(
-                arrays[store.operand], store.operand, start_of(store.mode, dtypes[store.operand])
-            )
+        if not store.places:
+            continue
+        y, start = store.operand, store.start
+        if start is None:
+            work.fill(arrays[y], y, start_of(store.mode, dtypes[y]))
+        else:
+            work.move(arrays[start], start, arrays[y], y)
     work.kernel(kernel, loops, places, named, loose)
     return work.result(names)
 
@@ -122,19 +125,23 @@ class _Work:
 
     def copy(self, x: Array, place: int, shape: tuple[int, ...]) -> tuple[Array, int]:
         """Launch a copy into memory where one row follows the other."""
-        wide, dense = np.broadcast_to(x, shape), _ghost(shape, x.dtype)
-        space = tuple(n for n in shape if n != 1)
+        dense, to = _ghost(shape, x.dtype), self.room(shape, x.dtype)
+        self.move(np.broadcast_to(x, shape), place, dense, to)
+        return dense, to
+
+    def move(self, x: Array, place: int, y: Array, to: int) -> None:
+        """Launch a copy of an array into another one of its shape and dtype."""
+        space = tuple(n for n in y.shape if n != 1)
         operand = Operand(x.dtype, (True,) * len(space))
-        load = Value("load", (), x.dtype, Level.ELEMENT, 0)
+        load = Value("load", (), x.dtype, Level.ELEMENT if space else Level.SCALAR, 0)
         kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
-        loops = lay_out(kernel, [wide.reshape(space), dense.reshape(space)], space)
+        loops = lay_out(kernel, [x.reshape(space), y.reshape(space)], space)
         if isinstance(loops, CopyFirst):
             raise LoweringError(
-                "an operand of a kernel has more axes than loops", facts=[str(shape)]
+                "an operand of a kernel has more axes than loops", facts=[str(y.shape)]
             )
-        to = self.room(shape, x.dtype)
-        self.kernel(kernel, loops, [place, to], [(), ()], {0} if x.ctypes.data % 16 else set())
-        return dense, to
+        loose = {n for n, a in enumerate((x, y)) if a.ctypes.data % 16}
+        self.kernel(kernel, loops, [place, to], [(), ()], loose)
 
     def kernel(
         self,

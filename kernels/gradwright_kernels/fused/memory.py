@@ -210,10 +210,12 @@ class Memory:
         where = " + ".join([self._address(store.operand), *map(self._name, store.places)])
         where += "" if columns else f" + {ORIGIN}"
         mask = " & ".join([*self._masks(True, columns), *(f"there{p}" for p in store.places)])
-        so_far = f"joined{store.operand}"
-        self._line(f"{so_far} = tl.load({where}, mask={mask}, other=0)")
-        joined = f"{so_far} {'*' if store.mode == 'prod' else '+'} {value}"
-        if store.mode not in ("sum", "prod"):
+        so_far, joined = f"joined{store.operand}", value
+        if store.mode != "set":
+            self._line(f"{so_far} = tl.load({where}, mask={mask}, other=0)")
+        if store.mode in ("sum", "prod"):
+            joined = f"{so_far} {'+' if store.mode == 'sum' else '*'} {value}"
+        elif store.mode != "set":
             is_float = self.kernel.operands[store.operand].dtype.kind == "f"
             joined = f"tl.{store.mode}imum({so_far}, {value}{NAN if is_float else ''})"
         shape = f"(1, {'BLOCK' if columns else '1'})"
