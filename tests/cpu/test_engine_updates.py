@@ -37,6 +37,17 @@ def test_updates_are_written_over_their_variables():
         assert not np.array_equal(step.values[name], value)
 
 
+def test_what_is_read_turned_or_reversed_is_not_written_over():
+    for turned in (lambda w: w.T * 2.0, lambda w: w[::-1] * 2.0):
+        g = gw.Graph()
+        w = g.variable("w", (9, 9), init=gw.init.normal(seed=1))
+        expected = turned(turned(turned(g.values["w"])))
+        with gw.Session(g, kernels="wait") as session:
+            for _ in range(3):
+                session.run([], {}, {w: turned(w)})
+        np.testing.assert_allclose(g.values["w"], expected, 1e-6)
+
+
 @pytest.mark.parametrize("hold", ["array", "view", "slice", "snapshot", "memoryview"])
 def test_what_somebody_holds_is_not_written(hold):
     step, other = Step(), Step()

@@ -283,7 +283,8 @@ def table_kernel(beyond: Any) -> Kernel:
 
 def test_rows_of_a_table_and_what_names_none() -> None:
     kernel, table = table_kernel(Beyond.FIRST), np.arange(35, dtype="f4").reshape(5, 7)
-    for ids, code in ((np.array([[1], [-1], [4]]), 0), (np.array([[1], [-6], [4]]), 2 * 6 + 1 + 1)):
+    for wrong, code in ((-1, 0), (-6, 2 * 6 + 1 + 1), (2**62, 2**62 + 1)):
+        ids = np.array([[1], [wrong], [4]])
         y = np.zeros((3, 7), "f4")
         made = generate(kernel, (3, 7), [table, ids, y])
         assert made.alarm == 0 and made.sites == ((0, 0, 5),)

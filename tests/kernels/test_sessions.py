@@ -135,6 +135,19 @@ def test_updates_read_old_values_and_commit_together_or_not_at_all() -> None:
     np.testing.assert_equal(*found)
 
 
+def test_a_variable_becomes_what_is_fed_or_itself_turned() -> None:
+    for device in ("cpu", "cuda-sim"):
+        g, given = gw.Graph(), np.arange(9, dtype="f4").reshape(3, 3)
+        w, x = g.variable("w", (3, 3)), g.placeholder("x", (3, 3))
+        with gw.Session(g, device=device, kernels="wait") as session:
+            session.run([], {"x": given}, {w: x})
+            assert given.flags.writeable
+            for _ in range(2):
+                session.run([], {}, {w: w[::-1].T * 2.0})
+        given[...] = 0
+        np.testing.assert_array_equal(g.values["w"], 4 * np.arange(9)[::-1].reshape(3, 3))
+
+
 def test_host_and_device_hold_one_value() -> None:
     g = gw.Graph()
     w = g.variable("w", (2,))

@@ -71,10 +71,10 @@ class GpuExecutor:
         lying, found = self.laid, dict[Tensor, int]()
         at_home = set(lying.homes.values())
         for variable, t in self._ask.updates.items():
-            number = lying.program.numbers[t]
-            is_alike = lying.program.specs[number] == variable.spec
-            is_made = number in lying.layout.offsets
-            if is_alike and is_made and variable not in at_home:
+            number = lying.program.numbers.get(t)
+            if number is None or number not in lying.layout.offsets or variable in at_home:
+                continue
+            if lying.program.specs[number] == variable.spec:
                 found[variable] = number
         return found
 
@@ -210,7 +210,8 @@ class GpuExecutor:
 
     def _to_keep(self, variable: Tensor, value: Tensor, env: Env) -> Array:
         """Return an update that the host has, as an array that is nobody else's."""
-        array = env[value].copy() if value in self._ask.kept else env[value]
+        is_shared = value in self._ask.kept or value not in self.laid.program.outputs
+        array = env[value].copy() if is_shared else env[value]  # what is fed is the user's own
         if array.shape != variable.shape:
             raise ShapeError(
                 f"the update of {variable.name!r} has shape {array.shape}", need=str(variable.spec)

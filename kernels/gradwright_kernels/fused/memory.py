@@ -20,6 +20,8 @@ from .tiles import Form, is_sum
 ORIGIN = "tl.zeros((1, 1), tl.int32)"
 """Makes a tile of one pointer."""
 NAN = ", propagate_nan=tl.PropagateNan.ALL"
+FARTHEST = 1 << 61
+"""The largest index that is told as it is: twice it, and a sign, are an int64."""
 KINDS = {"f": "double", "i": "i64", "u": "i64", "b": "i1"}
 """The type, in LLVM's words, that a constant of each kind of dtype is written as."""
 
@@ -237,7 +239,7 @@ class Memory:
         stride = self._n(f"t{named.operand}_{named.axis}")
         at, code = f"place{number}", f"code{number}"
         self._line(f"{at} = {index}.to(tl.int64)")
-        told = f"tl.abs({at}) * 2 + ({at} < 0).to(tl.int64) + 1"
+        told = f"tl.minimum(tl.abs({at}), {FARTHEST}) * 2 + ({at} < 0).to(tl.int64) + 1"
         self._line(f"{code} = {told}")
         if named.beyond is not Beyond.LEFT_OUT:
             self._line(f"{at} = tl.where({at} < 0, {at} + {size}, {at})")

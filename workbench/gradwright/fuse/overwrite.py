@@ -16,7 +16,6 @@ from typing import Any
 from ..graph import Tensor
 from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
-from ..spec import TensorSpec
 from .fused import Fused
 from .ir import overlaid
 
@@ -113,9 +112,10 @@ def overwrites(
         reads = [i for i, x in enumerate(instr.ins) if x is not None and roots[x] == old]
         x = reads[0] if reads else None
         if isinstance(instr.op, Fused):
-            fits = _fits(instr, x, y, program.specs[old], program)
+            fits = _fits(instr, x, y, old, program)
         else:
-            fits = (y, x) in natives(instr) and program.specs[number] == program.specs[old]
+            is_alike = instr.ins[x or 0] == old and program.specs[number] == program.specs[old]
+            fits = is_alike and (y, x) in natives(instr)
         if len(reads) <= 1 and fits:
             found.append(Overwrite(variable, old, instr, x, y))
     found = _last(tail, found, roots)
@@ -148,15 +148,14 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
     ]
 
 
-def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program) -> bool:
+def _fits(instr: Instr, x: int | None, y: int, old: int, program: Program) -> bool:
     """Tell whether an output of a kernel may lie where the old value does, which may be input x."""
     op = instr.op
-    if not isinstance(op, Fused) or program.specs[instr.outs[y]] != old:
+    if not isinstance(op, Fused) or program.specs[instr.outs[y]] != program.specs[old]:
         return False
-    kernel, at, read = op.kernel, op.kernel.n_inputs + y, None if x is None else instr.ins[x]
-    alike = x is None or kernel.operands[x] == kernel.operands[at]
-    if not alike or (read is not None and program.specs[read] != old):
-        return False
+    kernel, at = op.kernel, op.kernel.n_inputs + y
+    if x is not None and (instr.ins[x] != old or kernel.operands[x] != kernel.operands[at]):
+        return False  # a view, turned or reversed, is not read where it is overwritten
     if any(operand.named for operand in kernel.operands):
         return False  # a wrong index is told when the kernel has run
     return all(s.mode == "set" for s in kernel.stores if s.operand == at)
