@@ -131,6 +131,21 @@ def test_plans_share_what_was_made_of_a_constant(choose, rng):
     assert not rooms._kept
 
 
+def test_others_that_read_a_constant_in_another_order(choose, rng):
+    choose(2)
+    w, x = (rng.standard_normal(s).astype("f") for s in ((32, 32, 4, 4), (1, 32, 9, 9)))
+    found = []
+    for kernels in ("wait", "off"):
+        g = gw.Graph()
+        t, k = g.placeholder("x", x.shape), g.constant(w)
+        y = gw.cnn.conv2d(t, k)
+        back = [gw.cnn.conv_transpose2d(t, k, stride=s, padding=p) for s in (1, 2) for p in (0, 1)]
+        with gw.Session(g, kernels=kernels) as session:
+            found.append(session.run([y, *back, *gw.gradients(y.sum(), [t])], {"x": x}))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, 0, 2e-5 * np.abs(b).max())
+
+
 def test_machines_with_smaller_vectors(choose, monkeypatch):
     compiled = tiles.machine, tiles.compiled, lanes.compiled, turning._compiled
     monkeypatch.setattr(compiler, "identity", lambda: "as if avx2")

@@ -52,6 +52,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     for module, name in (
         (places, "bind_running"),
         (places, "bind_search"),
+        (places, "bind_kernel"),
         (counts, "bind_kernel"),
     ):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
@@ -112,6 +113,17 @@ def test_counts_are_those_of_numpy(compiled: list[Any]) -> None:
         low = gw.bincount(g.placeholder("k", (3,), "int64"))
     with gw.Session(g, kernels="wait") as session, pytest.raises(LoweringError, match=">= 0"):
         session.run(low, {"k": np.array([1, -1, 2])})
+
+
+@pytest.mark.parametrize("how", ["sum", "prod", "max", "min"])
+def test_segments_in_order_are_those_of_numpy(how: str, compiled: list[Any]) -> None:
+    """Numbers have one axis or more, and leave some segments empty."""
+    op, x = getattr(gw, f"segment_{how}"), RNG.standard_normal((6, 10, 7)) * 2
+    ids = np.sort(RNG.integers(0, 9, (60,)) * 2).reshape(6, 10)
+    for dtype, off in (("float32", 1e-6), ("int64", 0.0)):
+        alike(op, x.astype(dtype), ids, off=off)
+        alike(op, x.astype(dtype), ids[:, 0].astype(np.int32), off=off)
+    assert len(compiled) == 8 and None not in compiled
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool"])

@@ -20,11 +20,13 @@ from tests.support.fused_programs import (
     check,
     kernels,
     leave,
+    op,
     program_of,
     run,
     run_plan,
 )
 
+RNG = np.random.default_rng(1)
 SPLIT = ("all_finite", "dropout", "global_norm", "rotate_pairs")
 SAMPLED = [
     (name, number)
@@ -123,6 +125,22 @@ def test_labels_outside_are_refused_and_ignored_ones_count_nothing() -> None:
     assert len(kernels(fused)) == 1
     with pytest.raises(GraphError, match=r"4 at \[2\] is no class"):
         run(fused, {**given, "t": np.array([0, 1, 4])})
+
+
+def test_a_row_of_one_element_is_its_own_reduction() -> None:
+    """Also beside one that has columns."""
+    given = {"t": np.array([0, 0, 0]), "x": RNG.standard_normal((3, 1)), "w": np.ones((3, 4))}
+    program = program_of(
+        (op("exp"), ["x", "->", "e"]),
+        (op("logsumexp", axis=-1), ["e", "->", "s"]),
+        (op("log_softmax", axis=-1), ["e", "->", "p"]),
+        (OPS["label_cross_entropy"](), ["t", "e", "->", "loss"]),
+        (op("mul"), ["w", "p", "->", "y"]),
+        (op("softmax", axis=-1), ["y", "->", "z"]),
+        given=given,
+    )
+    fused = check(leave(program, "s", "loss", "z"), given)
+    assert len(kernels(fused)) == 1
 
 
 def test_layer_norm_backwards_is_one_kernel() -> None:

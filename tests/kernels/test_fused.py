@@ -173,6 +173,21 @@ def test_casts_round_once() -> None:
         assert y.tobytes() == want.tobytes(), (y, want)
 
 
+def test_powers_of_constants() -> None:
+    """By products, by roots, and by a series, whose exponent is as exact as the numbers."""
+    x = np.array([0, -0.0, 1, -1, 2, -0.7, 0.3, math.inf, -math.inf, math.nan])
+    for name, tolerance in (("f4", 1e-6), ("f8", 1e-14)):
+        xs, exponents = x.astype(name), (0.0, 0.5, 0.1, 1.7, -3.0, 5.0, math.inf)
+        sketch = Sketch(1)
+        load = sketch.load(f"{name}:1")
+        for n in exponents:
+            sketch.store(sketch.pow_(load, sketch.const(n, name)), f"{name}:1")
+        with np.errstate(all="ignore"):
+            for n, y in zip(exponents, simulated(sketch.kernel(), [xs]), strict=True):
+                want = np.power(xs, np.full_like(xs, n))
+                np.testing.assert_allclose(y, want, tolerance, err_msg=f"{n}")
+
+
 # -- forms ----------------------------------------------------------------------------------------
 
 

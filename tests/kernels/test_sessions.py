@@ -202,13 +202,20 @@ def test_wrong_numbers_are_told_by_node() -> None:
             session.run(
                 gw.loss.sparse_softmax_cross_entropy(x, y), {"x": [0, 7], "y": np.ones((2, 4))}
             )
+        step = {w: w + gw.gather(w, x, name="moved").sum()}  # in the tail: nothing else reads it
+        session.run([], {"x": [0, 3]}, step)
+        before = g.values["w"]
+        with pytest.raises(LoweringError, match="gather 'moved'"):
+            session.run([], {"x": [1, 9]}, step)
+        assert np.array_equal(g.values["w"], before)
 
 
 def test_replay_holds_each_op_against_its_forward() -> None:
     def build(g: gw.Graph) -> list[gw.Tensor]:
         x = g.placeholder("x", (5, 7))
         y = (gw.nn.softmax(gw.tanh(x @ x.T)) ** 2.0).sum()
-        return [y, *gw.gradients(y, [x])]
+        total, _ = gw.scan(lambda s, row: (s + row, s), x[0], x[::-1])
+        return [y, *gw.gradients(y, [x]), gw.cond(y > 0.0, lambda: total, lambda: x[0])]
 
     agree(build, check="replay")
 
@@ -234,10 +241,14 @@ def test_too_little_memory_is_told_before_anything_runs(monkeypatch: pytest.Monk
 
 def test_plans_of_many_shapes_share_memory_which_is_let_go() -> None:
     g = gw.Graph()
-    x = g.placeholder("x", ("B",))
+    x, w = g.placeholder("x", ("B",)), g.variable("w", (64,))
     with gw.Session(g, device="cuda-sim") as session:
         for n in (100, 1000, 10):
-            np.testing.assert_allclose(session.run(gw.exp(x), {"x": np.zeros(n)}), np.ones(n))
+            g.values["w"] = np.ones(64)
+            assert session.run(gw.exp(x) * w[0], {"x": np.zeros(n)}).tolist() == [1.0] * n
+        free, total = session.device.cuda.memory()
+        held = 64 * 4 + session.device.arena_bytes  # the variable once, and no outgrown arena
+        assert total - free == held
         assert session.plans[-1].profile({"x": np.zeros(10)}, repeats=2)
         session.release()
         assert session.run(gw.exp(x), {"x": [0.0]}).tolist() == [1.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -352,6 +353,23 @@ def test_a_value_that_begins_is_not_written_yet() -> None:
     bench.cuda.forget(bench.y.address, 256, 0)
     with pytest.raises(LoweringError, match="nobody has written"):
         bench.read(bench.y)
+
+
+def test_another_thread_waits_for_what_one_does() -> None:
+    cuda, done, begun = Simulated(), list[int](), threading.Event()
+
+    def slow(moment: Any) -> None:
+        begun.set()
+        other.join(0.05)  # it would do the second piece meanwhile
+        done.append(1)
+
+    cuda.streams.put(0, "slow", slow)
+    cuda.streams.put(0, "quick", lambda moment: done.append(2))
+    other = threading.Thread(target=lambda: begun.wait() and cuda.wait(0))
+    other.start()
+    cuda.wait(0)
+    other.join()
+    assert done == [1, 2]
 
 
 def test_memory_is_counted_and_given_back() -> None:

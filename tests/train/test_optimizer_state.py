@@ -147,7 +147,8 @@ def test_a_number_changed_between_steps_counts_from_the_next(name: str, torch: A
     reference = getattr(torch.optim, theirs)(params.values(), lr=0.05, **options)
     for step, grads in enumerate(gradients(8)):
         if step == 4:
-            vars(trainer.optimizer).update(ours)
+            for number, value in ours.items():
+                setattr(trainer.optimizer, number, value)
             reference.param_groups[0].update(changes)
         trainer.step(fed(grads))
         for n, p in params.items():

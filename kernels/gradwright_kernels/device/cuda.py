@@ -9,6 +9,7 @@ is the default one; all that takes a stream returns at once and is done in the s
 from __future__ import annotations
 
 import ctypes
+import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -63,6 +64,8 @@ class Cuda(Protocol):
     """Compute capability, 90 for 9.0."""
     is_checked: bool
     """Whether it looks at each access, and wants to be told what is forgotten."""
+    lock: threading.RLock
+    """Held by who runs or commits a step: sessions of several threads may share variables."""
 
     def memory(self) -> tuple[int, int]:
         """Return how many bytes are free, and how many there are."""

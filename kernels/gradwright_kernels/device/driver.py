@@ -8,6 +8,7 @@ to do. That call is legal while a stream is being captured into a CUDA graph.
 from __future__ import annotations
 
 import ctypes
+import threading
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
@@ -71,6 +72,7 @@ class Driver:
                 facts=[str(error)],
                 hint='device="cpu", or device="cuda-sim", which interprets the kernels',
             ) from error
+        self.lock = threading.RLock()
         self._context = c_void_p()
         self._functions: dict[Binary, int] = {}
         count, device, part = c_int(), c_int(), c_int()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from gradwright.errors import MemoryLimitError, ShapeError
 from gradwright.graph import Tensor, Values
 from gradwright.program.executor import Ask, Env, Observe
+from gradwright.program.options import current, using
 from gradwright.program.program import Instr, Program
 from gradwright.program.row import Row, names_of
 from gradwright.words.tables import size
@@ -43,12 +44,11 @@ class GpuExecutor:
 
     def __init__(self, program: Program, device: Gpu, ask: Ask, *, singly: bool = False) -> None:
         self._device, self._ask, self._program = device, ask, program
+        self._options = current()
         how = device.cuda, device.name, device.fallback, ask
         self.laid = Lying(program, *how, singly=singly)
         self._watched: GpuExecutor | None = None
         """The same op by op, for who wants to see all values."""
-        self._homes: dict[Tensor, DeviceValue] = {}
-        """Where variables go that are on no device yet."""
         self._apart: dict[Tensor, DeviceValue] = {}
         """Where values go that are not the variables' own."""
         self._constants: dict[int, DeviceArray] = {}
@@ -90,11 +90,13 @@ class GpuExecutor:
             self._op_by_op().run(env, values, observe)
             return
         table = self._read(env, values)
-        held = table.enter(env)
-        table.do(range(self.laid.n_body), observe and observe(self.laid.program))
-        table.leave(env, self._early)
-        table.look_at_alarms()
-        del held  # it is on the device by now
+        body = range(self.laid.n_body)
+        with self._device.cuda.lock:
+            held = table.enter(env)
+            table.do(body, observe and observe(self.laid.program))
+            table.leave(env, self._early)
+            table.look_at_alarms(body)
+            del held  # it is on the device by now
 
     def commit(self, env: Env, values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
@@ -108,10 +110,12 @@ class GpuExecutor:
             return False
         table, see = self._table, observe and observe(self.laid.program)
         assert table is not None, "run comes first"
-        n_last = len(self._last())
-        with values.lock:
-            table.do(range(self.laid.n_body, n - n_last), see)
+        first = n - len(self._last())
+        tail, last = range(self.laid.n_body, first), range(first, n)
+        with self._device.cuda.lock, values.lock:
+            table.do(tail, see)
             table.leave(env, self._late)
+            table.look_at_alarms(tail)
             here = {*self.laid.homes.values(), *self._copied}
             new = {
                 v.node.name: self._to_keep(v, t, env)
@@ -119,7 +123,7 @@ class GpuExecutor:
                 if v not in here
             }
             with self._device.uninterrupted():
-                table.do(range(n - n_last, n), see)
+                table.do(last, see)
                 table.copy(self._copied)
                 self._device.wait_for_all()
                 self._take(values, {v.node.name: table.homes[v] for v in here}, new)
@@ -128,7 +132,8 @@ class GpuExecutor:
     def _op_by_op(self) -> GpuExecutor:
         """Return what runs each op as a kernel of its own, to be held against its ``forward``."""
         if self._watched is None:
-            self._watched = GpuExecutor(self._program, self._device, self._ask, singly=True)
+            with using(*self._options):
+                self._watched = GpuExecutor(self._program, self._device, self._ask, singly=True)
             self._watched._watched = self._watched
         return self._watched
 
@@ -187,18 +192,21 @@ class GpuExecutor:
 
     def _homes_of(self, values: Values | None) -> dict[Tensor, DeviceValue]:
         """Return where variables lie, be it from now on; without values, in memory of their own."""
-        device, own = self._device, self._apart if values is None else self._homes
+        device = self._device
+        own: MutableMapping[Tensor, DeviceValue] = self._apart if values is None else device.homes
         found = {}
         for t in self._sources:
             held = None if values is None else values.buffer(t.node.name)
             if isinstance(held, DeviceValue) and held.cuda is device.cuda:
                 found[t] = held
-        missing = [t for t in self._sources if t not in found and t not in own]
+            elif t in own:
+                found[t] = own[t]
+        missing = [t for t in self._sources if t not in found]
         if missing or self._table is None:
             self._check_memory(sum(t.spec.nbytes for t in missing))
         for t in missing:
-            own[t] = DeviceValue(device.cuda, device.stream, t.spec, t.node.name)
-        return {t: found[t] if t in found else own[t] for t in self._sources}
+            found[t] = own[t] = DeviceValue(device.cuda, device.stream, t.spec, t.node.name)
+        return found
 
     def _to_keep(self, variable: Tensor, value: Tensor, env: Env) -> Array:
         """Return an update that the host has, as an array that is nobody else's."""
@@ -224,27 +232,23 @@ class GpuExecutor:
     # -- binding ---------------------------------------------------------------------------------
 
     def _bind(self, homes: Mapping[Tensor, DeviceValue]) -> Table:
-        """Return all launches, for variables that lie there; made again when one has moved."""
-        table = self._table
-        if table is None or any(table.homes.get(t) is not home for t, home in homes.items()):
-            device = self._device
-            arena = device.arena(self.laid.layout.nbytes, self._names)
+        """Return all launches, for variables that lie there; made again when memory has moved."""
+        table, device, program = self._table, self._device, self.laid.program
+        arena = device.arena(self.laid.layout.nbytes, program.outputs)
+        if table is None or table.arena is not arena or table.homes != homes:
             table = self._table = Table(self.laid, device, arena, homes, self._constants)
         return table
-
-    @property
-    def _names(self) -> str:
-        return names_of(self.laid.program.outputs)
 
     def _check_memory(self, variables: int) -> None:
         """Raise before anything runs if the device has too little memory."""
         device, arena = self._device, self.laid.layout.nbytes
         free, total = device.cuda.memory()
-        taken = arena if arena > device.arena_bytes else 0
+        names = names_of(self.laid.program.outputs)
+        taken = arena - device.arena_bytes if arena > device.arena_bytes else 0
         constants = sum(a.nbytes for a in self.laid.program.constants.values() if any(a.strides))
         if taken + constants + variables > free:
             raise MemoryLimitError(
-                f"a run of {self._names} takes {size(taken + constants + variables)} on device "
+                f"a run of {names} takes {size(taken + constants + variables)} on device "
                 f"{device.name!r}, which has {size(free)} left of {size(total)}",
                 facts=[
                     f"{size(arena)} for what it computes, at its peak",
@@ -265,10 +269,9 @@ class GpuExecutor:
 
     def buffers(self) -> Mapping[int, int]:
         """Return the bytes that it keeps between runs: its arena, which other plans share."""
-        if self._table is None:
-            return {id(self.laid): self.laid.layout.nbytes}
-        return {id(self._table.arena): self._table.arena.nbytes}
+        arena = self._table and self._table.arena
+        return {id(arena): arena.nbytes} if arena else {}
 
     def release(self) -> None:
         """Let the arena go; the next run takes it anew. Variables stay."""
-        self._table, self._constants, self._homes, self._apart = None, {}, {}, {}
+        self._table, self._constants, self._apart = None, {}, {}

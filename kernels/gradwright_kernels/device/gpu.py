@@ -5,20 +5,24 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import triton
 
 from gradwright.errors import GraphError
+from gradwright.graph import Tensor
 from gradwright.program.executor import Ask, Keep
 from gradwright.program.ledger import Ledger, Manager
 from gradwright.program.program import Program
+from gradwright.program.row import names_of
 
 from .array import Block
 from .cuda import Cuda
 from .executor import GpuExecutor
+from .value import DeviceValue
 
 
 class Gpu:
@@ -34,6 +38,8 @@ class Gpu:
         self.name, self.cuda, self.stream = name, cuda, cuda.make_stream()
         self.ledger = Ledger()
         self._arena: Block | None = None
+        self.homes = weakref.WeakValueDictionary[Tensor, DeviceValue]()
+        """Where variables of the session lie, or did, as long as a plan is bound to that."""
 
     def configure(
         self,
@@ -66,11 +72,15 @@ class Gpu:
         """Return a program as launches; raises LoweringError for an op that has no kernel."""
         return GpuExecutor(program, self, ask)
 
-    def arena(self, nbytes: int, what: str) -> Block:
-        """Return memory that a plan divides among its values, part of what the largest takes."""
+    def arena(self, nbytes: int, outputs: Iterable[Tensor]) -> Block:
+        """Return memory that a plan divides among its values, part of what the largest takes.
+
+        Nobody else holds it: plans are bound anew when it has become too small for one of them.
+        """
         if self._arena is None or self._arena.nbytes < nbytes:
+            self._arena = None  # it goes before the new one comes
             self._arena = Block(self.cuda, nbytes)
-            self.ledger.took(self._arena, what)
+            self.ledger.took(self._arena, names_of(outputs))
         return self._arena
 
     @property
@@ -98,7 +108,7 @@ class Gpu:
         return True
 
     def release(self) -> None:
-        """Let the arena go as soon as no plan is bound to it."""
+        """Let the arena go."""
         self._arena = None
 
     @contextlib.contextmanager

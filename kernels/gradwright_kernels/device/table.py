@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ class Table:
         homes: Mapping[Tensor, DeviceValue],
         constants: dict[int, DeviceArray],
     ) -> None:
-        self.arena, self.homes = arena, dict(homes)
+        self._start, self._arena, self.homes = arena.address, weakref.ref(arena), dict(homes)
         self._lying, self._device = lying, device
         self._feeds: list[tuple[Tensor, DeviceArray]] = []
         self._alarms: list[tuple[int, DeviceArray, Sequence[int]]] = []
@@ -53,10 +54,15 @@ class Table:
             with self._explaining(n):
                 self._acts.append(self._of(n, instr, step))
 
+    @property
+    def arena(self) -> Block | None:
+        """The memory that it is bound to, which the device holds; None: it has let it go."""
+        return self._arena()
+
     # -- where values lie ------------------------------------------------------------------------
 
     def _lie(self, constants: dict[int, DeviceArray]) -> dict[int, DeviceArray]:
-        lying, program, start = self._lying, self._lying.program, self.arena.address
+        lying, program, start = self._lying, self._lying.program, self._start
         arrays: dict[int, DeviceArray] = {}
         at = start + lying.sources
         for number, t in program.sources.items():
@@ -119,7 +125,7 @@ class Table:
             return [functools.partial(self._forward, number)]
         cuda, stream, recorder = self._device.cuda, self._device.stream, step.recorder
         assert recorder is not None
-        at = self.arena.address + self._lying.scratch
+        at = self._start + self._lying.scratch
         for array in recorder.scratch:
             array.address = at
             at += up(array.extent)
@@ -226,9 +232,11 @@ class Table:
             home, array = self.homes[variable].array, self._arrays[number]
             self._device.cuda.copy(home.address, array.address, array.extent, self._device.stream)
 
-    def look_at_alarms(self) -> None:
+    def look_at_alarms(self, steps: range) -> None:
         """Run the op of a step whose kernel has found something wrong, which tells what."""
         for at, alarm, operands in self._alarms:
+            if at not in steps:
+                continue
             found = get(self._device.cuda, alarm, self._device.stream).reshape(-1)
             if not found.any():
                 continue

@@ -185,10 +185,23 @@ def apply(name: str, args: Sequence[str], given: Sequence[Value]) -> Text:
         found = found.get(dtype.name) or found.get(dtype.kind) or found["f"]
     if found != SERIES:
         return Text(found.format(*args))
-    exponent = given[1].extra if name == "pow" and given[1].op == "const" else None
+    exponent = easy_exponent(name, given)
     called, needs = _series(name, dtype.name, len(args), exponent)
     used = args if exponent is None else args[:1]
     return Text(f"{called}({', '.join(used)})", needs)
+
+
+def easy_exponent(name: str, given: Sequence[Value]) -> float | None:
+    """Return the exponent of a power that is a product or a root, which is a function of its own.
+
+    >>> f32 = np.dtype("float32")
+    >>> x = Value("load", (), f32, Level.ELEMENT, 0)
+    >>> [easy_exponent("pow", [x, Value("const", (), f32, Level.SCALAR, n)]) for n in (-3.0, 1.7)]
+    [-3.0, None]
+    """
+    if name != "pow" or given[1].op != "const" or abs(given[1].extra) not in mathlib.EASY:
+        return None
+    return float(given[1].extra)
 
 
 @functools.cache
@@ -209,8 +222,6 @@ def _series(
 
     if exponent is not None:
         called = f"pow_{_spelled(exponent)}_{dtype}"
-        if dtype == "float64" and abs(exponent) not in (0.5, 1, 2, 3, 4):
-            return _series(name, dtype, n_args, None)[0], ()
     source = mathlib.SERIES.get(name)
     if source is not None:
         function.__doc__ = (source.__doc__ or "").partition("\n")[0]

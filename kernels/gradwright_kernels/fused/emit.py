@@ -15,7 +15,7 @@ from gradwright.fuse.ir import Kernel, Level, Store, Value
 from gradwright.fuse.layout import Pattern
 from gradwright.fuse.schedule import schedule
 
-from .elements import DTYPES, INLINE, ORDERED, PRODUCT, Text, apply, cast
+from .elements import DTYPES, INLINE, ORDERED, PRODUCT, Text, apply, cast, easy_exponent
 from .memory import KINDS, NAN, Memory, pointer
 from .number import literal
 from .tiles import Form, is_sum
@@ -240,8 +240,8 @@ class _Emitter(Memory):
         """Return the arguments of a function; a constant beside a tensor is written in place."""
         given = [self.kernel.values[a] for a in value.args]
         fixed = [v.op == "const" and v.dtype.kind != "b" for v in given]
-        if value.op == "pow" and fixed[1]:  # which is a function of its own
-            fixed[1] = True
+        if easy_exponent(value.op, given) is not None:
+            fixed = [False, True]
         elif value.op not in INLINE or all(fixed[value.op == "where" :]):
             fixed = [False] * len(given)
         return [

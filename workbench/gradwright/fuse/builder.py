@@ -114,6 +114,8 @@ class Builder:
         self._dtypes: list[np.dtype[Any]] = []
         self._known: dict[Any, Term] = {}
         self._held: dict[tuple[int, np.dtype[Any]], bool] = {}
+        self.has_one_column = False
+        """Whether rows of what is built now are single elements, whose axis no space has."""
 
     # -- terms ---------------------------------------------------------------------------------
 
@@ -154,6 +156,8 @@ class Builder:
 
     def column(self) -> Term:
         """Return the index along the columns."""
+        if self.has_one_column:
+            return self.const(0, INT64)
         return self._add("column", (), INT64, Level.ELEMENT)
 
     def cast(self, x: Term, dtype: np.dtype[Any]) -> Term:
@@ -201,6 +205,8 @@ class Builder:
 
     def reduce(self, x: Term, how: str, needed: Term | None = None) -> Term:
         """Return a reduction over the columns of each row; all but ``needed`` may be skipped."""
+        if self.has_one_column:
+            return x
         args = (x.number,) if needed is None else (x.number, needed.number)
         return self._add("reduce", args, x.dtype, Level.ROW, how)
 

@@ -253,6 +253,7 @@ def _built(
             None if read is None else _argument(builder, program, terms, *read)
             for read in step.reads
         ]
+        builder.has_one_column = step.has_one_column
         try:
             rule = rule_of(step.instr.op)
             assert rule is not None, "a step is an op that has one"

@@ -32,6 +32,11 @@ class Step:
     late: frozenset[int]
     """Values that are sums over the space."""
 
+    @property
+    def has_one_column(self) -> bool:
+        """Whether its rows are single elements, which are their own reductions."""
+        return self.place.n_columns > 0 and self.n_columns is None
+
 
 @dataclass(slots=True)
 class Flow:
@@ -158,8 +163,6 @@ def _find_fit(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> _Fit | None:
         return None
     kept = [i for i, d in enumerate(place.space) if d != 1]
     columns = sum(i >= len(place.space) - place.n_columns for i in kept)
-    if place.n_columns and not columns:
-        return None
     position = {axis: i for i, axis in enumerate(kept)}
     ins_axes = tuple(
         None if s is None or axes is None else _squeezed(position, axes, s)

@@ -124,9 +124,8 @@ class Session(Planned):
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
         manager = checked_manager(memory)
-        self.device.configure(
-            threads, tuning, deterministic=deterministic, memory=manager, fallback=fallback
-        )
+        asked = {} if fallback is None else {"fallback": fallback}  # not all devices know of it
+        self.device.configure(threads, tuning, deterministic=deterministic, memory=manager, **asked)
         self._running = self.device.running()
         self.listeners = checked_listeners(listeners)
 

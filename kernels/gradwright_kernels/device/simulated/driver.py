@@ -9,6 +9,7 @@ memory, how a GPU rounds and what it takes: that is for compiling ahead of time 
 from __future__ import annotations
 
 import ctypes
+import threading
 import zlib
 from typing import Any
 
@@ -49,7 +50,7 @@ class Simulated:
     capability = CAPABILITY
 
     def __init__(self, total: int = TOTAL, *, is_checked: bool = True) -> None:
-        self.is_checked = is_checked
+        self.is_checked, self.lock = is_checked, threading.RLock()
         self.blocks, self.streams = Blocks(total), Streams()
         self.launches = 0
         """How many kernels have run."""

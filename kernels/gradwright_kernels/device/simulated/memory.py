@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,9 +78,10 @@ class Blocks:
 
     def __init__(self, total: int) -> None:
         self.total, self.taken = total, 0
-        self._bases: list[int] = []
-        self._blocks: list[Block] = []
+        self._blocks: list[tuple[int, Block]] = []
+        """All of them, with their addresses, in order."""
         self._freed: collections.deque[Block] = collections.deque()
+        self._changing = threading.RLock()
 
     def allocate(self, nbytes: int) -> int:
         """Return the address of a new block; raises MemoryError where none is left."""
@@ -89,14 +91,18 @@ class Blocks:
         whole = -(-max(nbytes, 1) // 8) * 8
         raw = np.empty(whole + ALIGN, np.uint8)
         block = Block(nbytes, raw, np.zeros(whole, np.uint8))
-        self.taken += nbytes
-        at = bisect.bisect(self._bases, block.base)
-        self._bases.insert(at, block.base)
-        self._blocks.insert(at, block)
+        with self._changing:
+            self.taken += nbytes
+            while sum(b.nbytes for b in self._freed) > KEPT:
+                del self._blocks[self._at(self._freed.popleft().base)]
+            self._blocks.insert(self._at(block.base) + 1, (block.base, block))
         return block.base
 
     def free(self, address: int) -> None:
-        """Give a block back; raises LoweringError for what is none."""
+        """Give a block back; raises LoweringError for what is none.
+
+        It may be called at any time, even while another block is made: arrays die when they do.
+        """
         block = self.find(address)
         if block is None or block.base != address or not block.is_alive:
             gone = "was freed before" if block is not None and not block.is_alive else "is no block"
@@ -104,18 +110,19 @@ class Blocks:
         block.is_alive = False
         self.taken -= block.nbytes
         self._freed.append(block)
-        while sum(b.nbytes for b in self._freed) > KEPT:
-            old = self._freed.popleft()
-            at = self._bases.index(old.base)
-            del self._bases[at], self._blocks[at]
 
     def find(self, address: int) -> Block | None:
         """Return the block that an address lies in."""
-        at = bisect.bisect(self._bases, address) - 1
-        if at < 0:
+        with self._changing:
+            at = self._at(address)
+            block = self._blocks[at][1] if at >= 0 else None
+        if block is None:
             return None
-        block = self._blocks[at]
         return block if address < block.base + max(block.nbytes, 1) else None
+
+    def _at(self, address: int) -> int:
+        """Return which block begins last before an address, or there."""
+        return bisect.bisect(self._blocks, (address + 1,)) - 1
 
     def alive(self, address: int, nbytes: int, what: str) -> Block:
         """Return the block that holds a range; raises LoweringError, saying what went there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -47,6 +48,8 @@ class Streams:
         self._marks: dict[int, Mark] = {}
         """Where each event was recorded last."""
         self._numbers = itertools.count(1)
+        self._doing = threading.RLock()
+        """Held by the thread that does what waits: another one's work comes after it."""
         self._add(0)
 
     def make(self) -> int:
@@ -54,7 +57,8 @@ class Streams:
         return self._add(next(self._numbers))
 
     def _add(self, stream: int) -> int:
-        self._queues[stream], self._clocks[stream] = collections.deque(), dict(self._host)
+        with self._doing:
+            self._queues[stream], self._clocks[stream] = collections.deque(), dict(self._host)
         return stream
 
     def put(self, stream: int, what: str, do: Callable[[Moment], None]) -> None:
@@ -65,22 +69,24 @@ class Streams:
 
     def wait(self, stream: int) -> None:
         """Do all that waits in a stream; what the host does next comes after it."""
-        self.drain(stream)
-        _join(self._host, self._clocks[stream])
-        for clock in self._clocks.values():
-            _join(clock, self._host)
+        with self._doing:
+            self.drain(stream)
+            _join(self._host, self._clocks[stream])
+            for clock in self._clocks.values():
+                _join(clock, self._host)
 
     def drain(self, stream: int) -> None:
         """Do what waits in a stream, as it may be done at any time; nobody has waited for it."""
         queue, clock = self._queues[stream], self._clocks[stream]
-        try:
-            while queue:
-                what, do = queue.popleft()
-                clock[stream] = clock.get(stream, 0) + 1
-                do(Moment(stream, clock[stream], what))
-        except BaseException:
-            queue.clear()  # as on a GPU, whose context is lost: what came of it is undefined
-            raise
+        with self._doing:
+            try:
+                while queue:
+                    what, do = queue.popleft()
+                    clock[stream] = clock.get(stream, 0) + 1
+                    do(Moment(stream, clock[stream], what))
+            except BaseException:
+                queue.clear()  # as on a GPU, whose context is lost: what came of it is undefined
+                raise
 
     def event(self) -> int:
         """Return a new event."""

@@ -18,7 +18,8 @@ from ..call import Call, Native, NativeReturning, numbered
 from ..llvm.bind import COPIED, bind_copy, bind_kernel
 from ..llvm.chain import chain
 from ..llvm.check import bind_class_check
-from ..llvm.irregular.running import TYPES, Running, bind_running
+from ..llvm.irregular.items import TYPES
+from ..llvm.irregular.running import Running, bind_running
 from ..llvm.irregular.search import bind_search
 from ..llvm.irregular.top import bind_top
 from .common import Specs
@@ -145,11 +146,11 @@ def _sorted_segments(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> NativeR
         return [op.forward(*xs)]
 
     def compiled(xs: Sequence[Any]) -> Sequence[Any]:
-        x, ids = xs
-        n, width = op.counted(ids), math.prod(x.shape[1:])
-        calls = None
-        if x.dtype in COPIED and ids.dtype in COPIED and min(n, width, len(x)) > 1:
-            y = np.empty((n, *x.shape[1:]), x.dtype)
+        x, ids = xs[0], xs[1].reshape(-1)
+        n, rest = op.counted(ids), x.shape[xs[1].ndim :]
+        calls, width = None, math.prod(rest)
+        if x.dtype in COPIED and ids.dtype in COPIED and min(n, width, len(ids)) > 1:
+            y = np.empty((n, *rest), x.dtype)
             arrays = x.reshape(-1, width), ids, y.reshape(n, width)
             calls = bind_kernel(_kernel(x.dtype, ids.dtype, how), arrays[0].shape, arrays)
         if calls is None:

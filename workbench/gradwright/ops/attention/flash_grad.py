@@ -139,7 +139,7 @@ class FlashAttentionGrad(_Back):
         for sample in super().samples(rng):
             yield sample
             yield Sample(sample.inputs[:6], sample.attrs)
-            yield Sample((*sample.inputs[:6], np.array([[True, False, True]])), {"tile": 2})
+        yield Sample((*sample.inputs[:6], np.array([[True, False, True]])), {"tile": 2})
 
 
 class FlashAttentionMaskGrad(_Back):

@@ -183,7 +183,7 @@ def _forward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
                 s = calls.room("s", tile, dtype)
                 calls.product(q=q[rows], kt=kt.of(tile), s=s)
                 more = _given(op, head, tile, rows) | tile.ends()
-                calls.weights(_form(op, head, tile), s=s, shrink=shrink, **so_far, **more)
+                calls.weights(_form(op, head, tile), tile, s=s, shrink=shrink, **so_far, **more)
                 calls.run(kernels.shrunk(dtype), {"y": y[rows], "shrink": shrink})
                 calls.product(s=s, v=v[tile.keys], y=y[rows], adds=True)
         calls.run(kernels.ended(dtype, nothing), {"y": y[rows], "lse": lse[rows], **so_far})

@@ -13,7 +13,7 @@ import numpy as np
 from ....program.declined import DeclinedError
 from ...blocks import aligned
 from ...call import Call
-from ..bind import bind_kernel
+from ..bind import bind_copy, bind_kernel
 from ..convolution.rooms import shared
 from ..convolution.turning import turning
 from ..repeat import Turn, repeated
@@ -70,10 +70,16 @@ class Calls:
         names = [(named or {}).get(name, name) for name in step.names]
         self._add(names, bind_kernel(step.kernel, shape, arrays), once)
 
-    def weights(self, form: Form, **of: Array) -> None:
-        """Add what makes weights of scores."""
+    def weights(self, form: Form, tile: Tile, **of: Array) -> None:
+        """Add what makes weights of scores; a mask whose keys lie apart is copied first."""
+        mask, named = of.get("mask"), {}
+        if mask is not None and 1 in form.axes and mask.strides[-1] != mask.itemsize:
+            dense = self.room("dense", tile, mask.dtype)
+            of["mask"] = dense = dense if mask.ndim == 2 else dense[0]
+            self._add(["mask", "dense"], bind_copy(mask, dense))
+            named = {"mask": "dense"}
         call, names = bind_weights(form, of)
-        self._add(names, [call])
+        self._add([named.get(name, name) for name in names], [call])
 
     def product(self, *, adds: bool = False, **of: Array) -> None:
         """Add c = a @ b, or c += a @ b, of three arrays by name."""

@@ -86,11 +86,12 @@ class Blocks:
         dtype, channels = self.given.dtype, len(self.given)
         self.n = self.vectors * machine(dtype.char).width
         self._shape = -(-channels // self.n), math.prod(self.given.shape[1:]), self.n
-        key = "blocks", self.number, self._shape, dtype
         if self.constant is None:
-            self.array = shared(key, self._room)
+            self.array = shared(("blocks", self.number, self._shape, dtype), self._room)
         else:
-            self._kept = kept(self.constant, key, self._in_order)
+            start = self.given.ctypes.data - self.constant.ctypes.data
+            lie = start, self.given.shape, self.given.strides  # a transpose reads other numbers
+            self._kept = kept(self.constant, (self._shape, lie), self._in_order)
             self.array = self._kept.array
         self.nothing = np.zeros(self.n, dtype)
 

@@ -20,6 +20,7 @@ from ..convolution.machine import numbers
 from ..lanes import fetch, near
 from ..repeat import Turn, repeated
 from ..text import Code, Num
+from .items import get, put
 
 Array = np.ndarray[Any, Any]
 NUMBER = (
@@ -187,21 +188,6 @@ def _compiled(kind: str, of: str = "") -> int:
     return compile_text(code.module())
 
 
-def _item(p: Num, type_: str, index: Num) -> Num:
-    return p.code.let("ptr", f"getelementptr {type_}, ptr {p.name}, i64 {index.name}")
-
-
-def _get(p: Num, type_: str, index: Num, *, group: bool = False) -> Num:
-    """Return an element; in a ``group`` of which no turn reads what another one writes."""
-    of = f", {p.code.group}" if group else ""
-    return p.code.let(type_, f"load {type_}, ptr {_item(p, type_, index).name}{of}")
-
-
-def _set(p: Num, index: Num, x: Num, *, group: bool = False) -> None:
-    of = f", {p.code.group}" if group else ""
-    x.code.do(f"store {x.type} {x.name}, ptr {_item(p, x.type, index).name}{of}")
-
-
 def _number(code: Code, _: str) -> None:
     """Write: each row gets the next number where it is met first; then its places in order.
 
@@ -213,12 +199,12 @@ def _number(code: Code, _: str) -> None:
     hashes, rows, places, ends, order = (at[k] for k in NUMBER[2:3] + NUMBER[1:2] + NUMBER[3:6])
     parallel = [code.parallel]
     with code.loop(zero, at["mask"] + 1, hints=parallel) as i:
-        _set(hashes, i.index, none, group=True)
+        put(hashes, i.index, none, group=True)
     with code.loop(zero, at["room"] + 1, hints=parallel) as i:
-        _set(ends, i.index, one - 1, group=True)
+        put(ends, i.index, one - 1, group=True)
     with code.loop(zero, at["count"], carried=[zero]) as turn:
         (known,) = turn.carried
-        given = _get(at["ids"], "i64", turn.index)
+        given = get(at["ids"], "i64", turn.index)
         row = (given < 0).where(given + at["n"], given)
         start = (row * -7046029254386353131).op("lshr", at["shift"])  # 2^64 over the golden ratio
         place, held = _probe(code, hashes, rows, row, start, at["mask"])
@@ -228,26 +214,26 @@ def _number(code: Code, _: str) -> None:
         _tell(at, is_row.where(zero, 1), row)
         fits = is_row & (number.to("sext", "i64") < at["room"])
         number = fits.where(number, -1)
-        _set(places, turn.index, number)
+        put(places, turn.index, number)
         wide = number.to("sext", "i64")
-        _set(ends, wide + 1, _get(ends, "i32", wide + 1) + fits.to("zext", "i32"))
+        put(ends, wide + 1, get(ends, "i32", wide + 1) + fits.to("zext", "i32"))
         known = _remember(code, is_new & fits, place, known, row, number, hashes, rows)
         turn.turned = [known]
     (known,) = turn.carried
     with code.loop(known, at["room"], hints=parallel) as i:
-        _set(rows, i.index, code.const("i64", -1), group=True)
+        put(rows, i.index, code.const("i64", -1), group=True)
     with code.loop(zero, at["room"], carried=[one - 1]) as turn:
         (begin,) = turn.carried
-        count = _get(ends, "i32", turn.index + 1)
-        _set(ends, turn.index + 1, begin)
+        count = get(ends, "i32", turn.index + 1)
+        put(ends, turn.index + 1, begin)
         turn.turned = [begin + count]
     with code.loop(zero, at["count"]) as turn:
-        number = _get(places, "i32", turn.index)
+        number = get(places, "i32", turn.index)
         with code.loop(zero, (number < 0).where(zero, 1)):
             slot = number.to("sext", "i64") + 1
-            end = _get(ends, "i32", slot)
-            _set(order, end.to("sext", "i64"), turn.index.to("trunc", "i32"))
-            _set(ends, slot, end + 1)
+            end = get(ends, "i32", slot)
+            put(order, end.to("sext", "i64"), turn.index.to("trunc", "i32"))
+            put(ends, slot, end + 1)
 
 
 def _probe(code: Code, hashes: Num, rows: Num, row: Num, start: Num, mask: Num) -> tuple[Num, Num]:
@@ -257,10 +243,10 @@ def _probe(code: Code, hashes: Num, rows: Num, row: Num, start: Num, mask: Num) 
     place = code.let(
         "i64", f"phi i64 [ {start.name}, %{label}.from ], [ %{label}.on, %{label}.next ]"
     )
-    held = _get(hashes, "i32", place)
+    held = get(hashes, "i32", place)
     code.do(f"%{label}.free = icmp slt i32 {held.name}, 0")
     code.do(f"br i1 %{label}.free, label %{label}.end, label %{label}.look\n{label}.look:")
-    same = _get(rows, "i64", held.to("sext", "i64")).equals(row)
+    same = get(rows, "i64", held.to("sext", "i64")).equals(row)
     code.do(f"br i1 {same.name}, label %{label}.end, label %{label}.next\n{label}.next:")
     code.do(f"%{label}.step = add i64 {place.name}, 1")
     code.do(f"%{label}.on = and i64 %{label}.step, {mask.name}")
@@ -273,8 +259,8 @@ def _remember(
 ) -> Num:
     """Write down a row that is met first; return how many are known then."""
     with code.loop(code.const("i64", 0), is_new.to("zext", "i64")):
-        _set(hashes, place, number)
-        _set(rows, known, row)
+        put(hashes, place, number)
+        put(rows, known, row)
     return known + is_new.to("zext", "i64")
 
 
@@ -288,36 +274,36 @@ def _sum(code: Code, kind: str) -> None:
     with code.flagged(""), code.loop(zero, at["rows"]) as row:
         sums = near(at["sums"], row.index * bytes_)
         begin, end = (
-            _get(at["ends"], "i32", index).to("sext", "i64") for index in (row.index, row.index + 1)
+            get(at["ends"], "i32", index).to("sext", "i64") for index in (row.index, row.index + 1)
         )
         with code.loop(zero, (begin < end).where(zero, size), hints=parallel) as d:
-            _set(sums, d.index, code.const(real, 0.0), group=True)
+            put(sums, d.index, code.const(real, 0.0), group=True)
         many = (end - begin > turns).where(size, 0)
         with code.loop(zero, many, hints=parallel) as d:
-            _set(at["wide"], d.index, code.const(double, 0.0), group=True)
+            put(at["wide"], d.index, code.const(double, 0.0), group=True)
         with code.loop(begin, end, step=turns) as some:
             values = _row(at, some.index, bytes_)
             with code.loop(zero, size, hints=parallel) as d:
-                _set(sums, d.index, _get(values, real, d.index, group=True), group=True)
+                put(sums, d.index, get(values, real, d.index, group=True), group=True)
             last = (some.index + turns).call("smin", end)
             with code.loop(some.index + 1, last) as turn:
                 values = _row(at, turn.index, bytes_)
                 with code.loop(zero, size, hints=parallel) as d:
-                    more = _get(values, real, d.index, group=True)
-                    _set(sums, d.index, _get(sums, real, d.index, group=True) + more, group=True)
+                    more = get(values, real, d.index, group=True)
+                    put(sums, d.index, get(sums, real, d.index, group=True) + more, group=True)
             with code.loop(zero, many, hints=parallel) as d:
-                part = _get(sums, real, d.index, group=True)
+                part = get(sums, real, d.index, group=True)
                 part = part.to("fpext", double) if char == "f" else part
-                held = _get(at["wide"], double, d.index, group=True)
-                _set(at["wide"], d.index, held + part, group=True)
+                held = get(at["wide"], double, d.index, group=True)
+                put(at["wide"], d.index, held + part, group=True)
         with code.loop(zero, many, hints=parallel) as d:
-            held = _get(at["wide"], double, d.index, group=True)
+            held = get(at["wide"], double, d.index, group=True)
             held = held.to("fptrunc", real) if char == "f" else held
-            _set(sums, d.index, held, group=True)
+            put(sums, d.index, held, group=True)
 
 
 def _row(at: dict[str, Num], index: Num, bytes_: Num) -> Num:
-    return near(at["values"], _get(at["order"], "i32", index).to("sext", "i64") * bytes_)
+    return near(at["values"], get(at["order"], "i32", index).to("sext", "i64") * bytes_)
 
 
 def _take(code: Code, word: str) -> None:
@@ -331,7 +317,7 @@ def _take(code: Code, word: str) -> None:
         _ask(at, turn.index, int(word))
         _copy(code, source, target, type_, is_there.where(size, 0))
         with code.loop(zero, is_there.where(zero, size), hints=[code.parallel]) as i:
-            _set(target, i.index, code.const(type_, 0), group=True)
+            put(target, i.index, code.const(type_, 0), group=True)
 
 
 def _put(code: Code, word: str) -> None:
@@ -350,7 +336,7 @@ def _put(code: Code, word: str) -> None:
 
 def _named(at: dict[str, Num], index: Num, *, tells: bool = False) -> tuple[Num, Num]:
     """Return the number of a row, 0 if it is none of the table's, and whether it is one."""
-    row = _get(at["rows"], "i64", index)
+    row = get(at["rows"], "i64", index)
     if tells:
         _tell(at, (row < at["n"]).where(row.code.const("i64", 0), 1), row)
     is_there = row.compare("ult", at["n"])
@@ -362,7 +348,7 @@ def _tell(at: dict[str, Num], times: Num, row: Num) -> None:
     code = row.code
     with code.loop(code.const("i64", 0), times):
         for place, x in enumerate((code.const("i64", 1), row, at["n"])):
-            _set(at["alarm"], code.const("i64", place), x)
+            put(at["alarm"], code.const("i64", place), x)
 
 
 def _ask(at: dict[str, Num], index: Num, word: int) -> None:
@@ -374,4 +360,4 @@ def _ask(at: dict[str, Num], index: Num, word: int) -> None:
 
 def _copy(code: Code, source: Num, target: Num, type_: str, count: Num) -> None:
     with code.loop(code.const("i64", 0), count, hints=[code.parallel]) as i:
-        _set(target, i.index, _get(source, type_, i.index, group=True), group=True)
+        put(target, i.index, get(source, type_, i.index, group=True), group=True)

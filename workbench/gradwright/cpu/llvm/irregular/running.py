@@ -17,11 +17,11 @@ import numpy as np
 
 from ...call import Call, Cut
 from ..kernels.mathlib import exp, log
-from ..lanes import near, pick
+from ..lanes import near, pick, spread
 from ..text import Code, Num
+from .items import TYPES, get, item, put
 
 Array = np.ndarray[Any, Any]
-TYPES = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64"}
 BLOCK = ("a", "x", "y", "places", "scratch", "outer", "n", "inner", "whole", "step")
 """The block; ``whole`` elements lie from one outer index to the next, ``step``, which may be
 negative, from one step to the next."""
@@ -181,29 +181,23 @@ def _narrow(x: Num, type_: str) -> Num:
     return x if x.type == type_ else x.to("fptrunc", type_)
 
 
-def _item(p: Num, type_: str, index: Num) -> Num:
-    return p.code.let("ptr", f"getelementptr {type_}, ptr {p.name}, i64 {index.name}")
-
-
-def _get(p: Num, type_: str, index: Num, of: str = "") -> Num:
-    return p.code.let(type_, f"load {type_}, ptr {_item(p, type_, index).name}{of}")
-
-
-def _set(p: Num, index: Num, x: Num, of: str = "") -> None:
-    x.code.do(f"store {x.type} {x.name}, ptr {_item(p, x.type, index).name}{of}")
-
-
 def _step(
-    what: Running, at: dict[str, Num], place: Num, number: Num, states: list[Num], of: str = ""
+    what: Running,
+    at: dict[str, Num],
+    place: Num,
+    number: Num,
+    states: list[Num],
+    *,
+    group: bool = False,
 ) -> list[Num]:
     """Write what a step does with one element: read, join, write."""
-    x = _get(at["x"], what.type, place, of)
-    a = _get(at["a"], what.type, place, of) if what.how == "scan" else None
+    x = get(at["x"], what.type, place, group=group)
+    a = get(at["a"], what.type, place, group=group) if what.how == "scan" else None
     found = what.join(states, x, a, number)
     for to, y in zip(
         ("y", "places"), what.shown(states if what.exclusive else found), strict=False
     ):
-        _set(at[to], place, y, of)
+        put(at[to], place, y, group=group)
     return found
 
 
@@ -224,21 +218,23 @@ def _rows(code: Code, what: Running, at: dict[str, Num]) -> None:
 
 def _columns(code: Code, what: Running, at: dict[str, Num]) -> None:
     """Write steps of whole rows of other axes, as many columns at a time as states are held."""
-    zero, parallel, of = code.const("i64", 0), [code.parallel], f", {code.group}"
+    zero, parallel = code.const("i64", 0), [code.parallel]
     held = [near(at["scratch"], 8 * STATES * k) for k in range(2)]
     with code.loop(zero, at["outer"]) as outer, code.loop(zero, at["inner"], STATES) as some:
         width = (at["inner"] - some.index).call("smin", STATES)
         starts = what.starts(code)
         with code.loop(zero, width, hints=parallel) as j:
             for p, start in zip(held, starts, strict=False):
-                _set(p, j.index, start, of)
+                put(p, j.index, start, group=True)
         with code.loop(zero, at["n"]) as turn:
             first = outer.index * at["whole"] + turn.index * at["step"] + some.index
             with code.loop(zero, width, hints=parallel) as j:
-                states = [_get(p, s.type, j.index, of) for p, s in zip(held, starts, strict=False)]
-                found = _step(what, at, first + j.index, turn.index, states, of)
+                states = [
+                    get(p, s.type, j.index, group=True) for p, s in zip(held, starts, strict=False)
+                ]
+                found = _step(what, at, first + j.index, turn.index, states, group=True)
                 for p, state in zip(held, found, strict=False):
-                    _set(p, j.index, state, of)
+                    put(p, j.index, state, group=True)
 
 
 def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
@@ -250,7 +246,7 @@ def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
         with code.loop(zero, whole, WITHIN, carried=[nothing]) as block:
             (base,) = block.carried
             last = (block.index + WITHIN).call("smin", whole)
-            before = _all(base, vector)
+            before = spread(base, LANES)
             with code.loop(block.index, last, LANES, carried=[code.const(vector, 0)]) as turn:
                 (so_far,) = turn.carried
                 place = row + turn.index * at["step"] - (LANES - 1 if what.reverse else 0)
@@ -259,7 +255,7 @@ def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
                     x = x + _moved(x, far)
                 shown = (_moved(x, 1) if what.exclusive else x) + so_far + before
                 shown = _turned(what, _narrow(shown, f"<{LANES} x {what.result}>"))
-                target = _item(at["y"], what.result, place)
+                target = item(at["y"], what.result, place)
                 code.do(f"store {shown.type} {shown.name}, ptr {target.name}, align 1")
                 turn.turned = [so_far + pick(x, [LANES - 1] * LANES)]
             total = code.let(
@@ -274,7 +270,7 @@ def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
 def _some(p: Num, type_: str, place: Num) -> Num:
     """Return ``LANES`` elements that lie from a place on."""
     vector = f"<{LANES} x {type_}>"
-    return p.code.let(vector, f"load {vector}, ptr {_item(p, type_, place).name}, align 1")
+    return p.code.let(vector, f"load {vector}, ptr {item(p, type_, place).name}, align 1")
 
 
 def _turned(what: Running, x: Num) -> Num:
@@ -286,9 +282,3 @@ def _moved(x: Num, far: int) -> Num:
     """Return each lane some places later, and zeros in front."""
     zeros = x.code.const(x.type, 0)
     return pick(x, [LANES if i < far else i - far for i in range(LANES)], zeros)
-
-
-def _all(x: Num, vector: str) -> Num:
-    """Return a vector with one number in all lanes."""
-    first = x.code.let(vector, f"insertelement {vector} poison, {x.type} {x.name}, i64 0")
-    return pick(first, [0] * LANES)

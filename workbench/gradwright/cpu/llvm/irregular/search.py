@@ -11,9 +11,9 @@ import numpy as np
 from ...call import Call, Cut
 from ..lanes import spread
 from ..text import Code, Num, lanes, suffix
+from .items import TYPES
 
 Array = np.ndarray[Any, Any]
-TYPES = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64"}
 BLOCK = ("sorted", "values", "places", "count", "n", "halves")
 """The block; ``halves`` is how many bits n has."""
 LANES = 16

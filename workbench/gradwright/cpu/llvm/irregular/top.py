@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...call import Call, Cut
+from .items import TYPES
 
 Array = np.ndarray[Any, Any]
 MOST = 32
 """The largest k: each element that is among the first so far moves those behind it, one by one."""
 LEAST = 1 << 12
 """Elements of the smallest piece, about 5 µs."""
-TYPES = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64"}
 BEFORE = {True: ("ugt", "sgt"), False: ("ult", "slt")}
 """How machine code tells that one element comes before another, if neither is NaN."""
 SOURCE = """

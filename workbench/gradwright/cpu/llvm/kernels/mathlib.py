@@ -348,9 +348,13 @@ def tan(x: Num) -> Num:
 # Powers ---------------------------------------------------------------------------------------
 
 
+EASY = frozenset({0.5, 1, 2, 3, 4})
+"""Exponents, without their signs, of powers that are products or roots."""
+
+
 def power(x: Num, n: float) -> Num:
     """Return x to a constant power: by products and roots where these do."""
-    if n in (-4, -3, -2, -1, 1, 2, 3, 4):
+    if abs(n) in EASY and abs(n) != 0.5:
         y = x
         for _ in range(int(abs(n)) - 1):
             y = y * x
