@@ -293,7 +293,7 @@ def test_rows_of_a_table_and_what_names_none() -> None:
             np.testing.assert_array_equal(y, 2 * table[ids[:, 0]])
 
 
-@pytest.mark.parametrize("mode", ["sum", "max"])
+@pytest.mark.parametrize("mode", ["sum", "max", "prod"])
 def test_rows_are_joined_where_indices_say(mode: str) -> None:
     """To the bit, in the order of the rows; what is left out is not written, and not told."""
     f4, i8 = np.dtype("f4"), np.dtype("i8")

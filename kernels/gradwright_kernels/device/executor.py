@@ -197,10 +197,10 @@ class GpuExecutor:
         found = {}
         for t in self._sources:
             held = None if values is None else values.buffer(t.node.name)
-            if isinstance(held, DeviceValue) and held.cuda is device.cuda:
-                found[t] = held
-            elif t in own:
-                found[t] = own[t]
+            is_here = isinstance(held, DeviceValue) and held.cuda is device.cuda
+            home = held if is_here else own.get(t)
+            if isinstance(home, DeviceValue) and home.spec == t.spec:
+                found[t] = home
         missing = [t for t in self._sources if t not in found]
         if missing or self._table is None:
             self._check_memory(sum(t.spec.nbytes for t in missing))

@@ -212,8 +212,8 @@ class Memory:
         mask = " & ".join([*self._masks(True, columns), *(f"there{p}" for p in store.places)])
         so_far = f"joined{store.operand}"
         self._line(f"{so_far} = tl.load({where}, mask={mask}, other=0)")
-        joined = f"{so_far} + {value}"
-        if store.mode != "sum":
+        joined = f"{so_far} {'*' if store.mode == 'prod' else '+'} {value}"
+        if store.mode not in ("sum", "prod"):
             is_float = self.kernel.operands[store.operand].dtype.kind == "f"
             joined = f"tl.{store.mode}imum({so_far}, {value}{NAN if is_float else ''})"
         shape = f"(1, {'BLOCK' if columns else '1'})"
