@@ -114,6 +114,8 @@ def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(TrainingError, match="examples without images"):
         align.trainer(model, align.SFT()).fit(align.examples(bare, eos=0), **QUIET)
     long = [{**SINGLE[0], "prompt": [1] * 20}]
+    with pytest.raises(FeedError, match="no row of the data is left"):
+        align.trainer(model, align.SFT()).fit(long, **QUIET)
     with pytest.raises(FeedError, match="at most 12"):
         held = align.examples(long, eos=0, feeds=["images"])
         align.trainer(model, align.SFT()).fit(held, **QUIET)

@@ -160,7 +160,7 @@ class OfflineObjective:
                 f"these are examples of the kind {found.kind!r}",
                 need=f"{' or '.join(map(repr, kinds))}, for {type(method).__name__}",
             )
-        if absent := self._beside.keys() - found.feeds.keys():
+        if len(found) and (absent := self._beside.keys() - found.feeds.keys()):
             raise TrainingError(
                 f"these are examples without {', '.join(sorted(absent))}, which the model is fed",
                 hint=f"examples(data, feeds={sorted(absent)})",

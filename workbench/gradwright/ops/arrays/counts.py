@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,8 @@ from ..core.index import Gather, check_indices
 from ..core.joining import Stack
 from ..core.scatter import GatherNd
 
-Sums = Callable[[Any, Any, int], Any]
-"""``sums(at, weights, n)`` returns n sums or more: of all weights, or of ones, by their number."""
 
-
-def sums_by_number(at: Any, weights: Any, n: int) -> Any:
+def _sums(at: Any, weights: Any, n: int) -> Any:
     """Return the sums of weights by number; those of integers are exact."""
     if weights is None or kind(weights.dtype) == "f":
         return np.bincount(at, weights, n)
@@ -57,13 +54,9 @@ class Bincount(Op):
         return TensorSpec((Dim.fresh("bincount"),), counted)
 
     def forward(self, x: Any, weights: Any = None) -> Any:
-        return self.counts(sums_by_number, x, weights)
-
-    def counts(self, sums: Sums, x: Any, weights: Any = None) -> Any:
-        """Return the counts, added up by ``sums``."""
         if x.size and x.min() < 0:
             raise IndexError(f"bincount takes numbers >= 0, got {x.min()}")
-        y = sums(x.astype(np.intp, copy=False), weights, self.minlength)
+        y = _sums(x.astype(np.intp, copy=False), weights, self.minlength)
         return y.astype(np.int64 if weights is None else weights.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -179,10 +172,6 @@ class ConfusionMatrix(Op):
         return TensorSpec((n, n), self.dtype or counted)
 
     def forward(self, labels: Any, predictions: Any, weights: Any = None) -> Any:
-        return self.counts(sums_by_number, labels, predictions, weights)
-
-    def counts(self, sums: Sums, labels: Any, predictions: Any, weights: Any = None) -> Any:
-        """Return the counts, added up by ``sums``."""
         both = labels, predictions
         most = max(int(a.max(initial=0)) for a in both) if labels.size else -1
         n = most + 1 if self.num_classes is None else int(self.num_classes)
@@ -190,7 +179,7 @@ class ConfusionMatrix(Op):
             raise IndexError(f"classes of confusion_matrix are not all in 0..{n - 1}")
         place = labels.astype(np.int64) * n
         place += predictions.astype(np.int64, copy=False)
-        y = sums(place, weights, n * n).reshape(n, n)
+        y = _sums(place, weights, n * n).reshape(n, n)
         return y.astype(self.dtype or (np.int64 if weights is None else weights.dtype))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

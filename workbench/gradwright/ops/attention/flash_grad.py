@@ -188,6 +188,8 @@ class FlashAttentionGradWhole(_Back):
     mask, what goes back to it
     """
 
+    returns = "dquery", "dkey", "dvalue", "*dmask"
+
     def infer(self, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
         self.check_all(*xs)
         masks = [x for x in xs[6:] if x is not None and kind(x.dtype) == "f"]
