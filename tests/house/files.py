@@ -37,7 +37,7 @@ PAGES = ("GraphView of loops", "TensorView", "Workbench")
 
 
 _SET = r"data_format='NC[DHW]*'|weights_format='(OI|IO|CM)[DHW]*'|corner=False|changing=\(\)"
-_SET += "|unseen='zeros'|activations='float32'"
+_SET += "|unseen='zeros'|offset=None|activations='float32'"
 GAINED = rf"(, |(?<=\())({_SET})"
 """Attributes that ops have gained since files were kept, where nobody has set them."""
 
