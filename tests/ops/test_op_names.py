@@ -30,6 +30,7 @@ ROOMS = {
     "fuse": "rules are registered by name",
     "cpu/lowerings": "lowerings are registered by name",
     "cpu/llvm": "what lowerings are made of",
+    "fused": "functions of kernels, which bear the names of ops, as Triton has them",
     "launch.py": "lowerings of gradients are registered by name",
 }
 """Where names of ops belong."""

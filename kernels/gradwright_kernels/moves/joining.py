@@ -49,7 +49,7 @@ def _bind(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Launch:
 
 def _parts(op: Any, xs: Sequence[Array], y: Array) -> Iterator[Array]:
     """Yield where each array goes, as a view of the result."""
-    if op.name == "stack":
+    if y.ndim > xs[0].ndim:  # each is one index of an axis of its own
         whole = np.moveaxis(y, op.axis, 0)
         yield from (whole[n, ...] for n in range(len(xs)))
         return

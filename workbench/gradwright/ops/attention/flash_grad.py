@@ -237,6 +237,43 @@ class FlashAttentionGradWhole(_Back):
         )
 
 
+class FlashAttentionGradGrad(_Back):
+    """Cotangents of what the gradient of flash attention read, without a mask: archives have it.
+
+    With cotangents a, b, c of dquery, dkey, dvalue: what `FlashAttentionGradWhole` pulls back
+    """
+
+    returns = "dg", "dquery", "dkey", "dvalue", "dlse", "ddelta"
+
+    def infer(self, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
+        cotangents, inputs = xs[:3], xs[3:]
+        self.check_all(*inputs)
+        check_floats("attention", *cotangents)
+        for given, need in zip(cotangents, inputs[1:4], strict=True):
+            if shapes_differ(given.shape, need.shape):
+                raise ShapeError("a cotangent does not fit the gradient", need=str(need))
+        return tuple(x.with_shape(x.shape) for x in inputs)
+
+    def expand(self, *xs: Any) -> Any:
+        whole = FlashAttentionGradWhole(**self.attributes())
+        pull = Pullback(op=whole, n_inputs=6, wrt=tuple(range(6)), present=(True,) * 3)
+        return pull(*xs[3:], *xs[:3])
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in super().samples(rng):
+            inputs = sample.inputs[:6]
+            yield Sample(
+                (*(rng.standard_normal(x.shape) for x in inputs[1:4]), *inputs), sample.attrs
+            )
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        q, k = TensorSpec((1, 4, 3, 2)), TensorSpec((1, 2, 5, 2))
+        lse = TensorSpec((1, 4, 3))
+        yield ErrorSample((k, k, k, q, q, k, k, lse, lse), {}, "does not fit the gradient")
+
+
 def _second(op: _Back, gs: Sequence[Any], xs: Sequence[Any]) -> Sequence[Cotangent]:
     """Return what goes back through dquery, dkey, dvalue and dmask, where that came for some."""
     has_slope = len(xs) > 6 and xs[6] is not None and kind(xs[6].dtype) == "f"
