@@ -21,8 +21,6 @@ from ..llvm.chain import chain
 from .common import Specs, floats
 
 Array = np.ndarray[Any, Any]
-LEAST = 1 << 13
-"""Logits from which on it pays to bind a kernel in each run."""
 
 
 @lowering("head_log_probs")
@@ -54,7 +52,7 @@ class Kernels(Passes):
     def told(self, x: Array, label: Array) -> tuple[Array, ...]:
         """Return what a run says of its labels, by two looks at each row."""
         of_label, made = picked(x, label), np.empty((5, len(x)), x.dtype)
-        if x.size < LEAST or not _run(_told(x.dtype), x, [*made]):
+        if not x.size or not _run(_told(x.dtype), x, [*made]):
             return super().told(x, label)
         top, norm, entropy, squares, total = made
         is_top = first_largest(x, label, top)
@@ -64,7 +62,7 @@ class Kernels(Passes):
         """Return what comes back to a run's logits, in their place."""
         a, b, c, d = (g * x.dtype.type(slope) for g in asked)
         rows = [-a] if asked.is_plain else [a + 2 * c, b, 2 * c, d / max(x.shape[1], 1)]
-        if x.size < LEAST or not _run(_slopes(x.dtype, asked.is_plain), x, [*rows, x]):
+        if not x.size or not _run(_slopes(x.dtype, asked.is_plain), x, [*rows, x]):
             return super().slopes(x, label, asked, slope)
         x[np.arange(len(x)), label] += a
         return x
