@@ -48,6 +48,18 @@ def test_what_is_read_turned_or_reversed_is_not_written_over():
         np.testing.assert_allclose(g.values["w"], expected, 1e-6)
 
 
+def test_what_is_made_of_nothing_goes_beside_kernels():
+    """A row of numbers too long to be a constant, of which no machine code is made."""
+    g = gw.Graph()
+    with g:
+        x = gw.linspace(0.0, 1.0, 300_000)
+    w = g.variable("w", x.shape, 0.5)
+    with gw.Session(g, kernels="wait") as session:
+        assert session.run(gw.exp(w).sum(), {}, {w: x}) > 400_000
+        assert [row.what for row in session.plans[-1].kernels.rows] == ["kernel", "numpy"]
+    assert g.values["w"][-1] == 1
+
+
 @pytest.mark.parametrize("hold", ["array", "view", "slice", "snapshot", "memoryview"])
 def test_what_somebody_holds_is_not_written(hold):
     step, other = Step(), Step()

@@ -114,7 +114,8 @@ def overwrites(
         if isinstance(instr.op, Fused):
             fits = _fits(instr, x, y, old, program)
         else:
-            is_alike = instr.ins[x or 0] == old and program.specs[number] == program.specs[old]
+            is_whole = x is not None and instr.ins[x] == old
+            is_alike = is_whole and program.specs[number] == program.specs[old]
             fits = is_alike and (y, x) in natives(instr)
         if len(reads) <= 1 and fits:
             found.append(Overwrite(variable, old, instr, x, y))
