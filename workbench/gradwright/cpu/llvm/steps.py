@@ -54,10 +54,14 @@ def step(
     def load(name: str, *axes: int) -> Term:
         return b.load(name, axes or (0, 1), dtype)
 
-    made = write(load, *options)
-    kernel, reads = b.kernel([(term, (0, 1), "set", dtype) for term in made.values()])
-    n, names = len(reads), (*reads, *made)
-    pairs = tuple((n + k, reads.index(name)) for k, name in enumerate(made) if name in reads)
+    return made(b, {name: (term, (0, 1)) for name, term in write(load, *options).items()})
+
+
+def made(b: Builder, results: Mapping[str, tuple[Term, tuple[int, ...]]]) -> Step:
+    """Return the kernel that stores terms; results lie over inputs of their names."""
+    kernel, reads = b.kernel([(term, axes, "set", term.dtype) for term, axes in results.values()])
+    n, names = len(reads), (*reads, *results)
+    pairs = tuple((n + k, reads.index(name)) for k, name in enumerate(results) if name in reads)
     return Step(replace(kernel, in_place=pairs), names)
 
 

@@ -24,7 +24,7 @@ from ....program.declined import DeclinedError
 from ...call import Call
 from ..repeat import Turn, repeated, split
 from . import kernels
-from .calls import QUERIES, Calls, Tile, runs
+from .calls import QUERIES, Calls, Tile, Turned, runs
 
 Array = np.ndarray[Any, Any]
 FORWARD = "q", "k", "v", "mask", "y", "lse"
@@ -142,7 +142,7 @@ def _bound(
     pairs = math.prod(scores) / (2 if op.is_causal else 1)
     cost = pairs * (products * q.shape[3] / 50 + 0.2)
     shapes = f"{q.dtype.char} {q.shape} {k.shape}"
-    label = f"attention {products} {shapes} {op.is_causal} {arrays.get('mask') is not None}"
+    label = f"attention {products} {shapes} {op.is_causal} {'mask' in arrays}"
     return [replace(whole, cut=heads.pieces if cuts else None, cost=cost, label=label)]
 
 
@@ -191,7 +191,7 @@ def _forward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
 
 def _backward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
     """Write the calls of what goes back to a head."""
-    g, q, k, v, lse, delta, dq, dk, dv = (head[name] for name in BACKWARD if name != "mask")
+    g, q, k, v, dq, dk, dv = (head[name] for name in ("g", "q", "k", "v", "dq", "dk", "dv"))
     dtype = q.dtype
     for name in ("dk", "dv"):
         calls.run(kernels.zeros(dtype), {"x": head[name]}, {"x": name}, once=True)
@@ -201,12 +201,9 @@ def _backward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
         calls.run(kernels.zeros(dtype), {"x": dq[rows]}, {"x": "dq"})
         for n, tile in groups:
             with calls.repeated(n, head):
-                p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
-                calls.product(q=of_q, kt=kt.of(tile), p=p)
-                calls.product(g=of_g, vt=vt.of(tile), ds=ds)
-                given = _given(op, head, tile, rows) | tile.borders(dtype)
-                given |= {"lse": lse[rows], "delta": delta[rows], "s": p, "dp": ds}
+                given = _again(op, head, calls, tile, rows, (kt, vt))
                 calls.run(kernels.slopes(_form(op, head, tile)), given)
+                p, ds = given["s"], given["dp"]
                 calls.product(p=p.T, g=of_g, dv=dv[tile.keys], adds=True)
                 calls.product(ds=ds, k=k[tile.keys], dq=dq[rows], adds=True)
                 calls.product(ds=ds.T, q=of_q, dk=dk[tile.keys], adds=True)
@@ -214,16 +211,27 @@ def _backward(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
 
 def _to_mask(op: Any, head: Mapping[str, Array], calls: Calls) -> None:
     """Write the calls of what goes back to what was added to the scores of a head."""
-    g, q, k, v, lse, delta = (head[name] for name in OF_MASK[:6])
-    dtype = q.dtype
-    kt, vt = calls.turned("k", k), calls.turned("v", v)
-    for rows, groups in runs(op, q, k):
+    turned = calls.turned("k", head["k"]), calls.turned("v", head["v"])
+    for rows, groups in runs(op, head["q"], head["k"]):
         for n, tile in groups:
             with calls.repeated(n, head):
-                p, ds = (calls.room(name, tile, dtype) for name in ("p", "ds"))
-                calls.product(q=q[rows], kt=kt.of(tile), p=p)
-                calls.product(g=g[rows], vt=vt.of(tile), ds=ds)
-                given = _given(op, head, tile, rows) | tile.borders(dtype)
-                given |= {"lse": lse[rows], "delta": delta[rows], "s": p, "dp": ds}
+                given = _again(op, head, calls, tile, rows, turned)
                 given["dmask"] = head["dmask"][rows, tile.keys]
                 calls.run(kernels.added(_form(op, head, tile)), given)
+
+
+def _again(
+    op: Any,
+    head: Mapping[str, Array],
+    calls: Calls,
+    tile: Tile,
+    rows: slice,
+    turned: tuple[Turned, Turned],
+) -> dict[str, Array]:
+    """Write a tile's scores and slopes of weights; return what its kernels on the way back read."""
+    kt, vt = turned
+    p, ds = (calls.room(name, tile, head["q"].dtype) for name in ("p", "ds"))
+    calls.product(q=head["q"][rows], kt=kt.of(tile), p=p)
+    calls.product(g=head["g"][rows], vt=vt.of(tile), ds=ds)
+    given = _given(op, head, tile, rows) | tile.borders(p.dtype)
+    return given | {"lse": head["lse"][rows], "delta": head["delta"][rows], "s": p, "dp": ds}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....fuse.builder import Builder, Term, call, where
 from ....ops.attention.tiled import LOW, blind
-from ..steps import Step
+from ..steps import Step, made
 
 
 @dataclass(frozen=True)
@@ -64,28 +63,19 @@ class Form:
         return p, ds if shown is None else where(shown, ds, 0.0)
 
 
-def _made(b: Builder, results: Mapping[str, tuple[Term, tuple[int, ...]]]) -> Step:
-    """Return the kernel that stores terms; results lie over inputs of their names."""
-    terms = results.values()
-    kernel, reads = b.kernel([(term, axes, "set", term.dtype) for term, axes in terms])
-    names = (*reads, *results)
-    pairs = tuple((len(reads) + i, reads.index(n)) for i, n in enumerate(results) if n in reads)
-    return Step(replace(kernel, in_place=pairs), names)
-
-
 @functools.cache
 def begun(dtype: np.dtype[Any]) -> Step:
     """Return the kernel that stores what there is before the first tile."""
     b = Builder(2, 1)
     zero, least = b.const(0.0, dtype), b.const(float(np.finfo(dtype).min), dtype)
-    return _made(b, {"y": (zero, (0, 1)), "top": (least, (0,)), "total": (zero, (0,))})
+    return made(b, {"y": (zero, (0, 1)), "top": (least, (0,)), "total": (zero, (0,))})
 
 
 @functools.cache
 def shrunk(dtype: np.dtype[Any]) -> Step:
     """Return the kernel that multiplies rows by numbers."""
     b = Builder(2, 1)
-    return _made(b, {"y": (b.load("y", (0, 1), dtype) * b.load("shrink", (0,), dtype), (0, 1))})
+    return made(b, {"y": (b.load("y", (0, 1), dtype) * b.load("shrink", (0,), dtype), (0, 1))})
 
 
 @functools.cache
@@ -95,7 +85,7 @@ def ended(dtype: np.dtype[Any], nothing: float) -> Step:
     y = b.load("y", (0, 1), dtype)
     top, total = (b.load(name, (0,), dtype) for name in ("top", "total"))
     size = where(total <= 0, nothing, total)
-    return _made(b, {"y": (y * (1 / size), (0, 1)), "lse": (top + call("log", size), (0,))})
+    return made(b, {"y": (y * (1 / size), (0, 1)), "lse": (top + call("log", size), (0,))})
 
 
 @functools.cache
@@ -104,7 +94,7 @@ def slopes(form: Form) -> Step:
     b = Builder(2, 1)
     p, ds = form.slopes(b)
     scale = b.load("scale", (), form.dtype)
-    return _made(b, {"s": (p, (0, 1)), "dp": (ds * scale, (0, 1))})
+    return made(b, {"s": (p, (0, 1)), "dp": (ds * scale, (0, 1))})
 
 
 @functools.cache
@@ -112,11 +102,11 @@ def added(form: Form) -> Step:
     """Return the kernel that adds slopes of scores to those of a mask."""
     b = Builder(2, 1)
     _, ds = form.slopes(b)
-    return _made(b, {"dmask": (b.load("dmask", (0, 1), form.dtype) + ds, (0, 1))})
+    return made(b, {"dmask": (b.load("dmask", (0, 1), form.dtype) + ds, (0, 1))})
 
 
 @functools.cache
 def zeros(dtype: np.dtype[Any]) -> Step:
     """Return the kernel that stores zeros."""
     b = Builder(2, 2)
-    return _made(b, {"x": (b.const(0.0, dtype), (0, 1))})
+    return made(b, {"x": (b.const(0.0, dtype), (0, 1))})
