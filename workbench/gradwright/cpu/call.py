@@ -75,15 +75,14 @@ def moved(call: Call, arrays: Sequence[np.ndarray[Any, Any]]) -> Call:
     return replace(call, block=block)
 
 
-def numbered(calls: Sequence[Call] | None, operands: Sequence[int]) -> Sequence[Call] | None:
+def numbered(calls: Sequence[Call] | None, operands: Sequence[int | None]) -> Sequence[Call] | None:
     """Return the calls of a kernel for an op: for each operand of the kernel that of the op.
 
-    Those beyond are memory that the kernel has for itself, which does not move.
+    None, and those beyond, are memory that the kernel has for itself, which does not move.
     """
-    own = range(len(operands))
+    of = {k: operand for k, operand in enumerate(operands) if operand is not None}
     return calls and [
-        replace(call, slots=[(slot, operands[k]) for slot, k in call.slots if k in own])
-        for call in calls
+        replace(call, slots=[(slot, of[k]) for slot, k in call.slots if k in of]) for call in calls
     ]
 
 

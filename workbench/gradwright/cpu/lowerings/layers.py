@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -196,11 +195,7 @@ def _rope_cos_sin(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | N
             return None
         arrays = xs[0].reshape(-1), speeds, *(y.reshape(-1, len(speeds)) for y in ys)
         calls = bind_kernel(_turns(at.dtype, dtype, op.size), arrays[2].shape, arrays)
-        own = {0: 0, 2: 1, 3: 2}
-        return calls and [
-            replace(c, slots=[(s, own[k]) for s, k in c.slots if k in own], held=(c.held, speeds))
-            for c in calls
-        ]
+        return numbered(calls, (0, None, 1, 2))  # speeds are ours
 
     return Native(bind)
 

@@ -93,12 +93,11 @@ def _embedding(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None
         if min(table.shape) < 2 or not ids.flags.c_contiguous:
             return None
         ids, y = ids.reshape(-1), ys[0].reshape(-1, table.shape[1])
-        checks = numbered(bind_class_check(ids, np.empty_like(ids), len(table), None), (0,))
+        looks = _looks(ids, len(table), None, 0)
         calls = bind_kernel(_rows(table.dtype, ids.dtype), y.shape, [ids, table, y])
-        if checks is None or calls is None:
+        if looks is None or calls is None:
             return None
-        copies = [replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls]
-        return [*(replace(c, about=0) for c in checks), *copies]
+        return [*looks, *(replace(c, alarm=None, held=(c.held, c.alarm)) for c in calls)]
 
     return Native(bind)
 
@@ -117,15 +116,18 @@ def _of_one(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
         table, ids = xs
         if not ids.flags.c_contiguous:
             return None
-        flat = ids.reshape(-1)
-        checks = numbered(bind_class_check(flat, np.empty_like(flat), 1, -1), (1,))
+        looks = _looks(ids.reshape(-1), 1, -1, 1)
         slices = np.expand_dims(np.squeeze(table, axis), tuple(range(axis, axis + ids.ndim)))
         copies = numbered(bind_copy(np.broadcast_to(slices, ys[0].shape), ys[0]), (0, 2))
-        if checks is None or copies is None:
-            return None
-        return [*(replace(c, about=1) for c in checks), *copies]
+        return None if looks is None or copies is None else [*looks, *copies]
 
     return Native(bind)
+
+
+def _looks(ids: Array, n: int, last: int | None, operand: int) -> Sequence[Call] | None:
+    """Return the calls that look at ids of an operand, which are below n, or ``last``."""
+    calls = numbered(bind_class_check(ids, np.empty_like(ids), n, last), (operand,))
+    return calls and [replace(call, about=operand) for call in calls]
 
 
 @functools.cache
