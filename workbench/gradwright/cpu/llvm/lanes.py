@@ -94,7 +94,7 @@ def halves(ps: Sequence[Num], offset: int) -> Num:
 def total(x: Num) -> Num:
     """Return the sum of lanes, in any order that the machine likes."""
     code, (_, of) = x.code, lanes(x.type)
-    if of != "float":
+    if not x.is_float:
         return code.call(of, f"llvm.vector.reduce.add.{suffix(x.type)}", x)
     with code.flagged("reassoc"):
         return code.call(of, f"llvm.vector.reduce.fadd.{suffix(x.type)}", code.const(of, -0.0), x)

@@ -21,6 +21,7 @@ from ...call import Call
 from ..convolution.machine import Machine, Text, machine, numbers
 from ..formats import DOUBLE, SINGLE
 from ..kernels.mathlib import polynomial
+from ..lanes import total
 from ..text import Num, suffix
 from .kernels import Form
 
@@ -158,10 +159,7 @@ class _Weights:
         for row, top, shrink, p in zip(rows, tops, shrinks, rest.carried, strict=True):
             one = code.let(text.real, f"extractelement {text.type} {shrink.name}, i64 0")
             where = text.shift(at["total"], row * text.item)
-            with code.flagged("reassoc"):
-                reduce = f"llvm.vector.reduce.fadd.{suffix(text.type)}"
-                total = code.call(text.real, reduce, code.const(text.real, -0.0), p)
-            text.store(text.load(where, text.real).madd(one, total), where)
+            text.store(text.load(where, text.real).madd(one, total(p)), where)
             text.store(top, text.shift(at["top"], row * text.item))
             text.store(one, text.shift(at["shrink"], row * text.item))
 

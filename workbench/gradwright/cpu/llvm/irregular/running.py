@@ -17,7 +17,7 @@ import numpy as np
 
 from ...call import Call, Cut
 from ..kernels.mathlib import exp, log
-from ..lanes import near, pick, spread
+from ..lanes import load, near, pick, spread, store
 from ..text import Code, Num
 from .items import TYPES, get, item, put
 
@@ -250,13 +250,13 @@ def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
             with code.loop(block.index, last, LANES, carried=[code.const(vector, 0)]) as turn:
                 (so_far,) = turn.carried
                 place = row + turn.index * at["step"] - (LANES - 1 if what.reverse else 0)
-                x = _wide(_turned(what, _some(at["x"], what.type, place)), vector)
+                x = load(f"<{LANES} x {what.type}>", item(at["x"], what.type, place))
+                x = _wide(_turned(what, x), vector)
                 for far in (1, 2, 4):
                     x = x + _moved(x, far)
                 shown = (_moved(x, 1) if what.exclusive else x) + so_far + before
                 shown = _turned(what, _narrow(shown, f"<{LANES} x {what.result}>"))
-                target = item(at["y"], what.result, place)
-                code.do(f"store {shown.type} {shown.name}, ptr {target.name}, align 1")
+                store(shown, item(at["y"], what.result, place))
                 turn.turned = [so_far + pick(x, [LANES - 1] * LANES)]
             total = code.let(
                 what.state, f"extractelement {vector} {turn.carried[0].name}, i64 {LANES - 1}"
@@ -265,12 +265,6 @@ def _sums(code: Code, what: Running, at: dict[str, Num]) -> None:
         with code.loop(whole, at["n"], carried=block.carried) as rest:
             place = row + rest.index * at["step"]
             rest.turned = _step(what, at, place, rest.index, rest.carried)
-
-
-def _some(p: Num, type_: str, place: Num) -> Num:
-    """Return ``LANES`` elements that lie from a place on."""
-    vector = f"<{LANES} x {type_}>"
-    return p.code.let(vector, f"load {vector}, ptr {item(p, type_, place).name}, align 1")
 
 
 def _turned(what: Running, x: Num) -> Num:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...call import Call, Cut
-from ..lanes import spread
+from ..lanes import load, spread, store
 from ..text import Code, Num, lanes, suffix
-from .items import TYPES
+from .items import TYPES, item
 
 Array = np.ndarray[Any, Any]
 BLOCK = ("sorted", "values", "places", "count", "n", "halves")
@@ -62,16 +62,13 @@ def _compiled(type_: str, right: bool) -> int:
 def _find(code: Code, at: dict[str, Num], first: Num, type_: str, n: int, right: bool) -> None:
     """Write the search for n values: bit by bit, from the highest one, how many come before."""
 
-    def of(item: str) -> str:
-        return item if n == 1 else f"<{n} x {item}>"
+    def of(one: str) -> str:
+        return one if n == 1 else f"<{n} x {one}>"
 
     def all_(x: Num) -> Num:
         return x if n == 1 else spread(x, n)
 
-    def part(p: Num, item: str) -> Num:
-        return code.let("ptr", f"getelementptr {item}, ptr {p.name}, i64 {first.name}")
-
-    x = code.let(of(type_), f"load {of(type_)}, ptr {part(at['values'], type_).name}, align 4")
+    x = load(of(type_), item(at["values"], type_, first))
     size = all_(at["n"].to("trunc", "i32"))
     nothing, one = code.const(of("i32"), 0), code.const("i64", 1)
     with code.loop(code.const("i64", 0), at["halves"], carried=[nothing]) as turn:
@@ -82,8 +79,7 @@ def _find(code: Code, at: dict[str, Num], first: Num, type_: str, n: int, right:
         found = _taken(at["sorted"], type_, there.call("smin", size) - 1)
         before = _before(found, x, right)
         turn.turned = [(inside & before).where(there, so_far)]
-    wide = turn.carried[0].to("sext", of("i64"))
-    code.do(f"store {wide.type} {wide.name}, ptr {part(at['places'], 'i64').name}, align 8")
+    store(turn.carried[0].to("sext", of("i64")), item(at["places"], "i64", first))
 
 
 def _taken(p: Num, type_: str, index: Num) -> Num:
