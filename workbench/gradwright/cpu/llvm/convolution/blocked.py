@@ -285,11 +285,8 @@ class _Product:
         )
         held = place, kernels, y, self.offsets, sums
         tail = None if self.following is None else self.following.tail
-        code, block = (
-            compiled(char, tile, tail),
-            np.concatenate([block, np.array(behind, np.int64)]),
-        )
-        return Turn(Call(code, block, slots, held), steps)
+        block = np.concatenate([block, np.array(behind, np.int64)])
+        return Turn(Call(compiled(char, tile, tail), block, slots, held), steps)
 
     def _others(
         self, blocks: range, n: int, behind: list[int], steps: dict[int, int]

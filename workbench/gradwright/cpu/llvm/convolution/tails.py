@@ -114,7 +114,7 @@ def following(
     first = whole[-1].strides
     if first[4] != dtype.itemsize or any(a.strides != first for a in whole):
         return None
-    if any(a is not None and not a.flags.c_contiguous for a in lying if a is None or a.ndim == 1):
+    if any(a is not None and a.ndim == 1 and not a.flags.c_contiguous for a in lying):
         return None
     return Following(Tail(kernel, at, tuple(moves)), lying, numbers)
 

@@ -354,14 +354,14 @@ EASY = frozenset({0.5, 1, 2, 3, 4})
 
 def power(x: Num, n: float) -> Num:
     """Return x to a constant power: by products and roots where these do."""
-    if abs(n) in EASY and abs(n) != 0.5:
+    if abs(n) == 0.5:
+        root = x.equals(-math.inf).where(x.of(math.inf), x.call("sqrt").call("fabs"))
+        return root if n > 0 else x.of(1) / root
+    if abs(n) in EASY:
         y = x
         for _ in range(int(abs(n)) - 1):
             y = y * x
         return y if n > 0 else x.of(1) / y
-    if abs(n) == 0.5:
-        root = x.equals(-math.inf).where(x.of(math.inf), x.call("sqrt").call("fabs"))
-        return root if n > 0 else x.of(1) / root
     with x.code.flagged(""):
         return pow_(x, x.of(n))
 
