@@ -1,4 +1,4 @@
-"""Running ops, places in sorted vectors, bins and distinct elements: machine code as numpy."""
+"""Running ops, places in sorted vectors, bins and segments: machine code as numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.lowerings import counts, places
-from gradwright.ops.arrays.sets import Unique
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 Array = np.ndarray[Any, Any]
@@ -118,17 +117,3 @@ def test_segments_in_order_are_those_of_numpy(
         alike(op, x.astype(dtype), ids, off=off)
         alike(op, x.astype(dtype), ids[:, 0].astype(np.int32), off=off)
     assert len(compiled) == 8 and None not in compiled
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool"])
-@pytest.mark.parametrize("n", [0, 1, 60])
-def test_distinct_elements_are_those_of_numpy(dtype: str, n: int) -> None:
-    x = np.rint(RNG.standard_normal(n) * 3).astype(dtype)
-    if dtype == "float32" and n > 1:
-        x[[2, 7]], x[1] = np.nan, -0.0
-    found = Unique().forward(x)
-    for a, b in zip(found, np.unique(x, True, True, True), strict=True):
-        np.testing.assert_array_equal(a, b)
-    values, first, inverse, _ = Unique(sorted=False).forward(x)
-    np.testing.assert_array_equal(np.sort(first), first)
-    np.testing.assert_array_equal(values[inverse] if n else x, x)

@@ -11,6 +11,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GradwrightError
+from gradwright.ops.arrays.sets import Unique
 from gradwright.ops.reference.samediff import SAMEDIFF
 
 
@@ -223,3 +224,17 @@ def test_the_sign_of_zero_tells_the_side_of_the_pole() -> None:
     g = gw.Graph()
     y = run(gw.digamma(g.constant([0.0, -0.0, -1.0])))
     np.testing.assert_array_equal(y, [-math.inf, math.inf, math.nan])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("n", [0, 1, 60])
+def test_distinct_elements_are_those_of_numpy(dtype: str, n: int) -> None:
+    x = np.rint(np.random.default_rng(0).standard_normal(n) * 3).astype(dtype)
+    if dtype == "float32" and n > 1:
+        x[[2, 7]], x[1] = np.nan, -0.0
+    found = Unique().forward(x)
+    for a, b in zip(found, np.unique(x, True, True, True), strict=True):
+        np.testing.assert_array_equal(a, b)
+    values, first, inverse, _ = Unique(sorted=False).forward(x)
+    np.testing.assert_array_equal(np.sort(first), first)
+    np.testing.assert_array_equal(values[inverse] if n else x, x)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -160,7 +161,7 @@ def race(row: str, peers: dict[str, Peer], rounds: int, clock: int) -> str:
         for p in sides if number % 2 == 0 else sides[::-1]:
             times[p].append(peers[p].ask(steps[p])[clock])
     text = f"{row:28} {1e3 * statistics.median(times['ours']):8.3f} ms"
-    best = 9e9
+    best = math.inf
     for p in (p for p in peers if p != "ours"):
         if p not in sides:
             text += f"  {p}: -"
@@ -186,11 +187,11 @@ def main() -> None:
     if given.serve:
         return serve(given.serve[0], int(given.serve[1]))
     names = [n for n in rows() if not given.words or any(w in n for w in given.words)]
+    clock = ("wall", "cpu").index(given.clock)
     for threads in given.threads:
         peers = {name: Peer(name, threads) for name in given.peers}
         try:
             for name in names:
-                clock = ("wall", "cpu").index(given.clock)
                 print(threads, race(name, peers, given.rounds, clock), flush=True)
         finally:
             for peer in peers.values():
