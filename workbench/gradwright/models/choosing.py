@@ -135,8 +135,10 @@ def chosen(
             new = _drawn(powers, drawn[part])
         found += new.tolist()
         if told is not None and said_at is not None:
-            is_told = is_said_whole and powers is not None and powers.sizes is None
-            told[:, part] = powers.said(new) if is_told and powers else said(x, new, said_at)
+            if is_said_whole and powers is not None and powers.sizes is None:
+                told[:, part] = _told(powers.low, powers.p, new)
+            else:
+                told[:, part] = said(x, new, said_at)
     return found, told
 
 
@@ -159,13 +161,6 @@ class _Powers:
         if self.sizes is not None and 2 * self.sizes.max() < y.shape[-1]:
             self.tokens, self.low = _together(self.low, left, self.sizes)
         self.p = np.exp(self.low)
-
-    def said(self, tokens: Array) -> Array:
-        """Return log-probabilities of tokens and entropies, where all are left."""
-        total = self.p.sum(-1)
-        norm = np.log(total)
-        of_token = self.low[np.arange(len(tokens)), tokens]
-        return np.stack([of_token - norm, norm - np.vecdot(self.p, self.low) / total])
 
 
 def _together(low: Array, left: Array, sizes: Array) -> tuple[Array, Array]:
@@ -233,11 +228,15 @@ def said(logits: Array, tokens: Array, temperature: float) -> Array:
     """
     x = logits if temperature == 1 else logits / logits.dtype.type(temperature)
     x = np.maximum(x - x.max(-1, keepdims=True), np.finfo(x.dtype).min)  # 0·−∞ is nothing
-    p = np.exp(x)
+    return _told(x, np.exp(x), tokens)
+
+
+def _told(low: Array, p: Array, tokens: Array) -> Array:
+    """Return what `said` does, for logits less their maxima and e to the power of these."""
     total = p.sum(-1)
     norm = np.log(total)
-    of_token = x[np.arange(len(x)), tokens]
-    return np.stack([of_token - norm, norm - np.vecdot(p, x) / total])
+    of_token = low[np.arange(len(low)), tokens]
+    return np.stack([of_token - norm, norm - np.vecdot(p, low) / total])
 
 
 def _checked_top(logits: Array) -> Array:

@@ -98,13 +98,11 @@ class History:
 
     def add_step(self, record: Record) -> None:
         """Note a step."""
-        step, epoch, metrics, seconds = record
-        self.steps.append({"step": step, "epoch": epoch, **metrics, "seconds": seconds})
+        self.steps.append(_row(record))
 
     def add_epoch(self, record: Record) -> None:
         """Note an epoch."""
-        step, epoch, metrics, seconds = record
-        self.epochs.append({"step": step, "epoch": epoch, **metrics, "seconds": seconds})
+        self.epochs.append(_row(record))
 
     @property
     def seconds(self) -> float:
@@ -317,6 +315,11 @@ class History:
             margin={"t": 40},
         )
         return figure
+
+
+def _row(record: Record) -> dict[str, float]:
+    step, epoch, metrics, seconds = record
+    return {"step": step, "epoch": epoch, **metrics, "seconds": seconds}
 
 
 def _field(name: str, value: float) -> str:

@@ -352,7 +352,7 @@ class Trainer:
     epochs_done: int = part("position.epochs", "Epochs that are finished.", settable=True)
     batches_done: int = part("position.begun.batches", "Those of the present epoch.")
     batches_taken: int = part("position.taken", "Batches taken in all; random keys count them.")
-    window: tuple[int, int] = part("taker.window", "Batches that wait, and how many make an update")
+    window: tuple[int, int] = part("taker.window", "Batches that wait, and how many an update has.")
     gradient_table: Table = part("taker.gradient_table", "What each gradient is, and why.")
     skipped: int = part(
         "position.skipped",

@@ -17,7 +17,7 @@ from ..core.joining import Concat
 from ..core.movement import Cast
 from ..layers.nn import Softmax
 from .flash import FlashAttention
-from .tiled import LOW, is_large
+from .tiled import is_large, low_of
 from .weights import check_heads, group_average, group_scores, scale_of
 
 
@@ -92,8 +92,8 @@ class CachedAttention(Op):
         of_old, of_new = group_scores(q, past_key), group_scores(q, key)
         if (cap := self.softcap) is not None:
             of_old, of_new = (Tanh()(s / cap) * cap for s in (of_old, of_new))
-        hide, low = Where(), -3e4 if query.dtype == np.float16 else LOW
-        of_old, of_new = of_old + hide(known, 0.0, low), of_new + hide(seen, 0.0, low)
+        hide, hidden = Where(), low_of(query.dtype)
+        of_old, of_new = of_old + hide(known, 0.0, hidden), of_new + hide(seen, 0.0, hidden)
         weights = Softmax()(Concat(axis=-1)(of_old, of_new))
         specs = query.spec, query.spec.with_shape((*key.shape[:2], n_old + n_new, 1))
         if self.softcap is None and is_large(*specs):

@@ -14,7 +14,7 @@ from ...spec import AnyDim, TensorSpec, broadcast, differ, kind, promote
 from ..core.choice import Where
 from ..layers.nn import Softmax
 from .flash import FlashAttention
-from .tiled import is_large
+from .tiled import is_large, low_of
 
 
 class CausalMask(Op):
@@ -128,7 +128,7 @@ class ScaledDotProductAttention(Op):
         scale = 1 / math.sqrt(int(query.shape[-1])) if self.scale is None else self.scale
         scores = (query * scale) @ key.mT
         # Very low instead of −∞: a row of those would give NaN where zeros are meant.
-        hidden = -3e4 if scores.dtype == np.float16 else -1e38
+        hidden = low_of(scores.dtype)
         if self.is_causal and attn_mask is None:  # every query sees the first key
             zero = query.graph.constant(np.zeros((), scores.dtype))
             return Softmax()(scores + Where()(CausalMask()(scores), zero, zero + hidden)) @ value
@@ -157,9 +157,9 @@ class ScaledDotProductAttention(Op):
     ) -> tuple[FlashAttention, list[tuple[int, ...]]] | None:
         """Return what makes scores tile by tile, and the shapes of its inputs; None: all at once.
 
-        It does where sizes are known and a head has so many scores or more. Heads of queries that
-        share keys may have the axis before the last two, where keys and values then have 1. What
-        a mask hides does not count in an average, and what lies behind a query would.
+        It does where `is_large` says so. Heads of queries that share keys may have the axis before
+        the last two, where keys and values then have 1. It does not for an average of what a mask
+        hides and what lies behind a query, which counts in it: tiles leave that out.
         """
         given = query, key, value, *(() if mask is None else (mask,))
         if not is_large(*given):

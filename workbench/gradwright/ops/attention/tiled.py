@@ -37,6 +37,11 @@ def is_large(query: TensorSpec, key: TensorSpec, *others: TensorSpec) -> bool:
     )
 
 
+def low_of(dtype: Any) -> float:
+    """Return what stands for scores of hidden keys in a dtype."""
+    return -3e4 if dtype == np.float16 else LOW
+
+
 def blind(dtype: Any) -> float:
     """Return the score below which nothing distinguishes keys: one more or less is lost in it.
 

@@ -109,16 +109,17 @@ def _repeated(x: Tensor, heads: Any) -> Any:
 
 def _scores(of: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> Any:
     """Return scores, −∞ where they are hidden by a mask or by position."""
-    scale, (n_queries, n_keys) = scale_of(of.scale, query.shape[-1]), (query.shape[2], key.shape[2])
+    scale = scale_of(of.scale, query.shape[-1])
     scores = (query * scale) @ op("swapaxes", axis1=-1, axis2=-2)(_repeated(key, query.shape[1]))
     where = op("where")
     if mask is not None and mask.dtype == bool:
         scores = where(mask, scores, LOW if of.unseen == "average" else -np.inf)
     elif mask is not None:
         scores = scores + mask
-    if of.visible(n_queries, n_keys) == VisibleKeys(offset=of.starts(n_queries, n_keys)):
+    rule = of.visible(query.shape[2], key.shape[2])
+    if rule == VisibleKeys(offset=rule.offset):
         return scores
-    return where(of.visible(n_queries, n_keys)(scores), scores, -np.inf)
+    return where(rule(scores), scores, -np.inf)
 
 
 @spelled("flash_attention")
