@@ -255,7 +255,10 @@ class _Product:
             steps[job.operands[0]] = job.x.strides[0] * n
         behind = list[int]()
         if self.following is not None:
-            slots += self._others(blocks, n, behind, steps)
+            for slot, operand, array, step in self._others(blocks, n):
+                slots.append((slot, operand))
+                steps[operand] = step
+                behind += [array.ctypes.data] if slot >= len(LANES) else []
         elif self.is_direct:
             slots.append((LANES.index("y"), job.operands[1]))
             steps[job.operands[1]] = job.y.strides[0] * n
@@ -288,10 +291,8 @@ class _Product:
         block = np.concatenate([block, np.array(behind, np.int64)])
         return Turn(Call(compiled(char, tile, tail), block, slots, held), steps)
 
-    def _others(
-        self, blocks: range, n: int, behind: list[int], steps: dict[int, int]
-    ) -> Iterator[tuple[int, int]]:
-        """Yield the slots of what a tail reads and writes; adds addresses, and how they move."""
+    def _others(self, blocks: range, n: int) -> Iterator[tuple[int, int, Array, int]]:
+        """Yield what a tail reads and writes: slot, operand, its part, and its step to n images."""
         assert self.following is not None
         tail, arrays = self.following.tail, self.following.arrays
         channel = self._first(blocks.start)
@@ -303,7 +304,4 @@ class _Product:
                 array = array[self.first :, channel:, :, self.rows.start :]
             elif tail.moves[k] is not None:
                 array = array[channel:]
-            if place >= len(LANES):
-                behind.append(array.ctypes.data)
-            steps[number] = array.strides[0] * n if tail.moves[k] else 0
-            yield place, number
+            yield place, number, array, array.strides[0] * n if tail.moves[k] else 0
