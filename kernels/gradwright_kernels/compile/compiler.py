@@ -147,6 +147,11 @@ class Signature:
     contracts: bool
 
     @property
+    def at_launch(self) -> tuple[str, ...]:
+        """The types of what the code takes at launch."""
+        return tuple(kind for kind in self.types if kind != "constexpr")
+
+    @property
     def facts(self) -> tuple[Any, ...]:
         """All but the kernel, whose text stands for it."""
         return self.types, self.constants, self.aligned, self.num_warps, self.contracts
@@ -237,11 +242,10 @@ def _compiled(signature: Signature, capability: int) -> Binary:
             facts=str(error).strip().splitlines(),
         ) from error
     meta = compiled.metadata
-    types = tuple(t for t in signature.types if t != "constexpr")
     binary = Binary(
         meta.name,
         capability,
-        types,
+        signature.at_launch,
         32 * meta.num_warps,
         meta.shared,
         compiled.asm["cubin"],
