@@ -174,7 +174,9 @@ def test_a_model_of_rewards_is_trained_before_and_judges_after(tmp_path: Path) -
 
 def test_a_student_follows_what_an_earlier_stage_has_taught(tmp_path: Path) -> None:
     method = gw.align.Distill(lmbda=1.0, max_new_tokens=2)
-    follow = replace(TUNE, name="follow", method=method, steps=100, every_steps=50)
+    # From 0.028 on last bits decide whether a letter is missed; up to 0.025 none was in 36 runs.
+    rate = {"optimizer": gw.optim.Adam(0.015)}
+    follow = Stage("follow", method, steps=100, batch_size=4, training=rate, every_steps=50)
     teach = replace(TUNE, model="teacher", steps=60, every_steps=30)
     made = Pipeline(
         [teach, follow],
