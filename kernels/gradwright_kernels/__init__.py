@@ -7,8 +7,9 @@ and one lowering per op.
 ``cuda-sim`` is a simulated GPU: host memory, kernels in Triton's interpreter, and a look at each
 access that names what is wrong. What is proven on it: numbers, and all that a device does for
 sessions and trainers. What is proven by compiling ahead of time: code without spills within the
-budgets of sm_80 and sm_90; on a driver that only records: the arguments of every call. What is not:
-no session has run on a GPU yet; ``make gpu-test`` and ``make gpu-bench`` try the kernels on one.
+budgets of sm_80, sm_90 and sm_100; on a driver that only records: the arguments of every call. What
+is not: no session has run on a GPU yet; ``make gpu-test`` and ``make gpu-bench`` try the kernels on
+one.
 
 Reading order: ``compile``, ``launch``, ``fused`` (kernels that are generated), ``device``, then a
 folder per family of kernels that are written by hand, a file per op. They are found, not listed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,14 +113,3 @@ STEPS: dict[str, Callable[..., tuple[gw.Trainer, dict[str, Array]]]] = {
     "gated": gated,
 }
 """Training steps by name."""
-
-
-def all_groups() -> Iterator[tuple[str, Group]]:
-    """Return the groups of all steps, no kernel of one shape twice."""
-    seen = set()
-    for name, make in STEPS.items():
-        for group in groups_of(*make()):
-            key = group.op.kernel, group.op.shape
-            if key not in seen:
-                seen.add(key)
-                yield name, group

@@ -43,10 +43,13 @@ def child(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 # Shape, dtype, compute capability: narrow, single, vectorised, odd and wide rows. Each is compiled
 # in 0.1 to 0.5 s and then kept in Triton's cache.
-SOFTMAX = [
+ROWS = [
     *((shape, dtype, 90) for shape in [(64, 10), (16, 5000)] for dtype in ("float32", "bfloat16")),
     ((7, 1), "float16", 90),
     ((8, 1024), "float32", 90),
+]
+SOFTMAX = [
+    *ROWS,
     ((4, 16_384), "float32", 90),
     ((4, 8_192), "float64", 90),
     ((4, 100_003), "bfloat16", 90),
@@ -54,9 +57,7 @@ SOFTMAX = [
     ((4, 100_003), "float32", 80),
 ]
 LAYER_NORM = [
-    *((shape, dtype, 90) for shape in [(64, 10), (16, 5000)] for dtype in ("float32", "bfloat16")),
-    ((7, 1), "float16", 90),
-    ((8, 1024), "float32", 90),
+    *ROWS,
     ((4, 8_192), "bfloat16", 90),
     ((8, 2_048), "float64", 90),
     ((4, 8_192), "float32", 80),

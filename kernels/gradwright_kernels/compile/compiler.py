@@ -76,7 +76,7 @@ class Call:
 
     def runtime_values(self) -> list[Any]:
         """Return what the code takes at launch, in order: a dtype for an array, else the int."""
-        pairs = zip(self.ordered(), self.signature().types, strict=True)
+        pairs = zip(self.ordered(), self.signature.types, strict=True)
         return [value for (_, value), kind in pairs if kind != "constexpr"]
 
     def check(self, arrays: Sequence[Any]) -> None:
@@ -93,8 +93,9 @@ class Call:
         """Return names and arguments in the order of the kernel's parameters."""
         return [(name, self.args[name]) for name in self.kernel.arg_names]
 
+    @functools.cached_property
     def signature(self) -> Signature:
-        """Return the types and constants that the code is specialised for.
+        """The types and constants that the code is specialised for.
 
         Sizes of one and absent arrays become constants, and multiples of 16 are declared as such
         (Triton's own rules): that is what turns loads of neighbours into one wide load.
@@ -145,6 +146,11 @@ class Signature:
     aligned: tuple[int, ...]
     num_warps: int
     contracts: bool
+
+    @property
+    def at_launch(self) -> tuple[str, ...]:
+        """The types of what the code takes at launch."""
+        return tuple(kind for kind in self.types if kind != "constexpr")
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -201,7 +207,7 @@ def compile_call(call: Call, capability: int) -> Binary:
         LoweringError: Triton cannot compile the kernel, or its output is not what we can launch.
     """
     with TRITON:
-        return _compile(call.signature(), capability)
+        return _compile(call.signature, capability)
 
 
 @functools.lru_cache(maxsize=512)
@@ -237,11 +243,10 @@ def _compiled(signature: Signature, capability: int) -> Binary:
             facts=str(error).strip().splitlines(),
         ) from error
     meta = compiled.metadata
-    types = tuple(t for t in signature.types if t != "constexpr")
     binary = Binary(
         meta.name,
         capability,
-        types,
+        signature.at_launch,
         32 * meta.num_warps,
         meta.shared,
         compiled.asm["cubin"],

@@ -15,6 +15,17 @@ from typing import Any, Protocol
 
 from ..compile.compiler import Call
 
+_CELLS: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
+
+
+def cell(kind: str) -> Any:
+    """Return the C type of what a kernel takes at launch, by Triton's name; pointers are addresses.
+
+    >>> cell("i32").__name__, cell("*fp32") is cell("*i8")
+    ('c_int', True)
+    """
+    return _CELLS.get(kind, ctypes.c_uint64)
+
 
 @dataclass(frozen=True)
 class Function:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from .gpu import Gpu
 
 Array = np.ndarray[Any, Any]
-Act = Callable[[], None]
 
 
 class GpuExecutor:

@@ -7,9 +7,7 @@ then on a run goes through that table without a lowering.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +16,8 @@ from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
 from .array import Block, DeviceArray
-from .cuda import Cuda, Function, Launch
+from .cuda import Cuda, Function, Launch, cell
 
-_CELLS: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 _MOST = (2**31 - 1, 65_535, 65_535)
 
 
@@ -53,9 +50,7 @@ class Launcher:
                 )
         left = iter(arrays)
         cells = [
-            _CELLS.get(kind, ctypes.c_uint64)(
-                next(left).address if isinstance(value, np.dtype) else value
-            )
+            cell(kind)(next(left).address if isinstance(value, np.dtype) else value)
             for kind, value in zip(function.types, call.runtime_values(), strict=True)
         ]
         tensors = tuple((array.name, array.low, array.extent) for array in arrays)

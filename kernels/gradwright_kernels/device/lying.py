@@ -126,7 +126,7 @@ class Lying:
             if n == n_body:
                 self.program.n_body = len(instrs)
             if instr.op.views and not self._is_view(instr):
-                instr = self._again(instr, op=Dense(instr.op))
+                instr = instr.changed(op=Dense(instr.op))
             if isinstance(instr.op, Dense):
                 instr = self._copied(instr)
             elif not isinstance(instr.op, Fused):
@@ -139,14 +139,6 @@ class Lying:
     def _is_view(self, instr: Instr) -> bool:
         is_there = all(o in self.shown for o in instr.outs)
         return is_there and is_fixed(instr, self.program.constants)
-
-    @staticmethod
-    def _again(instr: Instr, op: Any = None, ins: tuple[int | None, ...] | None = None) -> Instr:
-        """Return an instruction with another op, or other inputs."""
-        return Instr(
-            instr.op if op is None else op, instr.ins if ins is None else ins, instr.outs,
-            instr.origin, instr.path, origins=instr.origins, recompute=instr.recompute,
-        )  # fmt: skip
 
     def _copied(self, instr: Instr) -> Instr:
         """Return the copy that an op has become which keeps its elements in order."""
@@ -173,7 +165,7 @@ class Lying:
                 copies[x] = self.program.new_value(TensorSpec(spec.shape, spec.dtype))
                 instrs.append(_copy(spec, x, copies[x], spec, instr))
             ins[n] = copies[x]
-        return instr if tuple(ins) == instr.ins else self._again(instr, ins=tuple(ins))
+        return instr if tuple(ins) == instr.ins else instr.changed(ins=tuple(ins))
 
     def _step(self, instr: Instr) -> Step:
         """Return how an instruction runs; what takes inputs as they lie is not bound yet."""

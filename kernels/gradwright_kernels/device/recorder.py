@@ -9,7 +9,7 @@ from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
 from .array import DeviceArray
-from .cuda import Cuda, Function, Launch
+from .cuda import Cuda, Launch
 from .launcher import Launcher
 
 
@@ -21,7 +21,6 @@ class Recorder:
 
     def __init__(self, cuda: Cuda) -> None:
         self._cuda = cuda
-        self.functions: list[Function] = []
         self.scratch: list[DeviceArray] = []
         """Memory from one of its kernels to the next."""
         self.alarms: list[tuple[DeviceArray, Sequence[int]]] = []
@@ -33,9 +32,7 @@ class Recorder:
 
     def prepare(self, call: Call) -> Launcher:
         """Compile and load the call."""
-        function = self._cuda.load(call)
-        self.functions.append(function)
-        return Launcher(function, self.launches.append)
+        return Launcher(self._cuda.load(call), self.launches.append)
 
     def workspace(self, spec: TensorSpec) -> DeviceArray:
         """Return memory for what one kernel leaves to the next."""

@@ -18,7 +18,7 @@ from gradwright.program.lowering import Returning
 from gradwright.program.program import Instr
 from gradwright.spec import spec_of
 
-from .array import Block, DeviceArray, get, laid
+from .array import Block, DeviceArray, get, laid, put
 from .lying import Lying, Step, up
 from .value import DeviceValue
 
@@ -107,13 +107,12 @@ class Table:
     def _uploaded(self, number: int) -> DeviceArray:
         """Return a constant on the device: one number where it is one throughout."""
         array, ghost = self._lying.program.constants[number], self._lying.ghost(number)
-        is_dense = ghost.flags.c_contiguous
-        held = np.ascontiguousarray(array) if is_dense else array.reshape(-1)[:1].copy()
-        value = DeviceValue(self._device.cuda, self._device.stream, spec_of(held), "constant")
-        value.load(held)
-        strides = None if is_dense else ghost.strides
-        at = value.array.address
-        return DeviceArray(at, spec_of(array), strides, name="constant", held=value)
+        cuda, stream = self._device.cuda, self._device.stream
+        if ghost.flags.c_contiguous:
+            return put(cuda, array, stream, "constant")
+        held = put(cuda, array[(slice(0, 1),) * array.ndim], stream, "constant")
+        spec = spec_of(array)
+        return DeviceArray(held.address, spec, ghost.strides, name="constant", held=held)
 
     # -- what is done ----------------------------------------------------------------------------
 

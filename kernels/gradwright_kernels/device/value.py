@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 class DeviceValue(Living):
-    """The value of a variable, or what a plan reads again and again, in memory of its own.
+    """The value of a variable, in memory of its own.
 
     >>> from gradwright_kernels.device.simulated.driver import Simulated
     >>> value = DeviceValue(Simulated(), 0, TensorSpec((2,)), "w")

@@ -33,7 +33,7 @@ from gradwright.spec import TensorSpec
 from gradwright.spec.rounding import rounded
 
 from ..fused.elements import DTYPES
-from ..launch import prepare
+from ..launch import accumulator, prepare
 
 HALF_PI = tl.constexpr(philox.HALF_PI)
 ODD = tl.constexpr(tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(8, 0, -1)))
@@ -71,12 +71,17 @@ def _wide(a, b, c, d):
 
 
 @triton.jit
+def _keep(y_ptr, y, n):
+    """Store what a program has drawn, as far as there are elements; y_ptr: [n]."""
+    at = tl.program_id(0).to(tl.int64) * y.shape[0] + tl.arange(0, y.shape[0])
+    tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
 def _bernoulli_kernel(rng_ptr, y_ptr, n, stream, threshold, BLOCKS: tl.constexpr):
     """Ones where a word is below a threshold; rng_ptr: u64[2], y_ptr: [n]."""
     a, b, c, d = _words(rng_ptr, stream, BLOCKS)
-    at = tl.program_id(0).to(tl.int64) * (4 * BLOCKS) + tl.arange(0, 4 * BLOCKS)
-    y = _woven(a, b, c, d).to(tl.int64) < threshold
-    tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=at < n)
+    _keep(y_ptr, _woven(a, b, c, d).to(tl.int64) < threshold, n)
 
 
 @triton.jit
@@ -95,7 +100,6 @@ def _uniform_kernel(
     """Multiples of 2⁻ᴮᴵᵀˢ, scaled, each step rounded to the dtype; rng_ptr: u64[2], y_ptr: [n]."""
     a, b, c, d = _words(rng_ptr, stream, BLOCKS)
     kind = y_ptr.dtype.element_ty
-    WIDTH: tl.constexpr = (2 if BITS > 32 else 4) * BLOCKS
     if BITS > 32:
         a, b = _wide(a, b, c, d)
         x = (tl.interleave(a, b) >> (64 - BITS)).to(tl.int64).to(ACC)
@@ -105,8 +109,7 @@ def _uniform_kernel(
     if LOW != 0.0 or SPAN != 1.0:
         x = ((x * SPAN).to(kind).to(ACC) + LOW).to(kind).to(ACC)
         x = tl.minimum(x, TOP)
-    at = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
-    tl.store(y_ptr + at, x.to(kind), mask=at < n)
+    _keep(y_ptr, x, n)
 
 
 @triton.jit
@@ -116,8 +119,7 @@ def _randint_kernel(rng_ptr, y_ptr, n, stream, low, span, BLOCKS: tl.constexpr):
     a, b = _wide(a, b, c, d)
     x = tl.interleave(a, b)
     y = tl.umulhi(x, (tl.zeros_like(x).to(tl.int64) + span).to(tl.uint64)).to(tl.int64) + low
-    at = tl.program_id(0).to(tl.int64) * (2 * BLOCKS) + tl.arange(0, 2 * BLOCKS)
-    tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=at < n)
+    _keep(y_ptr, y, n)
 
 
 @triton.jit
@@ -167,7 +169,6 @@ def _normal_kernel(
     """Normals by Box and Muller, each step rounded to the dtype; rng_ptr: u64[2], y_ptr: [n]."""
     a, b, c, d = _words(rng_ptr, stream, BLOCKS)
     kind = y_ptr.dtype.element_ty
-    WIDTH: tl.constexpr = (2 if kind == tl.float64 else 4) * BLOCKS
     if kind == tl.float64:
         a, b = _wide(a, b, c, d)
         SCALE: tl.constexpr = 1.0 / 9007199254740992.0  # 2⁻⁵³
@@ -177,9 +178,7 @@ def _normal_kernel(
         r, s = _pair(c, d, 1.0 / 4294967296.0)
         x = _woven(p, q, r, s)
     x = x.to(kind).to(ACC)
-    x = ((x * STD).to(kind).to(ACC) + MEAN).to(kind)
-    at = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
-    tl.store(y_ptr + at, x, mask=at < n)
+    _keep(y_ptr, (x * STD).to(kind).to(ACC) + MEAN, n)
 
 
 @lowering("bernoulli", device="cuda")
@@ -196,7 +195,7 @@ def uniform(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch |
     bits = 53 if y.dtype.itemsize == 8 else {"float32": 24, "float16": 11}.get(y.dtype.name, 8)
     numbers = {"LOW": float(low), "SPAN": float(span), "TOP": float(np.nextafter(high, low))}
     wide = 2 if bits == 53 else 4
-    return _launch(_uniform_kernel, op, y, wide, BITS=bits, ACC=_working(y), **numbers)
+    return _launch(_uniform_kernel, op, y, wide, BITS=bits, ACC=accumulator(y), **numbers)
 
 
 @lowering("randint", device="cuda")
@@ -214,11 +213,7 @@ def normal(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch | 
     (y,) = outs
     mean, std = (float(x) for x in rounded([op.mean, op.std], y.dtype))
     wide = 2 if y.dtype.itemsize == 8 else 4
-    return _launch(_normal_kernel, op, y, wide, ACC=_working(y), MEAN=mean, STD=std)
-
-
-def _working(y: TensorSpec) -> Any:
-    return tl.float64 if y.dtype.itemsize == 8 else tl.float32
+    return _launch(_normal_kernel, op, y, wide, ACC=accumulator(y), MEAN=mean, STD=std)
 
 
 def _launch(kernel: Any, op: Any, y: TensorSpec, a_block: int, **numbers: Any) -> Launch | None:

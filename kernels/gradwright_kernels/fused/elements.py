@@ -22,7 +22,7 @@ from gradwright.fuse.ir import Level, Value
 from gradwright.spec import is_half
 
 from .double import IN_DOUBLE
-from .number import traced
+from .number import NAN, traced
 
 DTYPES = {
     **{"bool": "tl.int1", "float16": "tl.float16", "bfloat16": "tl.bfloat16"},
@@ -31,7 +31,6 @@ DTYPES = {
 }
 """Triton's name of each dtype."""
 _LLVM = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64", "bool": "i1"}
-_NAN = "propagate_nan=tl.PropagateNan.ALL"
 SERIES = "?"
 """Stands for a call of the function that is traced under the same name."""
 
@@ -52,8 +51,8 @@ FUNCTIONS: dict[str, str | dict[str, str]] = {
     "reciprocal": {"f": "tl.div_rn(1.0, {0})", "float64": "1.0 / {0}"},
     "sqrt": {"f": "tl.sqrt_rn({0})", "float64": "tl.sqrt({0})"},
     "rsqrt": {"f": "tl.div_rn(1.0, tl.sqrt_rn({0}))", "float64": "1.0 / tl.sqrt({0})"},
-    "maximum": {"f": f"tl.maximum({{0}}, {{1}}, {_NAN})", "i": "tl.maximum({0}, {1})"},
-    "minimum": {"f": f"tl.minimum({{0}}, {{1}}, {_NAN})", "i": "tl.minimum({0}, {1})"},
+    "maximum": {"f": f"tl.maximum({{0}}, {{1}}{NAN})", "i": "tl.maximum({0}, {1})"},
+    "minimum": {"f": f"tl.minimum({{0}}, {{1}}{NAN})", "i": "tl.minimum({0}, {1})"},
     # rounding
     "floor": "tl.floor({0})",
     "ceil": "tl.ceil({0})",
@@ -157,10 +156,6 @@ def to_float(x):
     lost = ((back < x) | (back > x)).to(tl.int32)
     return ((near.to(tl.int32, bitcast=True) - above) | lost).to(tl.float32, bitcast=True)
 '''
-HELPERS = {
-    "fmod": FMOD, "greatest": ORDERED, "least": ORDERED, "product": PRODUCT, "to_float": TO_HALF,
-}  # fmt: skip
-"""Functions that are written out, by the name that a kernel calls them by."""
 
 
 @dataclass(frozen=True)

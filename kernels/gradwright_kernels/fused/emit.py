@@ -16,8 +16,8 @@ from gradwright.fuse.layout import Pattern
 from gradwright.fuse.schedule import schedule
 
 from .elements import DTYPES, INLINE, ORDERED, PRODUCT, Text, apply, cast, easy_exponent
-from .memory import KINDS, NAN, Memory, pointer
-from .number import literal
+from .memory import KINDS, Memory, pointer
+from .number import NAN, literal
 from .tiles import Form, is_sum
 
 HEAD = "import triton\nimport triton.language as tl\n\n"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradwright.errors import LoweringError
+from gradwright.fuse.dense import copying, stand_in
 from gradwright.fuse.ir import Kernel, Level, Operand, Store, Value
 from gradwright.fuse.layout import Access, CopyFirst, Loops, Pattern, lay_out
 from gradwright.spec import TensorSpec
@@ -125,16 +126,14 @@ class _Work:
 
     def copy(self, x: Array, place: int, shape: tuple[int, ...]) -> tuple[Array, int]:
         """Launch a copy into memory where one row follows the other."""
-        dense, to = _ghost(shape, x.dtype), self.room(shape, x.dtype)
+        dense, to = stand_in(TensorSpec(shape, x.dtype)), self.room(shape, x.dtype)
         self.move(np.broadcast_to(x, shape), place, dense, to)
         return dense, to
 
     def move(self, x: Array, place: int, y: Array, to: int) -> None:
         """Launch a copy of an array into another one of its shape and dtype."""
         space = tuple(n for n in y.shape if n != 1)
-        operand = Operand(x.dtype, (True,) * len(space))
-        load = Value("load", (), x.dtype, Level.ELEMENT if space else Level.SCALAR, 0)
-        kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
+        kernel = copying(x.dtype, len(space))
         loops = lay_out(kernel, [x.reshape(space), y.reshape(space)], space)
         if isinstance(loops, CopyFirst):
             raise LoweringError(
@@ -175,8 +174,8 @@ class _Work:
         for n in form.aside:
             dims = dims_aside(kernel, loops.pattern, form, n)
             shape = tuple(sizes[d] for d in dims)
-            for at, d in enumerate(dims):
-                numbers[f"a{n}_{d}"] = math.prod(shape[at + 1 :])
+            steps = zip(dims, _strides(shape), strict=True)
+            numbers |= {f"a{n}_{d}": stride for d, stride in steps}
             store = kernel.stores[n]
             asides[n] = dims, self.room(shape, kernel.values[store.value].dtype)
         text = emit(kernel, loops.pattern, form)
@@ -212,8 +211,8 @@ class _Work:
         sites = dict.fromkeys(v.extra for v in kernel.values if v.op == "place")
         self.sites = [(s.operand, s.axis, named[s.operand][s.axis][0]) for s in sites]
         self.alarm = len(self.scratch)
-        place = self.room((len(sites),), np.dtype(np.int64))
-        self.fill(_ghost((len(sites),), np.dtype(np.int64)), place, 0)
+        place = self.room((len(sites),), np.int64)
+        self.fill(stand_in(self.scratch[-1]), place, 0)
         return place
 
     def fill(self, y: Array, place: int, number: float) -> None:
@@ -259,15 +258,6 @@ class _Work:
 
 def _strides(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-
-
-def _ghost(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array that lies as if it were there; nobody reads it."""
-    strides = [n * dtype.itemsize for n in _strides(shape)]
-    at = np.zeros(64, np.uint8)
-    start = -at.ctypes.data % 16
-    one = at[start : start + dtype.itemsize].view(dtype)
-    return np.lib.stride_tricks.as_strided(one, shape, strides)
 
 
 def _even(kernel: Kernel, loops: Loops) -> int:

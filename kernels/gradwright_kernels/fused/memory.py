@@ -14,12 +14,11 @@ from gradwright.fuse.ir import Beyond, Kernel, Named, Store, Value
 from gradwright.fuse.layout import Pattern
 
 from .elements import DTYPES, Text
-from .number import literal
+from .number import NAN, literal
 from .tiles import Form, is_sum
 
 ORIGIN = "tl.zeros((1, 1), tl.int32)"
 """Makes a tile of one pointer."""
-NAN = ", propagate_nan=tl.PropagateNan.ALL"
 FARTHEST = 1 << 61
 """The largest index that is told as it is: twice it, and a sign, are an int64."""
 KINDS = {"f": "double", "i": "i64", "u": "i64", "b": "i1"}

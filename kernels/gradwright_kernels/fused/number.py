@@ -31,6 +31,8 @@ _SIGN = {"float": -(2**31), "double": -(2**63)}
 _BITS = {"float": "i32", "double": "i64"}
 _WHOLE = {"float": 2.0**23, "double": 2.0**52}
 """From here on every number is a whole one."""
+NAN = ", propagate_nan=tl.PropagateNan.ALL"
+"""Has maximum and minimum keep NaN."""
 
 
 class Script(Code):
@@ -179,8 +181,7 @@ def _trunc(x: Number) -> Number:
 
 def _extremum(name: str) -> Callable[[Number, Number], Number]:
     def of(x: Number, y: Number) -> Number:
-        nan = "propagate_nan=tl.PropagateNan.ALL"
-        return x.code.write(x.type, f"tl.{name}({x.name}, {y.name}, {nan})")
+        return x.code.write(x.type, f"tl.{name}({x.name}, {y.name}{NAN})")
 
     return of
 

@@ -90,8 +90,14 @@ def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
 
     Raises LoweringError: what it joins where indices name places has no form here.
     """
-    if any(store.places for store in kernel.stores):
-        return _in_order(kernel, loops)
+    divide = _in_order if any(store.places for store in kernel.stores) else _in_tiles
+    form, tile = divide(kernel, loops)
+    aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
+    return replace(form, aside=aside), tile
+
+
+def _in_tiles(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
+    """Return a form whose programs may run in any order."""
     accesses, outer = loops.pattern.accesses, loops.outer
     sums = [accesses[s.operand].outer for s in kernel.stores if is_sum(s)]
     crossing = [moves for moves in sums if not all(moves)]
@@ -122,9 +128,7 @@ def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
         parts = max(1, min(-(-turns // TURNS), PROGRAMS // max(1, groups * blocks)))
     if warps <= THREADS // 32:  # a small tile needs fewer, each thread four neighbours
         warps = max(1, min(warps, tall * block // 128))
-    tile = Tile(tall, block, warps, groups, turns, parts, blocks)
-    aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
-    return replace(form, aside=aside), tile
+    return form, Tile(tall, block, warps, groups, turns, parts, blocks)
 
 
 def _in_order(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
@@ -151,9 +155,7 @@ def _in_order(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
     turns = math.prod(loops.outer)
     form = Form(tuple(range(len(loops.outer))), is_split=block < whole, is_summed=True)
     blocks = -(-loops.columns // block) if form.is_split else 1
-    tile = Tile(1, block, fitting[0], 1, turns, 1, blocks)
-    aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
-    return replace(form, aside=aside), tile
+    return form, Tile(1, block, fitting[0], 1, turns, 1, blocks)
 
 
 def _goes_aside(kernel: Kernel, loops: Loops, form: Form, tile: Tile, number: int) -> bool:

@@ -22,7 +22,7 @@ import triton.language as tl
 
 from gradwright.errors import LoweringError
 from gradwright.program.lowering import Launch, lowering
-from gradwright.spec import TensorSpec, dtype_name
+from gradwright.spec import TensorSpec
 
 from ..launch import Strided, accumulator, index_type, prepare
 
@@ -127,8 +127,7 @@ def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
         row, col = (s // z.itemsize for s in z.strides[-2:])
         args |= {f"{name}_row": row, f"{name}_col": col}
         args |= {f"{name}_outer": outer // z.itemsize, f"{name}_inner": inner // z.itemsize}
-    acc = tl.float64 if dtype_name(a.dtype) == "float64" else tl.float32
-    args |= {"M": m, "N": n, "K": k, "inner": sizes[1], "GROUP": GROUP, "ACC": acc}
+    args |= {"M": m, "N": n, "K": k, "inner": sizes[1], "GROUP": GROUP, "ACC": accumulator(a)}
     args |= {"BM": bm, "BN": bn, "BK": bk, "INDEX": index}
     grid = triton.cdiv(m, bm) * triton.cdiv(n, bn), sizes[0] * sizes[1], 1
     named = {"a_ptr": xs[0], "b_ptr": xs[1]}

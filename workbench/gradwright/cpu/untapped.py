@@ -10,7 +10,7 @@ from typing import Any
 
 from ..op import Op, run_forward
 from ..ops.convolutions.pooling import MaxPooling
-from ..program.program import Instr, Program
+from ..program.program import Program
 from ..program.stored import Parts, Reader, Writer
 from ..spec import TensorSpec
 
@@ -54,10 +54,7 @@ def untap(program: Program, replaced: Collection[str]) -> None:
             continue
         y, *told = instr.outs
         if read.isdisjoint(told):
-            program.instrs[step] = Instr(
-                Untapped(instr.op), instr.ins, (y,), instr.origin, instr.path,
-                origins=instr.origins, recompute=instr.recompute,
-            )  # fmt: skip
+            program.instrs[step] = instr.changed(op=Untapped(instr.op), outs=(y,))
 
 
 def _write(op: Untapped, to: Writer) -> tuple[int, ...]:

@@ -67,10 +67,7 @@ def make_dense(program: Program) -> dict[int, Array]:
             rest = [None if i is None else program.constants[i] for i in instr.ins[1:]]
             ys = run_forward(instr.op, [whole, *rest], training=program.training)
             if all(map(is_plain, specs)) and not all(np.may_share_memory(y, whole) for y in ys):
-                instr = Instr(
-                    Dense(instr.op), instr.ins, instr.outs, instr.origin, instr.path,
-                    origins=instr.origins, recompute=instr.recompute,
-                )  # fmt: skip
+                instr = instr.changed(op=Dense(instr.op))
             else:
                 shown.update(zip(instr.outs, ys, strict=True))
         instrs.append(instr)

@@ -80,7 +80,4 @@ def _overlaid(instr: Instr, op: Fused, pairs: Sequence[tuple[int, int]]) -> Inst
     if not pairs:
         return instr
     fused = Fused(overlaid(op.kernel, tuple(pairs)), op.shape, op.outs, op.names, op.sites)
-    return Instr(
-        fused, instr.ins, instr.outs, instr.origin, instr.path,
-        origins=instr.origins, recompute=instr.recompute,
-    )  # fmt: skip
+    return instr.changed(op=fused)

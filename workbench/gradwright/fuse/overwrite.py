@@ -139,10 +139,7 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
         pairs = {op.kernel.n_inputs + o.outs: o.ins for o in group if o.ins is not None}
         others = ((y, x) for y, x in op.kernel.in_place if y not in pairs)
         kernel = overlaid(op.kernel, (*pairs.items(), *others))
-        fused = Fused(kernel, op.shape, op.outs, op.names, op.sites)
-        made[key] = Instr(
-            fused, instr.ins, instr.outs, instr.origin, instr.path, origins=instr.origins
-        )
+        made[key] = instr.changed(op=Fused(kernel, op.shape, op.outs, op.names, op.sites))
     program.instrs = [made.get(id(instr), instr) for instr in program.instrs]
     return [
         Overwrite(o.variable, o.old, made.get(id(o.instr), o.instr), o.ins, o.outs) for o in found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Op, infer_specs
-from ..program.program import Instr, Program
+from ..program.program import Program
 from ..spec import Dim, content_of, known_spec
 from .flat import Sized, UnfitError, sized
 
@@ -92,11 +92,7 @@ class Rewritten:
             specs[number] = known_spec(constants[number])
         instrs = list(held.instrs)
         for place, op in self._sized:
-            i = held.instrs[place]
-            instrs[place] = Instr(
-                sized.bound(op), i.ins, i.outs, i.origin, i.path,
-                origins=i.origins, recompute=i.recompute,
-            )  # fmt: skip
+            instrs[place] = held.instrs[place].changed(op=sized.bound(op))
         for place in self._inferred:
             i = instrs[place]
             found = infer_specs(i.op, [None if x is None else specs[x] for x in i.ins])

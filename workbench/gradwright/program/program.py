@@ -55,6 +55,23 @@ class Instr:
         """The node that it was made for, which errors name."""
         return self.origins[0]
 
+    def changed(
+        self,
+        op: Op | None = None,
+        ins: tuple[int | None, ...] | None = None,
+        outs: tuple[int, ...] | None = None,
+    ) -> Instr:
+        """Return the same for the same nodes with another op, or on other values."""
+        return Instr(
+            self.op if op is None else op,
+            self.ins if ins is None else ins,
+            self.outs if outs is None else outs,
+            self.origin,
+            self.path,
+            origins=self.origins,
+            recompute=self.recompute,
+        )
+
     def __repr__(self) -> str:
         return f"{list(self.outs)} = {self.op!r} {list(self.ins)}  # {self.path}"
 

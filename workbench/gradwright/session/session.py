@@ -274,9 +274,7 @@ class Session(Planned):
                 request.check(graph, stamp)
             shapes = request.fit(arrays)
             number = self.step if step is None else step
-            if type(step) is int and 0 <= step < 1 << 63:
-                pass
-            elif step is not None and not is_word(step):
+            if step is not None and not is_word(step):
                 raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
             lender = None

@@ -18,7 +18,7 @@ import numpy as np
 from gradwright.errors import GradwrightError, LoweringError
 
 from ...compile.compiler import Call
-from ..cuda import Function, Launch
+from ..cuda import Function, Launch, cell
 from .access import Looking
 from .interpret import Watch, program, run
 from .memory import Blocks
@@ -29,11 +29,10 @@ TOTAL = 8 << 30
 """Bytes that it has; those that nobody touches take none of the host's."""
 NOT_YET = 0xFF
 """What the host reads in each byte before it has waited: NaN, or -1."""
-_CELLS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 
 
 class Simulated:
-    """A GPU of ``total`` bytes; without checks it is a tenth faster and only computes.
+    """A GPU of ``total`` bytes; without checks a launch takes a sixth less, and only computes.
 
     >>> import numpy as np
     >>> cuda = Simulated(total=1000)
@@ -155,8 +154,7 @@ class Simulated:
 
     def load(self, call: Call) -> Function:
         """Return a kernel; nothing is compiled."""
-        types = tuple(kind for kind in call.signature().types if kind != "constexpr")
-        return Function(call, 0, types, 32 * call.num_warps)
+        return Function(call, 0, call.signature.at_launch, 32 * call.num_warps)
 
     def launch(self, launch: Launch, stream: int) -> None:
         """Run all programs of a kernel, which takes its arguments from the parameter block."""
@@ -166,7 +164,7 @@ class Simulated:
         self.launches += 1
         call, kinds = launch.function.call, launch.function.types
         values = [
-            _CELLS.get(kind, ctypes.c_uint64).from_address(address).value
+            cell(kind).from_address(address).value
             for kind, address in zip(kinds, launch.block, strict=False)
         ]
         addresses = [v for v, kind in zip(values, kinds, strict=True) if kind.startswith("*")]

@@ -58,6 +58,8 @@ def is_word(n: Any) -> bool:
     >>> is_word(2**64 - 1), is_word(-1), is_word(2**64), is_word(1.0)
     (True, False, False, False)
     """
+    if type(n) is int:  # each step of a training asks; the line below takes 0.2 µs more
+        return 0 <= n < 1 << 64
     return isinstance(n, (int, np.integer)) and not isinstance(n, bool) and 0 <= int(n) < 1 << 64
 
 
