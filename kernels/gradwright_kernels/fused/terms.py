@@ -19,7 +19,7 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
 
 from ..device.array import DeviceArray
-from ..launch import Strided, alarm, workspace
+from ..launch import WHOLE, Strided, alarm, workspace
 from .elements import DTYPES
 from .group import launched
 
@@ -42,7 +42,7 @@ class Terms(Builder):
 
     def read(self, x: Array) -> Term:
         """Return the elements of an array; halves and narrow ints are widened."""
-        x = x[(None,) * (self.rank - x.ndim)]
+        x = x[(*(None,) * (self.rank - x.ndim), ...)]
         self.views.append(x)
         found = self.load(len(self.views) - 1, self._axes(x), x.dtype)
         return found.to(WIDER.get(x.dtype.name, found.dtype))
@@ -197,8 +197,13 @@ Write = Callable[[Work, Any, Sequence[Any], Sequence[Array]], None]
 """Writes the kernels of an op; LoweringError: it has none for such inputs."""
 
 
-def written(*names: str) -> Callable[[Write], Write]:
-    """Register the kernels of ops on numbers of dtypes that kernels know."""
+def written(*names: str, is_whole: bool = False) -> Callable[[Write], Write]:
+    """Register the kernels of ops on numbers of dtypes that kernels know.
+
+    ``is_whole`` keeps the ops out of fused groups, which would have worse kernels.
+    """
+    if is_whole:
+        WHOLE.update(names)
 
     def decorate(write: Write) -> Write:
         def make(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
