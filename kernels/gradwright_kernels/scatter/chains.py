@@ -24,7 +24,7 @@ import triton.language as tl
 
 from gradwright.fuse.builder import Term
 
-from ..fused.elements import DTYPES
+from ..fused.elements import triton_type
 from ..fused.terms import Array, Terms, Work
 from ..launch import index_type, prepare
 
@@ -113,7 +113,7 @@ def join(work: Work, y: Array, place: Array, x: Array, how: str) -> None:
     args = {"place_ptr": np.dtype(np.int64), "next_ptr": np.dtype(np.int64)}
     args |= {"first_ptr": np.dtype(bool), "x_ptr": x.dtype, "y_ptr": y.dtype}
     numbered = {"n_values": rows * k, "k": k, "n": y.shape[1], "width": width, "HOW": how}
-    tiles = {"ROWS": tall, "BLOCK": block, "ACC": getattr(tl, DTYPES[acc.name].removeprefix("tl."))}
+    tiles = {"ROWS": tall, "BLOCK": block, "ACC": triton_type(acc)}
     grid = triton.cdiv(rows * k, tall), triton.cdiv(width, block), 1
     index = index_type(max(x.size, y.size))
     run = prepare(_join_kernel, grid, args | numbered | tiles | {"INDEX": index})
