@@ -17,6 +17,7 @@ L2 aside; B·Hq·T·S·(8·E + 6·D) flops, half of them if causal, where with P
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,13 +29,13 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
 from ..launch import Strided, prepare
-from .given import AXES, is_taken, loose, lying, settings
+from .given import AXES, Tile, is_taken, loose, lying, settings
 from .tiles import masked, piece_of, products, weights
 
-TILES: dict[int, list[tuple[int, int, int, int]]] = {
-    2: [(64, 64, 64, 4), (128, 64, 64, 8)],
-    4: [(32, 32, 32, 4), (64, 32, 32, 8)],
-    8: [(32, 16, 16, 4)],
+TILES: dict[int, list[Tile]] = {
+    2: [(64, 64, 64, 64, 8), (math.inf, 128, 64, 64, 8)],
+    4: [(math.inf, 64, 32, 32, 8)],
+    8: [(math.inf, 32, 16, 16, 4)],
 }
 """As those of forward; a tile of keys has two sums, and scores and their slopes."""
 

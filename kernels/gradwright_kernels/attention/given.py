@@ -12,17 +12,18 @@ import triton.language as tl
 
 from gradwright.ops.attention.tiled import LOW, Tiled, blind
 from gradwright.ops.attention.weights import scale_of
-from gradwright.spec import TensorSpec, dtype_name, kind
+from gradwright.spec import TensorSpec, kind
 
-from ..launch import accumulator, index_type
+from ..launch import accumulator, index_type, named
 
-TILES: dict[int, list[tuple[int, int, int, int]]] = {
-    2: [(64, 128, 64, 4), (128, 128, 64, 8)],
-    4: [(32, 64, 32, 4), (64, 32, 32, 4)],
-    8: [(32, 16, 16, 4)],
+Tile = tuple[float, int, int, int, int]
+TILES: dict[int, list[Tile]] = {
+    2: [(64, 64, 128, 64, 4), (128, 128, 128, 64, 8), (math.inf, 128, 64, 64, 4)],
+    4: [(64, 32, 64, 32, 4), (math.inf, 64, 32, 32, 4)],
+    8: [(math.inf, 32, 16, 16, 4)],
 }
-"""By bytes of an element: features of a piece, queries and keys of a tile, and warps. The first
-that holds all features is taken, else the last, piece by piece: no spills on sm_80 to sm_100."""
+"""By bytes of an element: of heads up to so many features, the features of a piece, queries and
+keys of a tile, and warps. What the compiler reports to need no spills on sm_80 to sm_100."""
 SMALLEST = 16
 """Rows of a tile at least: what tensor cores take."""
 AXES = "batch", "head", "row", "col"
@@ -33,7 +34,7 @@ def is_taken(*specs: TensorSpec | None) -> bool:
     return accumulator(*specs) is not None
 
 
-def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, Any] = TILES) -> Any:
+def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, list[Tile]] = TILES) -> Any:
     """Return what all kernels take: sizes, positions, dtypes, tiles; and how many warps.
 
     ``xs`` are query, key and value as they lie, and others that offsets have to reach.
@@ -44,8 +45,7 @@ def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, Any] =
     acc = accumulator(*(TensorSpec((), x.dtype) for x in xs[:3]))
     size = query.itemsize if same else acc.primitive_bitwidth // 8
     widest = max(width, of_value, 1)
-    fitting = [t for t in tiles[size] if widest <= t[0]] or tiles[size][-1:]
-    piece, rows, cols, warps = fitting[0]
+    _, piece, rows, cols, warps = next(t for t in tiles[size] if widest <= t[0])
     wide = np.dtype(np.float64 if acc is tl.float64 else np.float32)
     (left, right), shuts = op.reach, mask is not None and kind(mask.dtype) == "b"
     found = {
@@ -59,8 +59,8 @@ def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, Any] =
         "SCALE": float(scale_of(op.scale, width)),
         "WIDTH": width,
         "OF_VALUE": of_value,
-        "PIECE": piece_of(piece, width),
-        "PIECE_OF_VALUE": piece_of(piece, of_value),
+        "PIECE": fitted(piece, width),
+        "PIECE_OF_VALUE": fitted(piece, of_value),
         "ROWS": fitted(rows, n_rows),
         "COLS": fitted(cols, n_cols),
         "LOW": LOW if op.unseen == "average" else -math.inf,
@@ -68,20 +68,11 @@ def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, Any] =
         "SHUTS": shuts,
         "LEFT": left >= 0,
         "RIGHT": right >= 0,
-        "OPERAND": NAMES[dtype_name(query.dtype)] if same else acc,
+        "OPERAND": named(query.dtype) if same else acc,
         "ACC": acc,
         "INDEX": index_type(max(reach(x) for x in (*xs, mask) if x is not None)),
     }
     return found, warps
-
-
-NAMES = {
-    "float16": tl.float16,
-    "bfloat16": tl.bfloat16,
-    "float32": tl.float32,
-    "float64": tl.float64,
-}
-"""Triton's dtype by the name of ours."""
 
 
 def lying(name: str, x: Any, axes: Sequence[str] = AXES) -> dict[str, Any]:
@@ -100,11 +91,6 @@ def paces(x: Any, rank: int) -> list[int]:
 def reach(x: Any) -> int:
     """Return how many elements there are from the first to the last place, about."""
     return sum(abs(s) * n for s, n in zip(x.strides, x.shape, strict=True)) // int(x.itemsize) + 1
-
-
-def piece_of(most: int, width: int) -> int:
-    """Return how many features are taken at a time."""
-    return min(most, fitted(most, width))
 
 
 def fitted(most: int, size: int) -> int:
