@@ -129,7 +129,7 @@ def medians(runs: Sequence[Callable[[], Any]]) -> list[float]:
 
 def rate(width: int) -> float:
     """Return how many operations a second the product of a tile does on all threads."""
-    from gradwright.cpu.llvm.attention.product import bind_product
+    from gradwright.cpu.llvm.unpacked import bind_product
     from gradwright.cpu.llvm.chain import chain
 
     rng = np.random.default_rng(0)

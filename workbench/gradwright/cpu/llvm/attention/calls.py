@@ -19,7 +19,7 @@ from ..convolution.turning import turning
 from ..repeat import Turn, repeated
 from ..steps import Step
 from .kernels import Form
-from .product import bind_product
+from ..unpacked import bind_product
 from .softmax import bind_weights
 
 Array = np.ndarray[Any, Any]
