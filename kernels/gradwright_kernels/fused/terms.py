@@ -47,6 +47,11 @@ class Terms(Builder):
         found = self.load(len(self.views) - 1, self._axes(x), x.dtype)
         return found.to(WIDER.get(x.dtype.name, found.dtype))
 
+    @staticmethod
+    def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype in which numbers of this one are computed."""
+        return FLOAT32 if is_half(dtype) else WIDER.get(dtype.name, dtype)
+
     def integer(self, number: int) -> Term:
         """Return a whole number."""
         return self.const(number, INT64)
