@@ -19,7 +19,7 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
 
 from ..device.array import DeviceArray
-from ..launch import WHOLE, Strided, alarm, workspace
+from ..launch import WHOLE, Strided, alarm, constant, workspace
 from .elements import DTYPES
 from .group import launched
 
@@ -102,6 +102,13 @@ class Work:
         made = np.empty(shape, spec.dtype)
         self._arrays.append(made)
         return made
+
+    def constant(self, array: Array) -> Array:
+        """Return numbers that are known when the plan is made, in memory of the device."""
+        dense = np.ascontiguousarray(array)
+        self._rooms.append(constant(dense))
+        self._arrays.append(dense)
+        return dense
 
     def decline(self, need: str) -> NoReturn:
         """Say that there is no kernel for such inputs.
