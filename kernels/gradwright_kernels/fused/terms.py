@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradwright.errors import LoweringError
-from gradwright.fuse.builder import FLOAT32, INT64, Builder, Table, Term
+from gradwright.fuse.builder import FLOAT32, INT64, Builder, Scalar, Table, Term
 from gradwright.fuse.ir import Kernel
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
@@ -72,11 +72,12 @@ class Terms(Builder):
     def _axes(self, x: Array) -> tuple[int, ...]:
         return tuple(i for i, n in enumerate(x.shape) if n != 1)
 
-    def finished(self) -> tuple[Kernel, list[Array], list[Array]]:
+    def finished(self) -> tuple[Kernel, list[Array | Scalar], list[Array]]:
         """Return the kernel, what it reads, and what it writes."""
         stores = [(term, self._axes(y), mode, y.dtype) for term, y, mode in self.stores]
         kernel, sources = self.kernel(stores)
-        return kernel, [self.views[n] for n in sources], [y for _, y, _ in self.stores]
+        xs = [s if isinstance(s, Scalar) else self.views[s] for s in sources]
+        return kernel, xs, [y for _, y, _ in self.stores]
 
 
 class Work:
@@ -133,7 +134,12 @@ class Work:
         """Launch a kernel that is written."""
         if not any(y.size for _, y, _ in terms.stores):
             return
-        kernel, xs, ys = terms.finished()
+        kernel, read, ys = terms.finished()
+        one = (1,) * terms.rank
+        xs = [
+            self.constant(np.full(one, x.number, x.dtype)) if isinstance(x, Scalar) else x
+            for x in read
+        ]
         self.call(launched(kernel, terms.space, xs, ys, (self._name,)), xs, ys)
 
     def copy(self, y: Array, x: Array) -> None:
@@ -141,6 +147,14 @@ class Work:
         x = np.broadcast_to(x, y.shape)
         with self.over(y.shape) as k:
             k.write(y, k.read(x))
+
+    def cast(self, x: Array, dtype: Any) -> Array:
+        """Return an array in another dtype, itself where it has it."""
+        if x.dtype == dtype:
+            return x
+        made = self.room(x.shape, dtype)
+        self.copy(made, x)
+        return made
 
     def dense(self, x: Array) -> Array:
         """Return an array, or a copy of it where it does not lie dense."""
