@@ -79,9 +79,12 @@ def banded(work: Work, x: Array, y: Array, bands: dict[int, Bands], *, back: boo
 )
 def along_axes(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Multiply along axes with the matrices of the op."""
+    x, y = xs[0], ys[0]
+    banded(work, x, y, dict(op.bands(x.shape)), back=False)
     if op.linear() != op:
-        work.decline("no constant beside the matrices")
-    banded(work, xs[0], ys[0], dict(op.bands(xs[0].shape)), back=False)
+        for axis, taps in op.each_axis(x.shape).items():
+            for i in np.flatnonzero(taps.outside()):
+                work.fill(np.moveaxis(y, axis, 0)[i : i + 1], op.extrapolation_value)
 
 
 @written("along_axes_grad")
