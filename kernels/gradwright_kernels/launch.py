@@ -228,6 +228,15 @@ def accumulator(*specs: TensorSpec | None) -> Any:
     return tl.float64 if "float64" in names else tl.float32
 
 
+def named(dtype: np.dtype[Any]) -> Any:
+    """Return Triton's dtype of floating numbers.
+
+    >>> named(np.dtype("float16"))
+    triton.language.float16
+    """
+    return getattr(tl, dtype_name(dtype))
+
+
 def pointer(spec: TensorSpec | None) -> np.dtype[Any] | None:
     """Return the kind of argument that a tensor is: its dtype, or None where there is none."""
     return None if spec is None else spec.dtype

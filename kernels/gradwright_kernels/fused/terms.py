@@ -1,7 +1,7 @@
 """Ops whose kernels are written as terms: generated over views of a step's arrays, one by one.
 
-    @written("argmax")                           what runs in every step is worked out once:
-    def argmax(work, op, xs, ys): ...            views of ghosts, terms over them, rooms between
+@written("argmax")                           what runs in every step is worked out once:
+def argmax(work, op, xs, ys): ...            views of ghosts, terms over them, rooms between
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def tile_grad(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> No
 @written("repeat")
 def repeat(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Copy x, each element repeated by a stride of 0; counts of their own are declined."""
-    if not isinstance(op.repeats, int) or len(xs) > 1 and xs[1] is not None:
+    if not isinstance(op.repeats, int) or (len(xs) > 1 and xs[1] is not None):
         work.decline("one count for all elements")
     x = xs[0] if op.axis is not None else work.dense(xs[0]).reshape(-1)
     axis = normalize_axis(op.axis or 0, x.ndim)
