@@ -19,7 +19,7 @@ import numpy as np
 from gradwright.fuse.builder import BOOL, FLOAT64, INT64, Term
 from gradwright.op import find_op
 from gradwright.program.lowering import find_launch
-from gradwright.spec import TensorSpec
+from gradwright.spec import spec_of
 
 from ..fused.terms import Array, Terms, Work, written
 from ..rows.along import first_of
@@ -33,7 +33,7 @@ def drawn(work: Work, name: str, key: Array, shape: Sequence[int], dtype: str, *
     """Return random numbers of a stream, as the op of that name draws them."""
     y = work.room(shape, dtype)
     op = find_op(name)(shape=tuple(shape), dtype=dtype, **how)
-    launch = find_launch(op, "cuda", [TensorSpec((2,), "uint64")], [TensorSpec(tuple(shape), dtype)])
+    launch = find_launch(op, "cuda", [spec_of(key)], [spec_of(y)])
     work.call(launch, [key], [y])
     return y
 

@@ -15,7 +15,7 @@ import numpy as np
 from gradwright.errors import LoweringError
 from gradwright.fuse.builder import FLOAT32, INT64, Builder, Scalar, Table, Term
 from gradwright.fuse.ir import Kernel
-from gradwright.program.lowering import Launch, lowering
+from gradwright.program.lowering import Launch, Make, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
 
 from ..device.array import DeviceArray
@@ -232,20 +232,26 @@ def written(*names: str, is_whole: bool = False) -> Callable[[Write], Write]:
         WHOLE.update(names)
 
     def decorate(write: Write) -> Write:
-        def make(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
-            read = [s for i, s in enumerate(ins) if s is not None and i not in op.shape_only]
-            if any(s.dtype.name not in DTYPES for s in (*read, *outs)):
-                return None
-
-            def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
-                work = Work(op.name, xs, ys)
-                write(work, op, xs, ys)
-                return work.done()
-
-            return Strided(bind)
-
         for name in names:
-            lowering(name, device="cuda")(make)
+            lowering(name, device="cuda")(lowered(write))
         return write
 
     return decorate
+
+
+def lowered(write: Write) -> Make:
+    """Return the lowering that kernels make which are written as terms."""
+
+    def make(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
+        read = [s for i, s in enumerate(ins) if s is not None and i not in op.shape_only]
+        if any(s.dtype.name not in DTYPES for s in (*read, *outs)):
+            return None
+
+        def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+            work = Work(op.name, xs, ys)
+            write(work, op, xs, ys)
+            return work.done()
+
+        return Strided(bind)
+
+    return make

@@ -145,9 +145,10 @@ def grouped_matmul(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) 
     n_groups, depth, width = w.shape
     bm, bn, bk, warps = TILES[y.itemsize]
     bm, bn, bk = _small(bm, len(x)), _small(bn, width), _small(bk, depth)
-    strides = dict(zip(("w_group", "w_row", "w_col"), (s // w.itemsize for s in w.strides)))
+    group, row, col = (s // w.itemsize for s in w.strides)
     args: dict[str, Any] = {"x_ptr": x.dtype, "w_ptr": w.dtype, "sizes_ptr": sizes.dtype}
-    args |= {"y_ptr": y.dtype, "depth": depth, "width": width, "n_groups": n_groups, **strides}
+    args |= {"y_ptr": y.dtype, "depth": depth, "width": width, "n_groups": n_groups}
+    args |= {"w_group": group, "w_row": row, "w_col": col}
     args |= {"BM": bm, "BN": bn, "BK": bk, "ACC": triton_type(work.wide(y.dtype))}
     args |= {"INDEX": index_type(max(x.size, w.size, y.size))}
     grid = triton.cdiv(len(x), bm) + n_groups, triton.cdiv(width, bn), 1

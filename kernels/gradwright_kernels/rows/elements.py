@@ -158,4 +158,3 @@ def is_close(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Non
         found = (near & call("isfinite", y)) | call("eq", x, y)
         both = call("isnan", x) & call("isnan", y)
         k.write(ys[0], found | both if op.equal_nan else found)
-
