@@ -155,7 +155,7 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     y, lse = ys
     if lse.size == 0:
         return lambda xs, ys: None
-    args, warps = settings(op, [q, k, v, y], mask)
+    args, options = settings(op, [q, k, v, y], mask)
     args |= {"LEAST": float(np.finfo(lse.dtype).min), "NAN": math.isnan(op.of_nothing(mask))}
     for name, x in {"q": q, "k": k, "v": v, "mask": mask, "y": y}.items():
         args |= lying(name, x, AXES)
@@ -165,5 +165,5 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     grid = tiles, max(triton.cdiv(v.shape[3], args["PIECE_OF_VALUE"]), 1), 1
     args = {name: args[name] for name in names}
     open_at = loose({"q": q, "k": k, "v": v, "mask": mask})
-    run = prepare(_flash_attention_kernel, grid, args, warps, open_at)
+    run = prepare(_flash_attention_kernel, grid, args, loose=open_at, **options)
     return lambda xs, ys: run(*(x for x in xs if x is not None), *ys)

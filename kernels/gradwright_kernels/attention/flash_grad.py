@@ -33,9 +33,9 @@ from .given import AXES, Tile, is_taken, loose, lying, settings
 from .tiles import masked, piece_of, products, weights
 
 TILES: dict[int, list[Tile]] = {
-    2: [(64, 64, 64, 64, 8), (math.inf, 128, 64, 64, 8)],
-    4: [(math.inf, 64, 32, 32, 8)],
-    8: [(math.inf, 32, 16, 16, 4)],
+    2: [(64, 64, 64, 64, 8, 2), (math.inf, 128, 64, 32, 8, 2)],
+    4: [(math.inf, 64, 32, 32, 8, 2)],
+    8: [(math.inf, 32, 16, 16, 4, 2)],
 }
 """As those of forward; a tile of keys has two sums, and scores and their slopes."""
 
@@ -203,18 +203,18 @@ def flash_attention_grad(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]
     return Strided(functools.partial(_bind, op)) if is_taken(*floats) else None
 
 
-def given(op: Any, xs: Sequence[Any], tiles: Any) -> tuple[dict[str, Any], int, frozenset[str]]:
-    """Return the arguments that both kernels have in common, their warps, and loose pointers."""
+def given(op: Any, xs: Sequence[Any], tiles: Any) -> tuple[dict[str, Any], dict[str, int], frozenset[str]]:
+    """Return the arguments that both kernels have in common, options, and loose pointers."""
     g, q, k, v, lse, delta, mask = (*xs, None)[:7]
-    args, warps = settings(op, [q, k, v, g, lse, delta], mask, tiles)
+    args, options = settings(op, [q, k, v, g, lse, delta], mask, tiles)
     named = {"g": g, "q": q, "k": k, "v": v, "mask": mask, "lse": lse, "delta": delta}
     for name, x in named.items():
         args |= lying(name, x, AXES[:3] if name in ("lse", "delta") else AXES)
-    return args, warps, loose(named)
+    return args, options, loose(named)
 
 
 def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
-    args, warps, open_at = given(op, xs, TILES)
+    args, options, open_at = given(op, xs, TILES)
     dq, dk, dv = ys
     pieces = max(triton.cdiv(args["WIDTH"], args["PIECE"]), 1)
     of_value = max(triton.cdiv(args["OF_VALUE"], args["PIECE_OF_VALUE"]), 1)
@@ -229,7 +229,7 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
         own = args | {f"{name}_ptr": y.dtype for name, y in outs.items()}
         own = {name: own[name] for name in kernel.arg_names}
         if tiles:
-            run = prepare(kernel, (tiles, n, 1), own, warps, open_at)
+            run = prepare(kernel, (tiles, n, 1), own, loose=open_at, **options)
             runs.append((run, slice(at, at + len(outs))))
         at += len(outs)
 
