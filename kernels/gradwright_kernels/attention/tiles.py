@@ -99,6 +99,6 @@ def weights(s, lse, n_cols, BLIND: tl.constexpr):
     """
     p = tl.exp(s - lse[:, None])
     if BLIND is not None:
-        alike = tl.where(s == -float("inf"), 0.0, 1.0 / n_cols)
+        alike = tl.where(s == -float("inf"), 0.0, (lse * 0.0 + 1.0)[:, None] / n_cols)
         p = tl.where((lse < BLIND)[:, None], alike, p)
     return p
