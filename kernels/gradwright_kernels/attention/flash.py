@@ -147,10 +147,11 @@ def _flash_attention_kernel(
 def flash_attention(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
     """Launch a program for each tile of queries of a head, and piece of the values' features."""
     floats = [s for s in ins if s is not None and s.dtype != np.bool]
-    return Strided(functools.partial(_bind, op)) if is_taken(*floats) else None
+    return Strided(functools.partial(bound, op)) if is_taken(*floats) else None
 
 
-def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+def bound(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches the kernel on arrays that lie so."""
     q, k, v, mask = (*xs, None)[:4]
     y, lse = ys
     if lse.size == 0:

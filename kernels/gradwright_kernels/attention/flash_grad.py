@@ -200,7 +200,7 @@ def _of_keys_kernel(
 def flash_attention_grad(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
     """Launch programs for tiles of queries, then for tiles of keys."""
     floats = [s for s in ins if s is not None and s.dtype != np.bool]
-    return Strided(functools.partial(_bind, op)) if is_taken(*floats) else None
+    return Strided(functools.partial(back, op)) if is_taken(*floats) else None
 
 
 def given(op: Any, xs: Sequence[Any], tiles: Any) -> tuple[dict[str, Any], dict[str, int], frozenset[str]]:
@@ -213,7 +213,8 @@ def given(op: Any, xs: Sequence[Any], tiles: Any) -> tuple[dict[str, Any], dict[
     return args, options, loose(named)
 
 
-def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+def back(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches both kernels on arrays that lie so."""
     args, options, open_at = given(op, xs, TILES)
     dq, dk, dv = ys
     pieces = max(triton.cdiv(args["WIDTH"], args["PIECE"]), 1)

@@ -104,10 +104,11 @@ def flash_attention_mask_grad(
     op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]
 ) -> Strided | None:
     """Launch a program for each tile of the mask."""
-    return Strided(functools.partial(_bind, op)) if is_taken(*ins) else None
+    return Strided(functools.partial(of_mask, op)) if is_taken(*ins) else None
 
 
-def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+def of_mask(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches the kernel on arrays that lie so."""
     q, mask, dmask = xs[1], xs[6], ys[0]
     if mask.size == 0:
         return lambda xs, ys: None
