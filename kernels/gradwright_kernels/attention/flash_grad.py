@@ -59,7 +59,7 @@ def slopes(
     at = row.to(INDEX)
     lse = tl.load(lse_at + at * lse_row, mask=inside, other=float("inf")).to(ACC)
     delta = tl.load(delta_at + at * delta_row, mask=inside, other=0.0).to(ACC)
-    p = weights(s, lse, n_cols, BLIND)
+    p = weights(s, lse, n_cols, BLIND, ACC)
     g = piece_of(g_at, g_col, inside, 0, OF_VALUE, PIECE_OF_VALUE, OPERAND)
     v = piece_of(v_at, v_col, there, 0, OF_VALUE, PIECE_OF_VALUE, OPERAND)
     ds = products(
