@@ -146,6 +146,9 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     return runtime.binaries
 
 
+WHOLE: set[str] = set()
+"""Ops that no fused group takes in, since they have better kernels of their own."""
+
 _pullbacks: dict[str, Make] = {}
 
 
