@@ -85,7 +85,11 @@ def test_heads_in_several_runs_of_rows(name: str, monkeypatch: pytest.MonkeyPatc
 
 def test_heads_refuse_ids_that_are_no_words() -> None:
     g = gw.Graph()
-    h, w, ids = g.placeholder("h", (3, 4)), g.variable("w", (5, 4)), g.placeholder("i", (3,), "int64")
+    h, w, ids = (
+        g.placeholder("h", (3, 4)),
+        g.variable("w", (5, 4)),
+        g.placeholder("i", (3,), "int64"),
+    )
     with gw.Session(g, device="cuda-sim") as session:
         log_p = gw.nn.head_log_probs(h, w, ids, name="head")[0]
         feeds = {"h": np.ones((3, 4), "f4")}

@@ -5,10 +5,10 @@
 
 g: [B, Hq, T, D], lse and delta: [B, Hq, T], all by strides; dq, dk, dv as q, k, v are. One kernel
 goes from the queries of a tile through the keys that they see, one from the keys of a tile through
-the queries of all heads that see them: no atomics, sums in one order. Bytes moved, for elements of s
-bytes and tiles of BM queries and BN keys: s·B·Hq·(E + D)·(2·T + ⌈T/BM⌉·S + ⌈S/BN⌉·T) at the most,
-L2 aside; B·Hq·T·S·(8·E + 6·D) flops, half of them if causal, where with P held it were 2·(3·E + 2·D)
-(Dao 2023, FlashAttention-2, algorithm 2). Sums are in float32, float64 for float64.
+the queries of all heads that see them: no atomics, sums in one order. Bytes moved, for elements of
+s bytes and tiles of BM queries and BN keys: s·B·Hq·(E + D)·(2·T + ⌈T/BM⌉·S + ⌈S/BN⌉·T) at most, L2
+aside; B·Hq·T·S·(8·E + 6·D) flops, half of them if causal (Dao 2023, FlashAttention-2, algorithm 2).
+Sums are in float32, float64 for float64.
 """
 
 # Kernels are Triton's language, not Python: they are typed when they are compiled.
@@ -203,7 +203,9 @@ def flash_attention_grad(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]
     return Strided(functools.partial(back, op)) if is_taken(*floats) else None
 
 
-def given(op: Any, xs: Sequence[Any], tiles: Any) -> tuple[dict[str, Any], dict[str, int], frozenset[str]]:
+def given(
+    op: Any, xs: Sequence[Any], tiles: Any
+) -> tuple[dict[str, Any], dict[str, int], frozenset[str]]:
     """Return the arguments that both kernels have in common, options, and loose pointers."""
     g, q, k, v, lse, delta, mask = (*xs, None)[:7]
     args, options = settings(op, [q, k, v, g, lse, delta], mask, tiles)

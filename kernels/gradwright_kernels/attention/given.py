@@ -32,7 +32,9 @@ def is_taken(*specs: TensorSpec | None) -> bool:
     return accumulator(*specs) is not None
 
 
-def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, list[Tile]] = TILES) -> Any:
+def settings(
+    op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, list[Tile]] = TILES
+) -> Any:
     """Return what all kernels take: sizes, positions, dtypes, tiles; and options of the compiler.
 
     ``xs`` are query, key and value as they lie, and others that offsets have to reach.

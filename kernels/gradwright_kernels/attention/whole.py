@@ -57,7 +57,9 @@ def _tiled(op: Any, ins: Sequence[Any]) -> FlashAttention | None:
         return None
     wide = [s if kind(s.dtype) == "b" else s.with_dtype("float32") for s in given]
     found = op.tiles(*wide)
-    if found is None or any(s.shape != shape for s, shape in zip(given[:3], found[1], strict=False)):
+    if found is None or any(
+        s.shape != shape for s, shape in zip(given[:3], found[1], strict=False)
+    ):
         return None
     made: FlashAttention = found[0]
     return made
@@ -94,7 +96,9 @@ def _bind_back(op: Any, tiled: FlashAttention, xs: Sequence[Any], ys: Sequence[A
     forward = bound(tiled, inputs, [stand_in(y), stand_in(rows)])
     given = [g, *inputs[:3], stand_in(rows), stand_in(rows), *inputs[3:]]
     wanted = dict(zip(op.wrt, range(len(ys)), strict=True))
-    made = [None if i in wanted else workspace(TensorSpec(xs[i].shape, xs[i].dtype)) for i in range(3)]
+    made = [
+        None if i in wanted else workspace(TensorSpec(xs[i].shape, xs[i].dtype)) for i in range(3)
+    ]
     backward = back(tiled, given, [stand_in(TensorSpec(x.shape, x.dtype)) for x in inputs[:3]])
     to_mask = of_mask(tiled, given, [ys[wanted[3]]]) if 3 in wanted else None
     width = g.shape[3]

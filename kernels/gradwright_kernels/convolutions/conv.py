@@ -4,11 +4,11 @@
     dx[n, c, q] = Σ_ok w[o, c, k]·g[n, o, (q + pad − k·dilation)/stride], where that is whole
 
 Rows of the product are positions of all images, columns channels of the result, the depth channels
-and elements of the kernel in the order of the weight: no columns are in memory. Bytes moved, of s an
-element, for M positions, O channels and depth K: s·(M·K·⌈O/BN⌉ + K·O·⌈M/BM⌉ + M·O), where
-neighbours' windows overlap in L1 and L2; 2·M·O·K flops. Where a group has few channels either way, as
-depthwise, a program multiplies each position by itself: s·(M·O + M·C) bytes. Sums are in float32,
-float64 for float64, in the order of the depth.
+and elements of the kernel in the order of the weight: no columns are in memory. Bytes moved, of s
+an element, for M positions, O channels and depth K: s·(M·K·⌈O/BN⌉ + K·O·⌈M/BM⌉ + M·O), where
+neighbours' windows overlap in L1 and L2; 2·M·O·K flops. Where a group has few channels either way,
+as depthwise, a program multiplies each position by itself: s·(M·O + M·C) bytes. Sums are in
+float32, float64 for float64, in the order of the depth.
 """
 
 # Kernels are Triton's language, not Python: they are typed when they are compiled.

@@ -125,7 +125,12 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     args |= {"n_groups": groups, "ACC": acc, "OPERAND": named(x.dtype) if same else acc}
     args |= {f"OUT{i}": v for i, v in enumerate(padded(g.shape[2:], 1)) if i}
     args |= {f"IN{i}": v for i, v in enumerate(padded(x.shape[2:], 1))}
-    args |= {"BM": bm, "BN": bn, "BK": bk, "INDEX": index_type(max(space.size, *map(reach, xs[:2])))}
+    args |= {
+        "BM": bm,
+        "BN": bn,
+        "BK": bk,
+        "INDEX": index_type(max(space.size, *map(reach, xs[:2]))),
+    }
     args = {name: args[name] for name in _weight_kernel.arg_names}
     loose = frozenset(f"{k}_ptr" for k, z in (("x", x), ("g", g)) if z.ctypes.data % 16)
     multiply = prepare(_weight_kernel, (*tiles, groups * parts), args, warps, loose)

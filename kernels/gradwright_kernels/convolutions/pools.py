@@ -4,9 +4,9 @@
     dx[n, c, i] = Σ g[n, c, p] over the windows p whose tap is i's, or Σ g[n, c, p]/count p
 
 Windows of x: [N, C, *size] give y: [N, C, *n_out]; back, each element goes through the windows that
-it is in, so that no program adds to what another has. Bytes moved, for elements of s bytes and windows
-that overlap in L1: s·(N·C·size + N·C·n_out), and a byte for each tap. Of equal elements the first
-is the largest, of NaN the last; sums are in float32, float64 for float64.
+it is in, so that no program adds to what another has. Bytes moved, for elements of s bytes and
+windows that overlap in L1: s·(N·C·size + N·C·n_out), and a byte for each tap. Of equal elements the
+first is the largest, of NaN the last; sums are in float32, float64 for float64.
 """
 
 # Kernels are Triton's language, not Python: they are typed when they are compiled.
