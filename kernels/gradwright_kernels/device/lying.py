@@ -29,6 +29,7 @@ from gradwright.spec import TensorSpec
 from ..fused.group import group
 from ..launch import Strided, use
 from .cuda import Cuda
+from .guard import chosen_last, guarded
 from .recorder import Recorder
 
 Array = np.ndarray[Any, Any]
@@ -63,11 +64,15 @@ class Lying:
         singly: bool = False,
     ) -> None:
         self._cuda, self._device, self._fallback = cuda, device, fallback
+        program, self.ok = (program, None) if singly else guarded(program, ask)
+        """The value on which all updates depend; None: the host decides."""
         self.program = fuse(program, (), replaced_ops(device), all_of_it=True, singly=singly)
         self.shown = make_dense(self.program)
         """Arrays that lie as values do; only those that a view is of, or that are one."""
         self._made: dict[tuple[int, ...], Step] = {}
         self._densify()
+        if self.ok is not None:
+            chosen_last(self.program, self.ok)
         updates = ask.updates if ask.is_whole else {}
         own = {v: t for v, t in updates.items() if v not in ask.kept and t not in ask.kept}
         self.overwrites = overwrites(self.program, Lifetimes(self.program).roots, own)
@@ -81,6 +86,7 @@ class Lying:
         feeds = sum(up(self.program.specs[n].nbytes) for n in self.fed)
         alarms = sum(up(a.extent) for s in self.steps if s.recorder for a, _ in s.recorder.alarms)
         total = self.sources + feeds + alarms
+        total += ALIGN  # whether all is well
         self.layout = Layout(self.layout.offsets, total, self.layout.unshared)
 
     @property
@@ -99,6 +105,19 @@ class Lying:
         """How many steps run before it is decided whether updates commit."""
         n = self.program.n_body
         return len(self.program.instrs) if n is None else n
+
+    @cached_property
+    def first_chosen(self) -> int:
+        """The first step that depends on whether updates become values."""
+        found = [n for n, i in enumerate(self.program.instrs) if self.ok in i.ins]
+        return found[0] if found and self.ok is not None else len(self.steps)
+
+    @cached_property
+    def is_one(self) -> bool:
+        """Whether all steps can be begun at once: the host has no part in them, and decides nothing."""
+        alarmed = [n for n, s in enumerate(self.steps) if s.recorder and s.recorder.alarms]
+        is_early = max(alarmed, default=-1) < self.first_chosen
+        return is_early and all(step.kind in ("kernel", "view") for step in self.steps)
 
     def read_constants(self) -> set[int]:
         """Return the constants that steps read."""
