@@ -195,7 +195,7 @@ def test_memory_streams_and_events(fake: SimpleNamespace) -> None:
     driver.wait_event(0, event)
     driver.wait(stream)
     driver.free(at)
-    assert (fake.log.copied, fake.log.waited, driver.memory()) == (12, 2, (1 << 20, 1 << 30))
+    assert (fake.log.copied, fake.log.waited, driver.memory()) == (12, 2, (16 << 20, 1 << 30))
     fake.cuda.fake_fail(2)
     with pytest.raises(MemoryError, match="allocate 64 bytes of GPU memory"):
         driver.allocate(64)
@@ -264,7 +264,7 @@ def test_of_several_gpus_the_freest_is_taken_and_each_has_its_context(
     gc.collect()
     assert fake.log.closed == closed + 3  # those that were only looked at
     for _ in range(2):  # each call goes to its own GPU, whichever came before
-        assert [d.cuda.memory()[0] for d in (first, chosen)] == [1 << 20, 2 << 20]
+        assert [d.cuda.memory()[0] for d in (first, chosen)] == [16 << 20, 32 << 20]
     with pytest.raises(LoweringError, match=r"'cuda:2' is none that .*\n.*'cuda:0', 'cuda:1'"):
         opening.open_cuda(2)
     for made in (opening.gpu, opening.freest):

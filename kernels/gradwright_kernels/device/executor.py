@@ -103,7 +103,7 @@ class GpuExecutor:
             return None
         table, updates = self._read(env, values), self._ask.updates
         with self._device.cuda.lock, values.lock, self._device.uninterrupted():
-            is_well = table.whole(env, self._copied, self._early)
+            is_well = table.whole(env, self._copied, self._early, self._ask.commit_if)
             if updates and is_well:
                 self._take(values, {v.node.name: table.homes[v] for v in updates}, {})
         return bool(updates) and is_well

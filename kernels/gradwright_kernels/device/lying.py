@@ -114,7 +114,7 @@ class Lying:
 
     @cached_property
     def is_one(self) -> bool:
-        """Whether all steps can be begun at once: the host has no part in them, and decides nothing."""
+        """Whether all steps can be begun at once: the host has no part in them."""
         alarmed = [n for n, s in enumerate(self.steps) if s.recorder and s.recorder.alarms]
         is_early = max(alarmed, default=-1) < self.first_chosen
         return is_early and all(step.kind in ("kernel", "view") for step in self.steps)

@@ -248,10 +248,17 @@ class Table:
 
     # -- all at once -----------------------------------------------------------------------------
 
-    def whole(self, env: Env, updates: Mapping[Tensor, int], results: Sequence[Tensor]) -> bool:
+    def whole(
+        self,
+        env: Env,
+        updates: Mapping[Tensor, int],
+        results: Sequence[Tensor],
+        asked: Tensor | None,
+    ) -> bool:
         """Do a step from feeds to updates; return whether these have become values.
 
-        Nobody waits in between. What kernels have told to be wrong is raised.
+        Nobody waits in between. What kernels have told to be wrong is raised, but of steps that
+        only updates need if those are not ``asked`` for.
         """
         cuda, stream = self._device.cuda, self._device.stream
         self._traffic.enter(env)
@@ -269,7 +276,8 @@ class Table:
         self._give(env, results)
         is_well = self._traffic.was_well()
         if not is_well:
-            self.look_at_alarms(range(len(self._acts)))
+            is_asked = asked is None or bool(env[asked])
+            self.look_at_alarms(range(len(self._acts) if is_asked else self._lying.n_body))
         return is_well
 
     def _all_of_it(self, updates: Mapping[Tensor, int], results: Sequence[Tensor]) -> None:
