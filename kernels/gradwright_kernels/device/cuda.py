@@ -51,6 +51,8 @@ class Launch:
     tensors: tuple[tuple[str, int, int], ...]
     """Of the array behind each pointer the name, where its lowest byte is from there, and how many
     bytes it has, for messages and checks."""
+    followed: tuple[tuple[str, int, int], ...] = ()
+    """The arrays whose addresses it reads in memory: name, address, bytes."""
     node: tuple[str, str, Any] | None = None
     """Op, path and node that it serves."""
 

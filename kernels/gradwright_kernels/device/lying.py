@@ -30,6 +30,7 @@ from ..fused.group import group
 from ..launch import Strided, use
 from .cuda import Cuda
 from .guard import chosen_last, guarded
+from .joined import Joined, join
 from .recorder import Recorder
 
 Array = np.ndarray[Any, Any]
@@ -76,8 +77,14 @@ class Lying:
         updates = ask.updates if ask.is_whole else {}
         own = {v: t for v, t in updates.items() if v not in ask.kept and t not in ask.kept}
         self.overwrites = overwrites(self.program, Lifetimes(self.program).roots, own)
+        self.joined: list[Joined] = []
+        """Updates that are one launch."""
+        if not singly:
+            roots = Lifetimes(self.program).roots
+            self.joined = join(self.program, self.overwrites, roots, cuda)
+        self.in_joined = {n: j for j in self.joined for n in j.steps}
         self.lives = Lifetimes(self.program)
-        self.steps = [self._ready(instr) for instr in self.program.instrs]
+        self.steps = [self._ready(n, instr) for n, instr in enumerate(self.program.instrs)]
         self.layout, self.over = self._place()
         self.scratch = self.layout.nbytes
         """Where memory from kernel to kernel begins, which all steps share."""
@@ -211,9 +218,14 @@ class Lying:
             return Step("plans", found)
         return self._host(instr) if found is None else Step("kernel", found, recorder)
 
-    def _ready(self, instr: Instr) -> Step:
+    def _ready(self, number: int, instr: Instr) -> Step:
         """Return how an instruction runs on arrays that lie as they do."""
         step = self._step(instr)
+        if number in self.in_joined and step.recorder is not None:
+            joined = self.in_joined[number]
+            step.recorder.generated(joined.made.source)
+            step.why = f"one launch for steps {joined.steps[0]} to {joined.steps[-1]}"
+            return step
         if step.recorder is None or not isinstance(step.run, Strided):
             return step
         xs = [None if i is None else self.ghost(i) for i in instr.ins]

@@ -23,8 +23,10 @@ from gradwright.program.program import Instr
 from gradwright.spec import spec_of
 
 from .array import Block, DeviceArray, get, put
-from .cuda import Cuda
+from .cuda import Cuda, Launch
 from .guard import OK, deciding
+from .joined import Joined
+from .launcher import Launcher
 from .lying import Lying, Step, up
 from .staging import Traffic
 from .value import DeviceValue
@@ -67,6 +69,8 @@ class Table:
         self._feeds: list[tuple[Tensor, DeviceArray]] = []
         self._alarms: list[tuple[int, DeviceArray, Sequence[int]]] = []
         self._arrays = self._lie(constants)
+        self._held: list[DeviceArray] = []
+        """What launches read beside values."""
         self._acts: list[list[Act]] = []
         for n, (instr, step) in enumerate(zip(lying.program.instrs, lying.steps, strict=True)):
             with self._explaining(n):
@@ -168,7 +172,11 @@ class Table:
             at += up(array.extent)
         xs: list[Any] = [None if i is None else self._arrays[i] for i in instr.ins]
         ys = [self._arrays[o] for o in instr.outs]
-        launches = recorder.record(step.run, xs, ys)
+        joined = self._lying.in_joined.get(number)
+        if joined is not None:
+            launches = self._joined(joined) if number == joined.steps[-1] else []
+        else:
+            launches = recorder.record(step.run, xs, ys)
         node = instr.op.name, instr.path, instr.origin
         acts: list[Act] = []
         if cuda.is_checked:
@@ -180,6 +188,18 @@ class Table:
             said = dataclasses.replace(launch, node=node)
             acts.append(functools.partial(cuda.launch, said, stream))
         return acts
+
+    def _joined(self, joined: Joined) -> list[Launch]:
+        """Return the launch of updates that are one, with their addresses in a table."""
+        cuda, stream, made = self._device.cuda, self._device.stream, joined.made
+        instrs = self._lying.program.instrs[joined.steps.start : joined.steps.stop]
+        operands = [[self._arrays[n] for n in (*i.ins, *i.outs) if n is not None] for i in instrs]
+        table = made.table([[array.address for array in row] for row in operands])
+        given = [put(cuda, made.of, stream, "of"), put(cuda, table, stream, "table")]
+        self._held += given
+        launch = Launcher(joined.function).bind(tuple(given))
+        followed = {a.address: (a.name, a.address, a.extent) for row in operands for a in row}
+        return [dataclasses.replace(launch, followed=tuple(followed.values()))]
 
     def _deciding(self, asked: DeviceArray | None, alarms: Sequence[DeviceArray]) -> list[Act]:
         """Return what decides whether updates become values."""
