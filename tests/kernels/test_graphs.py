@@ -80,7 +80,8 @@ def kept(cuda: Simulated, do: Any) -> int:
 def test_a_graph_with_an_old_address_is_found() -> None:
     cuda = Simulated()
     x, to = put(cuda, np.arange(4.0)), Block(cuda, 32)
-    graph = kept(cuda, lambda: cuda.copy(to.address, x.address, 32, 0))
+    source = x.address
+    graph = kept(cuda, lambda: cuda.copy(to.address, source, 32, 0))
     cuda.launch_graph(graph, 0)
     cuda.wait(0)
     del x  # its memory goes with it
