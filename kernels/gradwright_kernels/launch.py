@@ -145,6 +145,9 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     return runtime.binaries
 
 
+WHOLE: set[str] = set()
+"""Ops that no fused group takes in, since they have better kernels of their own."""
+
 _pullbacks: dict[str, Make] = {}
 
 
@@ -212,6 +215,15 @@ def accumulator(*specs: TensorSpec | None) -> Any:
     if not names <= {"float16", "bfloat16", "float32", "float64"}:
         return None
     return tl.float64 if "float64" in names else tl.float32
+
+
+def named(dtype: np.dtype[Any]) -> Any:
+    """Return Triton's dtype of floating numbers.
+
+    >>> named(np.dtype("float16"))
+    triton.language.float16
+    """
+    return getattr(tl, dtype_name(dtype))
 
 
 def pointer(spec: TensorSpec | None) -> np.dtype[Any] | None:

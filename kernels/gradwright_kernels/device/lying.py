@@ -27,7 +27,7 @@ from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec
 
 from ..fused.group import group
-from ..launch import Strided, use
+from ..launch import WHOLE, Strided, use
 from .cuda import Cuda
 from .guard import chosen_last, guarded
 from .joined import Joined, join
@@ -67,7 +67,9 @@ class Lying:
         self._cuda, self._device, self._fallback = cuda, device, fallback
         program, self.ok = (program, None) if singly else guarded(program, ask)
         """The value on which all updates depend; None: the host decides."""
-        self.program = fuse(program, (), replaced_ops(device), all_of_it=True, singly=singly)
+        self.program = fuse(
+            program, (), replaced_ops(device) | WHOLE, all_of_it=True, singly=singly
+        )
         self.shown = make_dense(self.program)
         """Arrays that lie as values do; only those that a view is of, or that are one."""
         self._made: dict[tuple[int, ...], Step] = {}
