@@ -6,8 +6,10 @@ order as long as each reads what it did.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from gradwright.program.program import Instr, Program
 from ..fused.several import Several, even, flat, several
 from .cuda import Cuda, Function
 
+Array = np.ndarray[Any, Any]
+
 
 @dataclass(eq=False)
 class Joined:
@@ -26,39 +30,52 @@ class Joined:
     steps: range
     made: Several
     function: Function
-    others: list[int] = field(default_factory=list)
 
 
 def join(
-    program: Program, over: Sequence[Overwrite], roots: Sequence[int], cuda: Cuda
+    program: Program,
+    over: Sequence[Overwrite],
+    roots: Sequence[int],
+    cuda: Cuda,
+    ghost: Callable[[int], Array],
 ) -> list[Joined]:
-    """Put updates that can be one launch next to each other, and return these launches."""
+    """Put updates that can be one launch next to each other, and return these launches.
+
+    ``ghost`` gives arrays that lie as values do: those of one launch lie dense.
+    """
     last = {id(o.instr): o.instr for o in over}
     first = len(program.instrs) - len(last)
     tail, earlier = program.instrs[first:], program.instrs[:first]
-    names = {id(i): _kind(i, program) for i in tail}
+    names = {id(i): _kind(i, ghost) for i in tail}
     runs = _runs(tail, over, roots, lambda i: names[id(i)])
     program.instrs = [*earlier, *(i for run in runs for i in run)]
     found, at = [], first
     for run in runs:
         steps = range(at, at + len(run))
         at = steps.stop
-        op, kernel = run[0].op, flat(run[0].op) if isinstance(run[0].op, Fused) else None
-        if len(run) > 1 and isinstance(op, Fused) and kernel is not None:
-            sizes = [int(np.prod(i.op.shape, dtype=np.int64)) for i in run]  # type: ignore[attr-defined]
-            made = several(kernel, sizes, op.names)
+        op = run[0].op
+        kernel = flat(op) if len(run) > 1 and isinstance(op, Fused) else None
+        if isinstance(op, Fused) and kernel is not None:
+            made = several(kernel, [_size(i) for i in run], op.names)
             found.append(Joined(steps, made, cuda.load(made.call)))
     return found
 
 
-def _kind(instr: Instr, program: Program) -> Hashable:
+def _kind(instr: Instr, ghost: Callable[[int], Array]) -> Hashable:
     """Return what an update does, the same for those that may be one launch."""
-    op = instr.op
-    kernel = flat(op) if isinstance(op, Fused) and op.shape else None
-    size = int(np.prod(op.shape, dtype=np.int64)) if isinstance(op, Fused) else 0
-    if kernel is None or not size:
+    kernel = flat(instr.op) if isinstance(instr.op, Fused) else None
+    values = [n for n in (*instr.ins, *instr.outs) if n is not None]
+    if kernel is None or not _size(instr):
         return id(instr)
-    return kernel, even(size)
+    for operand, array in zip(kernel.operands, map(ghost, values), strict=True):
+        if array.ctypes.data % 16 or (operand.moves[0] and not array.flags.c_contiguous):
+            return id(instr)
+    return kernel, even(_size(instr))
+
+
+def _size(instr: Instr) -> int:
+    op: Any = instr.op
+    return math.prod(op.shape)
 
 
 def _runs(

@@ -83,7 +83,7 @@ class Lying:
         """Updates that are one launch."""
         if not singly:
             roots = Lifetimes(self.program).roots
-            self.joined = join(self.program, self.overwrites, roots, cuda)
+            self.joined = join(self.program, self.overwrites, roots, cuda, self.ghost)
         self.in_joined = {n: j for j in self.joined for n in j.steps}
         self.lives = Lifetimes(self.program)
         self.steps = [self._ready(n, instr) for n, instr in enumerate(self.program.instrs)]
