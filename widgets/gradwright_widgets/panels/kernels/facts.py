@@ -142,7 +142,7 @@ def _indices(operand: Any) -> Array:
 
 
 def _variable(variable: Any, operands: Sequence[Any]) -> dict[str, Any]:
-    text, low, high = variable.kind, None, None
+    text, low, high = "", None, None
     value = np.asarray(variable.value)
     if variable.argument is not None:
         size = operands[variable.argument].array.dtype.itemsize
@@ -150,8 +150,7 @@ def _variable(variable: Any, operands: Sequence[Any]) -> dict[str, Any]:
         spread = f"{places.min()} … {places.max()}" if places.size > 1 else f"{places[0]}"
         text = f"{operands[variable.argument].parameter} + {spread}"
     elif value.size == 1:
-        plain = value.reshape(-1)[0]
-        text = variable.kind if np.isnan(float(plain)) and not variable.kind else _number(plain)
+        text = variable.text or _number(value.reshape(-1)[0])
     elif value.dtype == bool:
         text = f"{int(value.sum())} of {value.size} hold"
     elif value.size:

@@ -217,7 +217,7 @@ class KernelsPanel(Panel):
     def _on_look(self, content: dict[str, Any]) -> None:
         step, launch = content.get("step"), whole_number(content.get("launch"))
         if step is None:
-            self.look_into(launch=launch, wait=False)
+            self.look_into(str(content.get("node") or ""), launch=launch, wait=False)
         elif whole_number(step) == self.kernel_step:
             self._run(lambda: self._show(self.kernel_step, launch, 0), False)
         else:

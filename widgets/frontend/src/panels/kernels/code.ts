@@ -8,11 +8,12 @@ export interface Code {
   show(store: KernelStore, at: number): void;
 }
 
+const NODES = 6;
 const SIGNS: Record<string, string> = { loads: "→", stores: "←", changes: "↔" };
 const WORDS: Record<string, string> = { loads: "reads memory", stores: "writes memory", changes: "changes memory" };
 
-/** `visit` is told at which line of the program one wants to stand. */
-export function code(visit: (line: number) => void): Code {
+/** `visit` is told at which line of the program one wants to stand, `choose` which node one wants to see. */
+export function code(visit: (line: number) => void, choose: (node: string) => void): Code {
   const root = element("div", { class: "gw-kernels-code gw-code", tabindex: 0, role: "region", "aria-label": "Source" });
   let rows = new Map<string, HTMLElement>();
   let shown: unknown;
@@ -21,7 +22,10 @@ export function code(visit: (line: number) => void): Code {
   function build(store: KernelStore): void {
     rows = new Map();
     const sources = store.program?.sources.length ? store.program.sources : store.launch ? [store.launch.source] : [];
-    root.replaceChildren(...sources.flatMap((source, k) => [head(source), ...source.lines.map((text, n) => row(store, k, source.first + n, text))]));
+    const nodes = store.launch?.nodes ?? [];
+    const names = nodes.slice(0, NODES).flatMap((node, k) => [k ? ", " : "computes ", textButton("gw-text-link", node, () => choose(node), { title: `Select ${node}` })]);
+    const more = nodes.length > NODES ? ` and ${nodes.length - NODES} more` : "";
+    root.replaceChildren(...sources.flatMap((source, k) => [head(source, k ? [] : [...names, more]), ...source.lines.map((text, n) => row(store, k, source.first + n, text))]));
   }
 
   function row(store: KernelStore, source: number, line: number, text: string): HTMLElement {
@@ -71,6 +75,6 @@ export function code(visit: (line: number) => void): Code {
   return { root, show };
 }
 
-function head({ name, file }: Source): HTMLElement {
-  return element("div", { class: "gw-kernels-file" }, element("strong", {}, name), file.startsWith("<") ? "generated" : file);
+function head({ name, file }: Source, nodes: (Node | string)[]): HTMLElement {
+  return element("div", { class: "gw-kernels-file" }, element("strong", {}, name), element("span", {}, file.startsWith("<") ? "generated" : file), element("span", {}, ...nodes));
 }

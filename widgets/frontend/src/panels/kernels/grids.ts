@@ -8,6 +8,7 @@ import type { Theme } from "../../core/theme";
 import type { Access, KernelStore, Operand } from "./store";
 
 const MOST_SIDE = 1024; // of squares in a row, beyond which they are not drawn
+const TALL = 132; // pixels that many rows share
 const NOBODY = -1;
 const SEVERAL = -2;
 
@@ -20,7 +21,7 @@ export function lay(shape: readonly number[], shown: number): { rows: number; co
 
 /** A canvas of squares of a colour each, as large as fits. */
 export function grid(canvas: HTMLCanvasElement, rows: number, columns: number, width: number, color: (row: number, column: number) => string | undefined, line: string): number {
-  const side = Math.max(2, Math.min(14, Math.floor(width / Math.max(1, columns)), Math.floor(220 / Math.max(1, rows)) || 2));
+  const side = Math.max(2, Math.min(14, Math.floor(width / Math.max(1, columns)), Math.floor(TALL / Math.max(1, rows)) || 2));
   const most = Math.min(rows, Math.floor(4096 / side));
   const ratio = window.devicePixelRatio || 1;
   canvas.width = columns * side * ratio;
@@ -75,6 +76,8 @@ export function operandGrid(operand: Operand, number: number, ask: (element: num
       const active = new Uint8Array(operand.shown);
       if (now?.argument === number) for (const at of store.elements(now)) if (at < active.length) active[at] = 1;
       const program = store.program?.program ?? 0;
+      const race = store.launch!.findings.some(({ parameter, text }) => parameter === operand.parameter && text.includes("another program"));
+      const fault = theme.category("loss");
       const tint = (owner: number): string => {
         if (!pale.has(owner)) pale.set(owner, cssOf(mixed(paper, rgb(owner === SEVERAL ? theme.quiet : programColor(theme, owner)), owner === SEVERAL ? 0.35 : 0.3)));
         return pale.get(owner)!;
@@ -84,7 +87,8 @@ export function operandGrid(operand: Operand, number: number, ask: (element: num
       side = grid(canvas, rows, columns, root.clientWidth - 2, (row, column) => {
         const at = row * columns + column;
         if (at >= operand.shown) return theme.surface;
-        if (at === users) return theme.category("loss");
+        if (at === users) return theme.accent;
+        if (race && writers[at] === SEVERAL) return fault;
         if (active[at]) return theme.ink;
         if (mine?.[at]) return own;
         const owner = writers[at] === NOBODY ? readers[at] : writers[at];
@@ -101,7 +105,7 @@ export function drawTile(canvas: HTMLCanvasElement, store: KernelStore, access: 
   const lanes = store.lanes(access);
   const { rows, columns } = lay(access.shape, lanes.length);
   const masked = cssOf(mixed(rgb(theme.surface), rgb(theme.ink), 0.16));
-  const colors = [masked, programColor(theme, store.program?.program ?? 0), theme.category("loss")];
+  const colors = [masked, theme.ink, theme.category("loss")];
   grid(canvas, rows, columns, width, (row, column) => {
     const at = row * columns + column;
     return at < lanes.length ? colors[lanes[at]] : theme.surface;

@@ -34,6 +34,14 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
   const running = (): boolean => model.get("kernel_state") === "running";
   const chosen = (): number => store.program?.program ?? 0;
   const visit = (line: number): void => commit(model, "kernel_line", Math.max(0, Math.min(line, (store.program?.lines.length ?? 1) - 1)));
+  /** The line before or after this one that is in no function which it calls. */
+  const over = (way: number): number => {
+    const lines = store.program?.lines ?? [];
+    const depth = lines[at()]?.depth ?? 0;
+    let line = at() + way;
+    while (lines[line] && lines[line].depth > depth) line += way;
+    return lines[line] ? line : at();
+  };
   const look = (facts: Record<string, unknown> = {}): void => ask(model, "kernels.look", { launch: 0, ...facts });
   const toProgram = (program: number): void => ask(model, "kernels.program", { program });
 
@@ -42,7 +50,7 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
   steps.addEventListener("change", () => look({ step: Number(steps.value) }));
   const launches = element("select", { class: "gw-select", "aria-label": "Launch" });
   launches.addEventListener("change", () => look({ step: Number(model.get("kernel_step")), launch: Number(launches.value) }));
-  const run = action("Look", () => look(), true);
+  const run = action("Look", () => look({ node: String(model.get("selected") ?? "") }), true);
   const faces = FACES.map(([name, title]) => {
     const made = textButton("gw-tab", title, () => show(name), { role: "tab" });
     return { name, made };
@@ -52,7 +60,7 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
     wantCost(true);
   });
   const findings = element("div", { class: "gw-kernels-findings", role: "alert" });
-  const text = code(visit);
+  const text = code(visit, (node) => commit(model, "selected", node));
   const cost = element("div", { class: "gw-kernels-cost" });
   const machine = element("pre", { class: "gw-kernels-machine gw-code", tabindex: 0, "aria-label": "Machine code" });
   const left = element(
@@ -63,6 +71,7 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
   );
   const programs = element("div", { class: "gw-kernels-programs", role: "group", "aria-label": "Programs" });
   const operands = element("div", { class: "gw-kernels-operands" });
+  const legend = element("div", { class: "gw-kernels-legend" }, ...(["this line", "this program", "others", "nobody"] as const).map((word) => element("span", { "data-of": word }, word)));
   const users = element("div", { class: "gw-kernels-users", role: "status" });
   const tile = element("canvas", { role: "img", class: "gw-kernels-canvas" });
   const tileText = element("figcaption");
@@ -71,14 +80,14 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
   const value = element("canvas", { role: "img", class: "gw-kernels-canvas" });
   const valueText = element("figcaption");
   const valueBox = element("figure", { class: "gw-kernels-operand" }, valueText, element("div", { class: "gw-kernels-sheet" }, value));
-  const right = element("div", { class: "gw-kernels-right" }, part("Programs", programs), part("Arrays", operands, users), part("This line", tileBox, variables, valueBox));
+  const right = element("div", { class: "gw-kernels-right" }, part("Programs", programs), part("Arrays", legend, operands, users), part("This line", tileBox, variables, valueBox));
   const slider = element("input", { type: "range", min: 0, step: 1, "aria-label": "Line of the program", class: "gw-kernels-slider" });
   slider.addEventListener("input", () => visit(slider.valueAsNumber));
   const place = element("span", { class: "gw-detail gw-kernels-place" });
   const controls = element(
     "footer",
     { class: "gw-status gw-kernels-controls" },
-    element("span", { class: "gw-group" }, button(ICONS.rewind, "To the first line", () => visit(0)), button(ICONS.back, "A line back", () => visit(at() - 1)), button(ICONS.next, "A line on", () => visit(at() + 1))),
+    element("span", { class: "gw-group" }, button(ICONS.rewind, "To the first line", () => visit(0)), button(ICONS.back, "A line back", () => visit(over(-1))), button(ICONS.next, "A line on", () => visit(over(1))), button(ICONS.into, "Into the function that the next line calls", () => visit(at() + 1))),
     slider, place,
   );
   const hint = example("");
@@ -136,9 +145,12 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
     empty.hidden = Boolean(launch);
     hint.textContent = String(model.get("kernel_hint") ?? "");
     hint.hidden = !hint.textContent;
-    run.hidden = Boolean(launch) || saved;
+    const wanted = String(model.get("selected") ?? "");
+    run.hidden = saved || (Boolean(launch) && (!wanted || launch!.nodes.includes(wanted)));
     run.disabled = busy || Boolean(hint.textContent);
-    run.textContent = busy ? "Running …" : "Look";
+    run.textContent = busy ? "Running …" : launch ? `Look at ${wanted.split("/").at(-1) || wanted}` : "Look";
+    run.title = wanted;
+    run.classList.toggle("gw-action-main", !launch);
     steps.hidden = !steps.options.length || !launch;
     launches.hidden = (launch?.launches ?? 0) < 2;
     steps.disabled = launches.disabled = busy || saved;
@@ -164,6 +176,7 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
       made.style.setProperty("--gw-own", programColor(colors, number));
       made.setAttribute("aria-pressed", String(number === chosen()));
     }
+    legend.style.setProperty("--gw-own", programColor(colors, chosen()));
     for (const made of grids) made.draw(store, colors, now, chosen());
     drawUsers();
     drawLine(now);
@@ -222,12 +235,12 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
   cleanup.dom(text.root, "keydown", (event) => {
     if (!(event.key in keys)) return;
     event.preventDefault();
-    visit(at() + keys[event.key]);
+    visit(over(keys[event.key]));
   });
   const seen = new ResizeObserver(frame.request);
   seen.observe(right);
   cleanup.add(() => seen.disconnect());
-  for (const trait of ["kernel_state", "kernel_step", "kernel_launch", "kernel_program", "kernel_line", "kernel_chip", "kernel_hint"] as const) cleanup.model(model, `change:${trait}`, frame.request);
+  for (const trait of ["kernel_state", "kernel_step", "kernel_launch", "kernel_program", "kernel_line", "kernel_chip", "kernel_hint", "selected"] as const) cleanup.model(model, `change:${trait}`, frame.request);
   cleanup.add(store.listen(() => {
     if (!store.cost) wantCost(false);
     frame.request();
