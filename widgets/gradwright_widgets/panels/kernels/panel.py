@@ -192,7 +192,8 @@ class KernelsPanel(Panel):
                 if not wait:
                     raise
 
-        self._work.join()
+        if wait:
+            self._work.join()
         self._work.start(work)
         if wait:
             self._work.join()
@@ -215,7 +216,7 @@ class KernelsPanel(Panel):
 
     @handles("look")
     def _on_look(self, content: dict[str, Any]) -> None:
-        step, launch = content.get("step"), whole_number(content.get("launch"))
+        step, launch = content.get("step"), whole_number(content.get("launch", 0))
         if step is None:
             self.look_into(str(content.get("node") or ""), launch=launch, wait=False)
         elif whole_number(step) == self.kernel_step:
