@@ -1,6 +1,6 @@
 """Mutation test of blame: break one vjp at a time, and the checker has to name that node.
 
-Three networks of at least 30 ops. Every node that the gradient passes through is broken in two of
+Three networks of at least 30 ops. Every node that the gradient passes through is broken in one of
 four ways: a sign, a factor, two inputs mixed up, and a sum that drops a term. Then the same
 networks, unbroken, with ties of relu, abs and max: there must be no alarm at all. Then every op
 alone, each way on the first of three samples in which it shows. The whole sweep
@@ -188,7 +188,7 @@ def test_the_broken_node_is_named(name: str) -> None:
     ways = [*MUTATIONS]
     for k, node in enumerate(nodes):
         op = node.op
-        for how in ways if IS_WHOLE else (ways[k % 4], ways[(k + 1 + k // 4 % 3) % 4]):
+        for how in ways if IS_WHOLE else (ways[(k + k // 4) % 4],):
             node.op = broken(op, how)
             report = check()
             if not all(map(np.allclose, analytic(report), analytic(right), [1e-9] * 99)):
@@ -196,7 +196,7 @@ def test_the_broken_node_is_named(name: str) -> None:
                 if [n.name for n in report.blame] != [node.name] or report.passed:
                     missed.append((node.name, how, [n.name for n in report.blame]))
         node.op = op
-    assert changed >= 3 * len(nodes) / (1 if IS_WHOLE else 2)
+    assert changed >= 3 * len(nodes) / (1 if IS_WHOLE else 4)
     assert len(missed) <= 0.01 * changed, missed
 
 
