@@ -11,10 +11,10 @@ import pytest
 
 import gradwright as gw
 from gradwright.cpu.call import Native
-from gradwright.cpu.llvm import recurrent
 from gradwright.cpu.llvm.blas import blas
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.llvm.gemm import bind_matmul
+from gradwright.cpu.llvm.recurrent import layer
 from gradwright.cpu.llvm.steps import Steps
 from gradwright.ops.recurrent.gru import Gru
 from gradwright.ops.recurrent.layer import RecurrentGrad
@@ -202,7 +202,7 @@ def test_two_threads_give_the_numbers_of_one():
 
 
 def test_very_long_sequences_stay_with_numpy(monkeypatch):
-    monkeypatch.setattr(recurrent, "MAX_STEPS", 4)
+    monkeypatch.setattr(layer, "MAX_STEPS", 4)
     assert Case("lstm").check() == {"lstm", "recurrent_grad"}
 
 

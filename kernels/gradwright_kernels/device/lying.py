@@ -27,7 +27,7 @@ from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec
 
 from ..fused.group import group
-from ..launch import Strided, use
+from ..launch import WHOLE, Strided, use
 from .cuda import Cuda
 from .recorder import Recorder
 
@@ -63,7 +63,9 @@ class Lying:
         singly: bool = False,
     ) -> None:
         self._cuda, self._device, self._fallback = cuda, device, fallback
-        self.program = fuse(program, (), replaced_ops(device), all_of_it=True, singly=singly)
+        self.program = fuse(
+            program, (), replaced_ops(device) | WHOLE, all_of_it=True, singly=singly
+        )
         self.shown = make_dense(self.program)
         """Arrays that lie as values do; only those that a view is of, or that are one."""
         self._made: dict[tuple[int, ...], Step] = {}

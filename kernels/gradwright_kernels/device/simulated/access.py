@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import linecache
 import sys
-from typing import Any, NoReturn
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from .streams import Moment, Streams
 Array = np.ndarray[Any, Any]
 MARK, ADDRESS = 56, np.uint64((1 << 56) - 1)
 MOST_ARRAYS = 255
+_OURS = "triton.", __name__.rpartition(".")[0], "gradwright_kernels.seen."
 SEVERAL = -1
 """What stands for more than one program."""
 
@@ -190,7 +192,8 @@ class Looking(Watch):
         nx, ny, _ = self._launch.function.call.grid
         return x + nx * (y + ny * z) + 1
 
-    def _refuse(self, argument: Argument, text: str, hint: str = "") -> NoReturn:
+    def _refuse(self, argument: Argument, text: str, hint: str = "") -> None:
+        """Raise what is wrong with an access; who looks on may note it instead."""
         name = f": {argument.name!r}" if argument.name else ""
         raise LoweringError(
             f"{self._launch.name} {text}",
@@ -199,14 +202,20 @@ class Looking(Watch):
         )
 
 
-def _line() -> str:
-    """Return the line of the kernel that is being run, with its text."""
+def kernel_frame() -> FrameType:
+    """Return the frame of the kernel that is being run."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("triton.", __name__.rpartition(".")[0])):
+        if not name.startswith(_OURS):
             break
         frame = frame.f_back
+    return frame
+
+
+def _line() -> str:
+    """Return the line of the kernel that is being run, with its text."""
+    frame = kernel_frame()
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line, frame.f_globals).strip()
     return f"{file.rpartition('/')[2]}:{line}: {text}"

@@ -19,7 +19,6 @@ from ...spec import TensorSpec
 from ..call import Call, Native, numbered
 from ..llvm.attention import bind_attention, bind_attention_grad, bind_mask_grad
 from ..llvm.bind import bind_kernel
-from ..llvm.cells import cell_of
 from ..llvm.check import INTEGERS, bind_class_check
 from ..llvm.convolution import (
     bind_average,
@@ -31,7 +30,7 @@ from ..llvm.convolution import (
     bind_untap,
     bind_weight_grad,
 )
-from ..llvm.recurrent import bind_grad, bind_layer
+from ..llvm.recurrent import bind_grad, bind_layer, cell_of
 from .common import Specs, floats
 
 
