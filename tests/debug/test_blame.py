@@ -1,9 +1,9 @@
 """Mutation test of blame: break one vjp at a time, and the checker has to name that node.
 
-Three networks of at least 30 ops. Every node that the gradient passes through is broken in one of
-four ways: a sign, a factor, two inputs mixed up, and a sum that drops a term. Then the same
-networks, unbroken, with ties of relu, abs and max: there must be no alarm at all. Then every op
-alone, each way on the first of three samples in which it shows. The whole sweep
+Three networks of at least 30 ops. Every node that the gradient passes through is broken in the
+first of four ways that shows: a sign, a factor, two inputs mixed up, and a sum that drops a term.
+Then the same networks, unbroken, with ties of relu, abs and max: there must be no alarm at all. Then
+every op alone, each way on the first of three samples in which it shows. The whole sweep
 (``tests.support.sweeps``) breaks every node and every sample in all ways, with 208 seeds, and takes
 minutes.
 """
@@ -188,15 +188,17 @@ def test_the_broken_node_is_named(name: str) -> None:
     ways = [*MUTATIONS]
     for k, node in enumerate(nodes):
         op = node.op
-        for how in ways if IS_WHOLE else (ways[(k + k // 4) % 4],):
+        for how in ways[k % 4 :] + ways[: k % 4]:
             node.op = broken(op, how)
             report = check()
             if not all(map(np.allclose, analytic(report), analytic(right), [1e-9] * 99)):
                 changed += 1
                 if [n.name for n in report.blame] != [node.name] or report.passed:
                     missed.append((node.name, how, [n.name for n in report.blame]))
+                if not IS_WHOLE:
+                    break
         node.op = op
-    assert changed >= 3 * len(nodes) / (1 if IS_WHOLE else 4)
+    assert changed >= (3 if IS_WHOLE else 0.9) * len(nodes)
     assert len(missed) <= 0.01 * changed, missed
 
 

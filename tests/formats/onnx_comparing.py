@@ -5,9 +5,9 @@
 
 prints what differs, and how much of what rounding explains the others take. The exit code says
 whether anything differs that `KNOWN` does not explain. ``--few`` takes the last case of every
-operator, and the last that is its function's body. With ``--wrong`` the op of each case's last float32 is made to compute
-so many times too much, and what is not found is printed: drawn, empty and stored results, zeros and
-infinities, and sums that may be off by as much.
+operator, and the last that is its function's body. With ``--wrong`` the op of each case's last
+float32 is made to compute so many times too much, and what is not found is printed: drawn, empty
+and stored results, zeros and infinities, and sums that may be off by as much.
 """
 
 from __future__ import annotations
