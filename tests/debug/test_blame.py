@@ -2,8 +2,8 @@
 
 Three networks of at least 30 ops. Every node that the gradient passes through is broken in the
 first of four ways that shows: a sign, a factor, two inputs mixed up, and a sum that drops a term.
-Then the same networks, unbroken, with ties of relu, abs and max: there must be no alarm at all. Then
-every op alone, each way on the first of three samples in which it shows. The whole sweep
+Then the same networks, unbroken, with ties of relu, abs and max: there must be no alarm at all.
+Then every op alone, each way on the first of three samples in which it shows. The whole sweep
 (``tests.support.sweeps``) breaks every node and every sample in all ways, with 208 seeds, and takes
 minutes.
 """

@@ -287,7 +287,7 @@ def test_a_good_op_passes() -> None:
         (Override, "forward and expand differ"),
         (Peeks, "reads the values of shape_only"),
         (WantsSizes, "has shape|differs|refuses"),
-        (OneSize, "symbolic: ValueError: no square"),
+        (OneSize, "symbolic: .* no square"),
     ],
 )
 def test_each_broken_rule_is_found(cls: type[gw.Op], message: str) -> None:
