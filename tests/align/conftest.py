@@ -13,7 +13,7 @@ WITH_KERNELS = {
     "test_distinct.py",
     "test_one_that_was_killed_goes_on_to_the_same_bits",
     "test_it_goes_on_to_the_bit_from_within_a_rollout[dapo]",
-    "test_a_reward_is_learnt_and_chance_is_not[grpo]",
+    "test_a_reward_is_learnt[grpo]",
 }
 """Files and tests that run as users' programs do: stand-ins of steps, and what is the same bit for
 bit after a kill or a resume."""
