@@ -74,7 +74,7 @@ def bind_cached(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[C
         np.int64,
     )
     slots = [(n, n) for n in range(len(GIVEN))]
-    numbers = heads * room * (features + width)
+    numbers = heads * (room + 1) * (features + width)
     steps = [(n, a.strides[0]) for n, a in enumerate(arrays.values())]
     cut = Cut(
         *(BLOCK.index("rows"), rows, steps, -(-LEAST // numbers)),
@@ -204,7 +204,7 @@ def _parts(n: int) -> list[tuple[int, int]]:
     >>> _parts(28)
     [(0, 16), (16, 8), (24, 4)]
     """
-    found, first = [], 0
+    found, first = list[tuple[int, int]](), 0
     for size in (LANES, 8, 4, 2, 1):
         while n - first >= size:
             found.append((first, size))
@@ -242,14 +242,14 @@ def _folded(each: Sequence[Sequence[Num]]) -> Num:
     and for four, which share vectors as soon as they fit into one.
     """
     parts, now = [list(xs) for xs in each], list[Num]()
-    size = lanes_of(parts[0][0])
+    size = _count(parts[0][0])
     while True:
         if now:
             now = _halved(now, size)
             size //= 2
             if now[0].type == "<1 x float>":
                 now = [_lane(now[0], 0)]
-        if parts[0] and lanes_of(parts[0][0]) == size:
+        if parts[0] and _count(parts[0][0]) == size:
             own = _together([xs.pop(0) for xs in parts], size)
             now = [x + y for x, y in zip(now, own, strict=True)] if now else own
         if size == 1:
@@ -267,17 +267,16 @@ def _together(xs: Sequence[Num], size: int) -> list[Num]:
 
 def _halved(xs: Sequence[Num], size: int) -> list[Num]:
     """Return vectors whose runs of ``size`` lanes are added up by halves."""
-    half, found = size // 2, []
-    pairs = [(x, None) for x in xs]
+    half, found = size // 2, list[Num]()
+    pairs: list[tuple[Num, Num | None]] = [(x, None) for x in xs]
     if len(xs) > 1:
         pairs = list(zip(xs[::2], xs[1::2], strict=True))
     for x, y in pairs:
-        n = lanes_of(x) * (1 if y is None else 2)
+        n = _count(x) * (1 if y is None else 2)
         low = [lane for start in range(0, n, size) for lane in range(start, start + half)]
         found.append(pick(x, low, y) + pick(x, [lane + half for lane in low], y))
     return found
 
 
-def lanes_of(x: Num) -> int:
-    """Return how many lanes a value has."""
+def _count(x: Num) -> int:
     return lanes(x.type)[0] if x.type.startswith("<") else 1
