@@ -10,8 +10,8 @@ look for work for about 50 µs, then they sleep. They begin with the first run t
 end before a fork of the process and at its exit.
 
 A fork whose turn is SERIAL or PARALLEL does that. With a turn from 0 on it is being measured: it
-does one and the other in turns, keeps the shortest times, and after TURNS runs goes parallel if
-that took less than ``percent`` of the serial time.
+does one and the other in turns, keeps the shortest times of its owner, and after TURNS runs goes
+parallel if that took less than ``percent`` of the serial time.
 """
 
 from __future__ import annotations
