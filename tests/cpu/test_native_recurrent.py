@@ -11,10 +11,10 @@ import pytest
 
 import gradwright as gw
 from gradwright.cpu.call import Native
-from gradwright.cpu.llvm.recurrent import layer
 from gradwright.cpu.llvm.blas import blas
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.llvm.gemm import bind_matmul
+from gradwright.cpu.llvm.recurrent import layer
 from gradwright.cpu.llvm.steps import Steps
 from gradwright.ops.recurrent.gru import Gru
 from gradwright.ops.recurrent.layer import RecurrentGrad

@@ -18,8 +18,8 @@ from ..convolution.rooms import shared
 from ..convolution.turning import turning
 from ..repeat import Turn, repeated
 from ..steps import Step
-from .kernels import Form
 from ..unpacked import bind_product
+from .kernels import Form
 from .softmax import bind_weights
 
 Array = np.ndarray[Any, Any]
