@@ -120,6 +120,16 @@ def test_stopped_and_started_again_goes_on(endless):
     assert endless.state == "stopped"
 
 
+def test_who_is_told_of_an_end_can_train(endless):
+    seen, trainer = [], endless.trainer
+    endless.observe(lambda change: seen.append((change["new"], trainer.status)), "state")
+    press(endless, "training.start")
+    wait_for(lambda: trainer.steps_done > 5)
+    press(endless, "training.stop")
+    endless.wait(PATIENCE)
+    assert seen == [("running", "running"), ("stopped", "idle")]
+
+
 def test_pause_takes_effect_between_two_steps(endless):
     trainer = endless.trainer
     endless.start()

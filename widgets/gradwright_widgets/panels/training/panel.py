@@ -289,6 +289,8 @@ class TrainPanel(Panel):
             return "idle"
         if trainer.status == "paused":
             return "paused"
+        if self._own_thread and trainer.status == "running":
+            return "running"  # also while callbacks hear of its end: no cell could train yet
         if done.outcome == "terminated" or (self._single and done.outcome == "finished"):
             return "stopped"
         return str(done.outcome)
