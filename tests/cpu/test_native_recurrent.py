@@ -158,6 +158,7 @@ def test_every_way_through_time_gives_the_numbers_of_numpy(kind, given, way):
         ("float64", (13, 5, 4, 6)),
         ("float32", (7, 32, 9, 48)),
         ("float32", (4, 66, 9, 5)),
+        ("float64", (2, 4, 140, 130)),  # sums of more than 128
     ],
 )
 def test_every_size_gives_the_numbers_of_numpy(kind, dtype, shape):
