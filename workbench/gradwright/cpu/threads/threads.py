@@ -1,7 +1,8 @@
 """Threads: a pool that runs independent calls of one chain at the same time.
 
-A fork of a chain names n calls. The thread that meets it and at most n - 1 workers take one after
-the other until none is left; the first then waits only for what a worker has begun. So a worker
+A fork of a chain names n calls. The thread that meets it makes the last one, and it and at most
+n - 1 workers take the others until none is left; it then waits only for what a worker has begun. So
+of two pieces each stays with its thread, and what it writes in that thread's cache, and a worker
 that the system does not let run costs nothing, whoever finds the pool taken makes all calls by
 itself, and results are the same in any case: what is one call was decided when the plan was made.
 
