@@ -7,6 +7,7 @@ on the op's own samples and on shapes that kernels find awkward.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,11 @@ import triton.language as tl
 
 from gradwright_kernels.compile.compiler import Call
 from gradwright_kernels.device.launcher import Eager
+from gradwright_kernels.fused import terms
 from gradwright_kernels.launch import use
 from gradwright_kernels.rows import layer_norm
 from tests.kernels.places import cuda, launched, placed
+from tests.support.sweeps import IS_WHOLE, spread
 
 Array = np.ndarray[Any, Any]
 
@@ -70,13 +73,27 @@ def agree(op: Op, xs: list[Array | None], atol: float, rtol: float) -> None:
         np.testing.assert_allclose(wide(y), expected, rtol=rtol, atol=atol, equal_nan=True)
 
 
-@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
-@pytest.mark.parametrize("op_name", sorted({*lowered_ops("cuda")} & OPS.keys() - {"pullback"}))
+WRITTEN = [
+    (op, *TOLERANCES[n % len(TOLERANCES) if not IS_WHOLE else dtype])
+    for n, names in enumerate(terms.WRITTEN.values())
+    for op in (names if IS_WHOLE else names[:1])
+    for dtype in range(len(TOLERANCES) if IS_WHOLE else 1)
+]
+"""An op of each function that writes kernels, in one dtype; in a whole sweep all, in all."""
+BY_HAND = sorted(
+    {*lowered_ops("cuda")} & OPS.keys() - {"pullback"} - set(chain(*terms.WRITTEN.values()))
+)
+
+
+@pytest.mark.parametrize(
+    ("op_name", "name", "atol", "rtol"),
+    [*((op, *t) for op in BY_HAND for t in TOLERANCES), *WRITTEN],
+)
 def test_lowerings_agree_on_the_samples_of_their_op(
     op_name: str, name: str, atol: float, rtol: float
 ) -> None:
     cls, taken = find_op(op_name), 0
-    for sample in cls.samples(np.random.default_rng(0)):
+    for sample in spread(list(cls.samples(np.random.default_rng(0))), 3):
         op = cls(**sample.attrs)
         xs = [cast(x, name) for x in sample.inputs]
         if launched(op, xs) is not None:
