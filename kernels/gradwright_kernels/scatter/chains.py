@@ -37,7 +37,7 @@ NONE = 1 << 62
 
 
 @triton.jit
-def _join_kernel(
+def _walk_chains(
     place_ptr,
     next_ptr,
     first_ptr,
@@ -116,7 +116,7 @@ def join(work: Work, y: Array, place: Array, x: Array, how: str) -> None:
     tiles = {"ROWS": tall, "BLOCK": block, "ACC": triton_type(acc)}
     grid = triton.cdiv(rows * k, tall), triton.cdiv(width, block), 1
     index = index_type(max(x.size, y.size))
-    run = prepare(_join_kernel, grid, args | numbered | tiles | {"INDEX": index})
+    run = prepare(_walk_chains, grid, args | numbered | tiles | {"INDEX": index})
     work.call(lambda xs, ys: run(*xs, *ys), [place, following, begins, work.dense(x)], [y])
 
 
