@@ -36,6 +36,7 @@ def cuda() -> Cuda:
 
 def launched(op: Op, xs: Sequence[Array | None]) -> list[Array] | None:
     """Run an op's lowering; None: it declines."""
+    xs = [None if x is None else np.asarray(x) for x in xs]
     ins = [None if x is None else spec_of(x) for x in xs]
     outs = infer_specs(op, ins)
     with use(Eager(cuda())):

@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cnn_file, "CHANNELS", (3, 4, 5))
     monkeypatch.setattr(cnn_file, "SIDE", 8)
     d, inner = LLAMA["WIDTH"], LLAMA["INNER"]
-    shapes = {k: (d, d) for k in "qkvo"}
+    shapes = dict.fromkeys("qkvo", (d, d))
     shapes |= {"gate": (d, inner), "up": (d, inner), "down": (inner, d)}
     for name, number in LLAMA.items():
         monkeypatch.setattr(llama_file, name, number)

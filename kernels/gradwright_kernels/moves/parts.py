@@ -47,7 +47,8 @@ def pad(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     if op.mode == "constant":
         work.fill(y, rounded(op.value, y.dtype).item())
         inner = zip(op.widths(x.ndim), x.shape, strict=True)
-        work.copy(y[(*(slice(before, before + n) for (before, _), n in inner), ...)], x)
+        place: list[Any] = [slice(before, before + n) for (before, _), n in inner]
+        work.copy(y[(*place, ...)], x)
         return
     axes = [list(_runs(n, w, op.mode)) for n, w in zip(x.shape, op.widths(x.ndim), strict=True)]
     for runs in itertools.product(*axes):

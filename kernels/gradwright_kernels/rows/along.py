@@ -16,7 +16,7 @@ from gradwright.fuse.rules import RULES, Place
 from gradwright.ops.core.reduce import summed
 from gradwright.spec import normalize_axis
 
-from ..fused.terms import Array, Work, written
+from ..fused.terms import Array, Terms, Work, written
 
 
 def last(x: Array, axes: Sequence[int]) -> Array:
@@ -105,7 +105,7 @@ def is_last(op: Any) -> bool:
     return bool(getattr(op, "last", False))
 
 
-def first_of(k: Any, x: Term, how: str, *, last: bool = False) -> Term:
+def first_of(k: Terms, x: Term, how: str, *, last: bool = False) -> Term:
     """Return the place of the extreme of each row; NaN is more extreme than any number."""
     x = x.to(np.dtype(np.int32)) if x.dtype.kind == "b" else x
     hit = k.call("eq", x, x.reduce(how))
