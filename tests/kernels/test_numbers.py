@@ -16,7 +16,7 @@ from gradwright.fuse.split import CheckClasses
 from gradwright.op import OPS, Op, find_op, infer_specs, run_forward
 from gradwright.ops.core.pullback import Pullback
 from gradwright.program.lowering import find_launch, lowered_ops
-from gradwright.spec import dtype, spec_of
+from gradwright.spec import dtype, kind, spec_of
 
 pytest.importorskip("triton", reason="Triton has wheels for Linux only")
 
@@ -55,7 +55,7 @@ def cast(x: Array | None, name: str) -> Array | None:
 
 
 def wide(x: Array | None) -> Array | None:
-    return x if x is None or x.dtype.kind in "biu" else x.astype(np.float64)
+    return x if x is None or kind(x.dtype) in "biu" else x.astype(np.float64)
 
 
 def reference(op: Op, xs: list[Array | None]) -> tuple[Array, ...]:
