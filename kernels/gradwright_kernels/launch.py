@@ -37,6 +37,9 @@ class Runtime(Protocol):
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
         """Return memory where kernels tell what is wrong; a kernel has to clear it."""
 
+    def constant(self, array: np.ndarray[Any, Any]) -> Any:
+        """Return memory that holds these numbers."""
+
     def generated(self, source: str) -> None:
         """Keep the text that was generated for a step."""
 
@@ -65,6 +68,9 @@ class Asking:
         """Need no memory."""
 
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> None:
+        """Need no memory."""
+
+    def constant(self, array: np.ndarray[Any, Any]) -> None:
         """Need no memory."""
 
     def generated(self, source: str) -> None:
@@ -101,6 +107,11 @@ def alarm(spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
     runs the op itself, which raises. In a fused group each number tells of one of ``operands``.
     """
     return _runtime().alarm(spec, operands)
+
+
+def constant(array: np.ndarray[Any, Any]) -> Any:
+    """Return memory that holds these numbers, such as a table of weights."""
+    return _runtime().constant(array)
 
 
 def generated(source: str) -> None:

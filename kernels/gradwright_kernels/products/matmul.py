@@ -24,7 +24,9 @@ from gradwright.errors import LoweringError
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
+from ..fused.terms import lowered
 from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
+from .integers import integer_matmul
 
 # Rows, columns and depth of a tile, and warps, by bytes of an element: what the compiler reports
 # to need no spills on sm_80 and sm_90. A small matrix has smaller tiles.
@@ -107,8 +109,10 @@ def _matmul_kernel(
 
 @lowering("matmul", device="cuda")
 def matmul(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
-    """Launch a program for each tile and batch."""
-    return None if accumulator(*ins, *outs) is None else Strided(_bind)
+    """Launch a program for each tile and batch, for integers one for each element."""
+    if accumulator(*ins, *outs) is None:
+        return lowered(integer_matmul)(op, ins, outs)
+    return Strided(_bind)
 
 
 def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
