@@ -82,6 +82,8 @@ def test_lowerings_agree_on_the_samples_of_their_op(
         if launched(op, xs) is not None:
             agree(op, xs, atol, rtol)
             taken += 1
+            if name != "float32":  # which has them all
+                break
     assert taken, f"the lowering of {op_name} declined every sample"
 
 

@@ -25,7 +25,7 @@ TILES: dict[int, list[Tile]] = {
         (64, True, 64, 64, 64, 4, 3),
         (128, False, 128, 128, 64, 8, 3),
         (128, True, 128, 64, 32, 8, 2),
-        (math.inf, True, 64, 64, 32, 8, 1),
+        (math.inf, True, 32, 64, 32, 8, 1),
     ],
     4: [(math.inf, True, 64, 32, 32, 8, 1)],
     8: [(math.inf, True, 32, 16, 16, 4, 1)],

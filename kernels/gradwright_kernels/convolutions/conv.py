@@ -32,7 +32,7 @@ from gradwright.spec import TensorSpec
 from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
 from .sliding import geometry, met, padded, place, strides
 
-TILES = {2: (128, 64, 32, 8), 4: (64, 32, 32, 8), 8: (32, 32, 16, 4)}
+TILES = {2: (128, 64, 32, 8), 4: (64, 32, 16, 8), 8: (32, 32, 16, 4)}
 """Positions, channels and depth of a tile, and warps, by bytes of an element."""
 FEW = 4
 """Channels of a group, in and out, up to which a product would be mostly empty."""

@@ -36,7 +36,7 @@ from ..launch import (
 )
 from .sliding import geometry, met, padded, place, strides
 
-TILES = {2: (64, 64, 64, 4), 4: (32, 32, 64, 4), 8: (32, 32, 16, 4)}
+TILES = {2: (64, 64, 64, 4), 4: (32, 32, 32, 4), 8: (32, 32, 16, 4)}
 """Channels, columns of the weight and positions of a tile, and warps, by bytes of an element."""
 PROGRAMS = 264
 """Programs to be made at least, by cutting positions into parts; the same on every GPU."""
