@@ -234,7 +234,7 @@ def fitted(most: int, size: int) -> int:
 def reach(array: Any) -> int:
     """Return how many elements there are from the first to the last place, about."""
     steps = zip(array.strides, array.shape, strict=True)
-    return sum(abs(s) * n for s, n in steps) // int(array.itemsize) + 1
+    return int(sum(abs(s) * n for s, n in steps)) // int(array.itemsize) + 1
 
 
 def accumulator(*specs: TensorSpec | None) -> Any:

@@ -39,8 +39,8 @@ TILES: dict[int, list[Tile]] = {
         (128, True, 128, 64, 32, 8, 1),
         (math.inf, True, 64, 32, 32, 8, 1),
     ],
-    4: [(math.inf, True, 32, 32, 32, 8, 1)],
-    8: [(math.inf, True, 32, 16, 16, 4, 1)],
+    4: [(128, False, 64, 32, 32, 8, 2), (math.inf, True, 32, 16, 16, 8, 1)],
+    8: [(math.inf, True, 32, 16, 16, 8, 1)],
 }
 """As those of forward; a tile of keys has two sums, and scores and their slopes."""
 

@@ -28,7 +28,7 @@ TILES: dict[int, list[Tile]] = {
         (math.inf, True, 32, 64, 32, 8, 1),
     ],
     4: [(math.inf, True, 64, 32, 32, 8, 1)],
-    8: [(math.inf, True, 32, 16, 16, 4, 1)],
+    8: [(math.inf, True, 32, 16, 16, 8, 1)],
 }
 """By bytes of an element; the first that fits is taken. No spills on sm_80 to sm_100."""
 AXES = "batch", "head", "row", "col"

@@ -176,7 +176,7 @@ def _bound(
     own, other = (n_in, n_out) if back else (n_out, n_in)
     steps = [s // w.itemsize for s in w.strides]
     out_size, acc = math.prod(y.shape[2:]), accumulator(*(TensorSpec((), z.dtype) for z in (x, w)))
-    args = geometry(windows, size) | strides("x", x) | strides("y", y)
+    args: dict[str, Any] = geometry(windows, size) | strides("x", x) | strides("y", y)
     args |= {"x_ptr": x.dtype, "w_ptr": w.dtype, "y_ptr": y.dtype}
     args |= {"bias_ptr": None if bias is None else bias.dtype}
     args |= {"n_positions": len(y) * out_size, "out_size": out_size, "own": own, "other": other}

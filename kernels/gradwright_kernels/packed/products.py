@@ -92,7 +92,8 @@ def _made(op: Any, x: Any, packed: list[Any], y: TensorSpec, *, back: bool) -> L
     if format is None or acc is None or y.size == 0:
         return None
     width, n_rows = (y if back else x).shape[-1], (x if back else y).shape[-1]
-    m, n, k = x.size // max(x.shape[-1], 1), y.shape[-1], x.shape[-1]
+    n, k = int(y.shape[-1]), x.shape[-1]
+    m = x.size // max(k, 1)
     bm, bn, bk, warps = TILES[x.dtype.itemsize]
     bm, bn, bk = fitted(bm, m), fitted(bn, n), fitted(bk, k)
     seen = _seen(w), _seen(zero)
