@@ -21,7 +21,7 @@ widths that are no power of two, too; then the features of a piece, queries, key
 under way."""
 TILES: dict[int, list[Tile]] = {
     2: [
-        (64, False, 64, 128, 64, 4, 3),
+        (64, False, 64, 128, 64, 8, 3),
         (64, True, 64, 64, 64, 4, 3),
         (128, False, 128, 128, 64, 8, 3),
         (128, True, 128, 64, 32, 8, 2),
