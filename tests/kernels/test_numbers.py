@@ -18,7 +18,7 @@ from gradwright.op import OPS, Op, find_op, infer_specs, run_forward
 from gradwright.ops.core.pullback import Pullback
 from gradwright.ops.loading import load
 from gradwright.program.lowering import find_launch, lowered_ops
-from gradwright.spec import dtype, spec_of
+from gradwright.spec import dtype, kind, spec_of
 
 pytest.importorskip("triton", reason="Triton has wheels for Linux only")
 
@@ -59,7 +59,7 @@ def cast(x: Array | None, name: str) -> Array | None:
 
 
 def wide(x: Array | None) -> Array | None:
-    return x if x is None or x.dtype.kind in "biu" else x.astype(np.float64)
+    return x if x is None or kind(x.dtype) in "biu" else x.astype(np.float64)
 
 
 def reference(op: Op, xs: list[Array | None]) -> tuple[Array, ...]:
@@ -109,6 +109,8 @@ def test_lowerings_agree_on_the_samples_of_their_op(
         if all(s.is_concrete for s in outs) and launched(op, xs) is not None:
             agree(op, xs, atol, rtol)
             taken += 1
+            if name != "float32":  # which has them all
+                break
     assert taken, f"the lowering of {op_name} declined every sample"
 
 
