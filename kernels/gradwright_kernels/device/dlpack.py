@@ -55,16 +55,17 @@ _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-@_Deleter
 def _let_go(address: int) -> None:
     _lent.pop(address, None)
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _unused(capsule: int) -> None:
     """Let go of what nobody has taken out of its capsule."""
     if _is_valid(capsule, _NEW):
         _lent.pop(_pointer(capsule, _NEW), None)
+
+
+_LET_GO, _UNUSED = _Deleter(_let_go), ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_unused)
 
 
 def lend(array: DeviceArray, device: tuple[int, int]) -> Any:
@@ -82,11 +83,11 @@ def lend(array: DeviceArray, device: tuple[int, int]) -> Any:
     shape, strides = (ctypes.cast(at + 8 * skip, pointer) for skip in (0, n))
     tensor = _Tensor(
         array.address, *device, n, _KINDS[kind], 8 * size, 1, shape, strides, 0, None,
-        ctypes.cast(_let_go, ctypes.c_void_p),
+        ctypes.cast(_LET_GO, ctypes.c_void_p),
     )  # fmt: skip
     address = ctypes.addressof(tensor)
     _lent[address] = tensor, numbers, array
-    return _capsule(address, _NEW, ctypes.cast(_unused, ctypes.c_void_p))
+    return _capsule(address, _NEW, ctypes.cast(_UNUSED, ctypes.c_void_p))
 
 
 def borrow(capsule: Any) -> DeviceArray:

@@ -34,7 +34,7 @@ def _fitted(t: Tensor, value: Any) -> Array:
                 error.problem, need=error.need, facts=error.facts, hint=error.hint
             ) from None
     try:
-        array = value if isinstance(value, There) else np.asarray(value)
+        array: Any = value if isinstance(value, There) else np.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise FeedError(f"{label} is fed with no array: {error}", need=str(t.spec)) from None
     known = t.spec.of_rank(array.ndim)
