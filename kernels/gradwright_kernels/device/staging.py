@@ -42,7 +42,7 @@ class Pinned:
 
     def __init__(self, cuda: Cuda, nbytes: int) -> None:
         self.nbytes, self.address = nbytes, cuda.host_memory(nbytes)
-        self._bytes = (ctypes.c_uint8 * max(nbytes, 1)).from_address(self.address)
+        self._bytes: Any = (ctypes.c_uint8 * max(nbytes, 1)).from_address(self.address)
         weakref.finalize(self, cuda.free_host_memory, self.address).atexit = False
 
     def view(self, offset: int, spec: TensorSpec) -> Array:
@@ -125,7 +125,8 @@ class Traffic:
 
         Those that ``stay`` on the device are copied there, to memory of their own.
         """
-        env.update((t, kept(self._device, self._arrays[t])) for t in results if t in stay)
+        left: Any = {t: kept(self._device, self._arrays[t]) for t in results if t in stay}
+        env.update(left)
         results = [t for t in results if t not in stay]
         large = {
             t: np.empty(self._arrays[t].extent, np.uint8) for t in results if t not in self._raw

@@ -55,7 +55,8 @@ def _fitted(t: Tensor, value: Any) -> Array:
     if isinstance(array, There):
         if array.dtype != t.dtype:
             raise DTypeError(f"{label} is fed from a device with {array.dtype}", need=str(t.spec))
-        return array
+        fed: Array = value
+        return fed
     try:
         return coerce(array, sized, label)
     except DTypeError as error:
