@@ -37,6 +37,9 @@ class Runtime(Protocol):
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
         """Return memory where kernels tell what is wrong; a kernel has to clear it."""
 
+    def constant(self, array: np.ndarray[Any, Any]) -> Any:
+        """Return memory that holds these numbers."""
+
     def generated(self, source: str) -> None:
         """Keep the text that was generated for a step."""
 
@@ -67,6 +70,9 @@ class Asking:
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> None:
         """Need no memory."""
 
+    def constant(self, array: np.ndarray[Any, Any]) -> None:
+        """Need no memory."""
+
     def generated(self, source: str) -> None:
         """Keep no text."""
 
@@ -77,10 +83,11 @@ def prepare(
     args: Mapping[str, Any],
     num_warps: int = 4,
     loose: frozenset[str] = frozenset(),
+    num_stages: int = 3,
 ) -> Callable[..., None]:
     """Make a kernel ready to run as so many programs; see :class:`Call` for ``args``."""
     grid = programs if isinstance(programs, tuple) else (programs, 1, 1)
-    return prepared(Call(kernel, grid, args, num_warps, loose))
+    return prepared(Call(kernel, grid, args, num_warps, loose, num_stages=num_stages))
 
 
 def workspace(spec: TensorSpec) -> Any:
@@ -100,6 +107,11 @@ def alarm(spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
     runs the op itself, which raises. In a fused group each number tells of one of ``operands``.
     """
     return _runtime().alarm(spec, operands)
+
+
+def constant(array: np.ndarray[Any, Any]) -> Any:
+    """Return memory that holds these numbers, such as a table of weights."""
+    return _runtime().constant(array)
 
 
 def generated(source: str) -> None:
@@ -204,6 +216,25 @@ def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, in
     block = triton.next_power_of_2(n_cols)
     rows = max(1, elements // block)
     return rows, block, min(32, max(4, rows * block // (32 * per_thread)))
+
+
+SMALLEST = 16
+"""Rows, columns and depth of a product at least: what tensor cores take."""
+
+
+def fitted(most: int, size: int) -> int:
+    """Return the size of a tile along an axis: a power of two that a short axis fits in.
+
+    >>> fitted(128, 1000), fitted(128, 20), fitted(128, 3)
+    (128, 32, 16)
+    """
+    return max(SMALLEST, min(most, int(triton.next_power_of_2(max(size, 1)))))
+
+
+def reach(array: Any) -> int:
+    """Return how many elements there are from the first to the last place, about."""
+    steps = zip(array.strides, array.shape, strict=True)
+    return sum(abs(s) * n for s, n in steps) // int(array.itemsize) + 1
 
 
 def accumulator(*specs: TensorSpec | None) -> Any:

@@ -147,15 +147,16 @@ def _flash_attention_kernel(
 def flash_attention(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
     """Launch a program for each tile of queries of a head, and piece of the values' features."""
     floats = [s for s in ins if s is not None and s.dtype != np.bool]
-    return Strided(functools.partial(_bind, op)) if is_taken(*floats) else None
+    return Strided(functools.partial(bound, op)) if is_taken(*floats) else None
 
 
-def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+def bound(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches the kernel on arrays that lie so."""
     q, k, v, mask = (*xs, None)[:4]
     y, lse = ys
     if lse.size == 0:
         return lambda xs, ys: None
-    args, warps = settings(op, [q, k, v, y], mask)
+    args, options = settings(op, [q, k, v, y], mask)
     args |= {"LEAST": float(np.finfo(lse.dtype).min), "NAN": math.isnan(op.of_nothing(mask))}
     for name, x in {"q": q, "k": k, "v": v, "mask": mask, "y": y}.items():
         args |= lying(name, x, AXES)
@@ -165,5 +166,5 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     grid = tiles, max(triton.cdiv(v.shape[3], args["PIECE_OF_VALUE"]), 1), 1
     args = {name: args[name] for name in names}
     open_at = loose({"q": q, "k": k, "v": v, "mask": mask})
-    run = prepare(_flash_attention_kernel, grid, args, warps, open_at)
+    run = prepare(_flash_attention_kernel, grid, args, loose=open_at, **options)
     return lambda xs, ys: run(*(x for x in xs if x is not None), *ys)

@@ -5,10 +5,10 @@
 
 g: [B, Hq, T, D], lse and delta: [B, Hq, T], all by strides; dq, dk, dv as q, k, v are. One kernel
 goes from the queries of a tile through the keys that they see, one from the keys of a tile through
-the queries of all heads that see them: no atomics, sums in one order. Bytes moved, for elements of s
-bytes and tiles of BM queries and BN keys: s·B·Hq·(E + D)·(2·T + ⌈T/BM⌉·S + ⌈S/BN⌉·T) at the most,
-L2 aside; B·Hq·T·S·(8·E + 6·D) flops, half of them if causal, where with P held it were 2·(3·E + 2·D)
-(Dao 2023, FlashAttention-2, algorithm 2). Sums are in float32, float64 for float64.
+the queries of all heads that see them: no atomics, sums in one order. Bytes moved, for elements of
+s bytes and tiles of BM queries and BN keys: s·B·Hq·(E + D)·(2·T + ⌈T/BM⌉·S + ⌈S/BN⌉·T) at most, L2
+aside; B·Hq·T·S·(8·E + 6·D) flops, half of them if causal (Dao 2023, FlashAttention-2, algorithm 2).
+Sums are in float32, float64 for float64.
 """
 
 # Kernels are Triton's language, not Python: they are typed when they are compiled.
@@ -33,9 +33,9 @@ from .given import AXES, Tile, is_taken, loose, lying, settings
 from .tiles import masked, piece_of, products, weights
 
 TILES: dict[int, list[Tile]] = {
-    2: [(64, 64, 64, 64, 8), (math.inf, 128, 64, 64, 8)],
-    4: [(math.inf, 64, 32, 32, 8)],
-    8: [(math.inf, 32, 16, 16, 4)],
+    2: [(64, 64, 64, 64, 8, 2), (math.inf, 128, 64, 32, 8, 2)],
+    4: [(math.inf, 64, 32, 32, 8, 2)],
+    8: [(math.inf, 32, 16, 16, 4, 2)],
 }
 """As those of forward; a tile of keys has two sums, and scores and their slopes."""
 
@@ -59,7 +59,7 @@ def slopes(
     at = row.to(INDEX)
     lse = tl.load(lse_at + at * lse_row, mask=inside, other=float("inf")).to(ACC)
     delta = tl.load(delta_at + at * delta_row, mask=inside, other=0.0).to(ACC)
-    p = weights(s, lse, n_cols, BLIND)
+    p = weights(s, lse, n_cols, BLIND, ACC)
     g = piece_of(g_at, g_col, inside, 0, OF_VALUE, PIECE_OF_VALUE, OPERAND)
     v = piece_of(v_at, v_col, there, 0, OF_VALUE, PIECE_OF_VALUE, OPERAND)
     ds = products(
@@ -200,21 +200,24 @@ def _of_keys_kernel(
 def flash_attention_grad(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
     """Launch programs for tiles of queries, then for tiles of keys."""
     floats = [s for s in ins if s is not None and s.dtype != np.bool]
-    return Strided(functools.partial(_bind, op)) if is_taken(*floats) else None
+    return Strided(functools.partial(back, op)) if is_taken(*floats) else None
 
 
-def given(op: Any, xs: Sequence[Any], tiles: Any) -> tuple[dict[str, Any], int, frozenset[str]]:
-    """Return the arguments that both kernels have in common, their warps, and loose pointers."""
+def given(
+    op: Any, xs: Sequence[Any], tiles: Any
+) -> tuple[dict[str, Any], dict[str, int], frozenset[str]]:
+    """Return the arguments that both kernels have in common, options, and loose pointers."""
     g, q, k, v, lse, delta, mask = (*xs, None)[:7]
-    args, warps = settings(op, [q, k, v, g, lse, delta], mask, tiles)
+    args, options = settings(op, [q, k, v, g, lse, delta], mask, tiles)
     named = {"g": g, "q": q, "k": k, "v": v, "mask": mask, "lse": lse, "delta": delta}
     for name, x in named.items():
         args |= lying(name, x, AXES[:3] if name in ("lse", "delta") else AXES)
-    return args, warps, loose(named)
+    return args, options, loose(named)
 
 
-def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
-    args, warps, open_at = given(op, xs, TILES)
+def back(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches both kernels on arrays that lie so."""
+    args, options, open_at = given(op, xs, TILES)
     dq, dk, dv = ys
     pieces = max(triton.cdiv(args["WIDTH"], args["PIECE"]), 1)
     of_value = max(triton.cdiv(args["OF_VALUE"], args["PIECE_OF_VALUE"]), 1)
@@ -229,7 +232,7 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
         own = args | {f"{name}_ptr": y.dtype for name, y in outs.items()}
         own = {name: own[name] for name in kernel.arg_names}
         if tiles:
-            run = prepare(kernel, (tiles, n, 1), own, warps, open_at)
+            run = prepare(kernel, (tiles, n, 1), own, loose=open_at, **options)
             runs.append((run, slice(at, at + len(outs))))
         at += len(outs)
 

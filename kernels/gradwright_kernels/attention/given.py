@@ -7,25 +7,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import triton
 import triton.language as tl
 
 from gradwright.ops.attention.tiled import LOW, Tiled, blind
 from gradwright.ops.attention.weights import scale_of
 from gradwright.spec import TensorSpec, kind
 
-from ..launch import accumulator, index_type, named
+from ..launch import accumulator, fitted, index_type, named, reach
 
-Tile = tuple[float, int, int, int, int]
+Tile = tuple[float, int, int, int, int, int]
 TILES: dict[int, list[Tile]] = {
-    2: [(64, 64, 128, 64, 4), (128, 128, 128, 64, 8), (math.inf, 128, 64, 64, 4)],
-    4: [(64, 32, 64, 32, 4), (math.inf, 64, 32, 32, 4)],
-    8: [(math.inf, 32, 16, 16, 4)],
+    2: [(64, 64, 128, 64, 4, 3), (math.inf, 128, 64, 64, 4, 2)],
+    4: [(64, 32, 64, 32, 4, 3), (math.inf, 64, 32, 32, 4, 2)],
+    8: [(math.inf, 32, 16, 16, 4, 2)],
 }
 """By bytes of an element: of heads up to so many features, the features of a piece, queries and
-keys of a tile, and warps. What the compiler reports to need no spills on sm_80 to sm_100."""
-SMALLEST = 16
-"""Rows of a tile at least: what tensor cores take."""
+keys of a tile, warps, and loads under way. What the compiler reports to need no spills on sm_80 to
+sm_100."""
 AXES = "batch", "head", "row", "col"
 
 
@@ -34,8 +32,10 @@ def is_taken(*specs: TensorSpec | None) -> bool:
     return accumulator(*specs) is not None
 
 
-def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, list[Tile]] = TILES) -> Any:
-    """Return what all kernels take: sizes, positions, dtypes, tiles; and how many warps.
+def settings(
+    op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, list[Tile]] = TILES
+) -> Any:
+    """Return what all kernels take: sizes, positions, dtypes, tiles; and options of the compiler.
 
     ``xs`` are query, key and value as they lie, and others that offsets have to reach.
     """
@@ -45,7 +45,7 @@ def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, list[T
     acc = accumulator(*(TensorSpec((), x.dtype) for x in xs[:3]))
     size = query.itemsize if same else acc.primitive_bitwidth // 8
     widest = max(width, of_value, 1)
-    _, piece, rows, cols, warps = next(t for t in tiles[size] if widest <= t[0])
+    _, piece, rows, cols, *options = next(t for t in tiles[size] if widest <= t[0])
     wide = np.dtype(np.float64 if acc is tl.float64 else np.float32)
     (left, right), shuts = op.reach, mask is not None and kind(mask.dtype) == "b"
     found = {
@@ -72,7 +72,7 @@ def settings(op: Tiled, xs: Sequence[Any], mask: Any, tiles: Mapping[int, list[T
         "ACC": acc,
         "INDEX": index_type(max(reach(x) for x in (*xs, mask) if x is not None)),
     }
-    return found, warps
+    return found, {"num_warps": options[0], "num_stages": options[1]}
 
 
 def lying(name: str, x: Any, axes: Sequence[str] = AXES) -> dict[str, Any]:
@@ -86,16 +86,6 @@ def paces(x: Any, rank: int) -> list[int]:
     """Return the strides of an array that is broadcast to so many axes, in elements."""
     own = [0 if n == 1 else s // x.itemsize for n, s in zip(x.shape, x.strides, strict=True)]
     return [0] * (rank - x.ndim) + own
-
-
-def reach(x: Any) -> int:
-    """Return how many elements there are from the first to the last place, about."""
-    return sum(abs(s) * n for s, n in zip(x.strides, x.shape, strict=True)) // int(x.itemsize) + 1
-
-
-def fitted(most: int, size: int) -> int:
-    """Return the size of a tile along an axis: a power of two that a short axis fits in."""
-    return max(SMALLEST, min(most, int(triton.next_power_of_2(max(size, 1)))))
 
 
 def loose(named: Mapping[str, Any]) -> frozenset[str]:

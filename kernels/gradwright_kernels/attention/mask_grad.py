@@ -104,18 +104,19 @@ def flash_attention_mask_grad(
     op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]
 ) -> Strided | None:
     """Launch a program for each tile of the mask."""
-    return Strided(functools.partial(_bind, op)) if is_taken(*ins) else None
+    return Strided(functools.partial(of_mask, op)) if is_taken(*ins) else None
 
 
-def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+def of_mask(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches the kernel on arrays that lie so."""
     q, mask, dmask = xs[1], xs[6], ys[0]
     if mask.size == 0:
         return lambda xs, ys: None
-    args, warps, open_at = given(op, xs, TILES)
+    args, options, open_at = given(op, xs, TILES)
     batch, head, rows, cols = (1,) * (4 - mask.ndim) + mask.shape
     args |= {"dmask_ptr": dmask.dtype, "n_batches": q.shape[0]}
     args |= {"BY_BATCH": batch > 1, "BY_HEAD": head > 1, "BY_ROW": rows > 1, "BY_COL": cols > 1}
     grid = triton.cdiv(rows, args["ROWS"]), triton.cdiv(cols, args["COLS"]), batch * head
     args = {name: args[name] for name in _of_mask_kernel.arg_names}
-    run = prepare(_of_mask_kernel, grid, args, warps, open_at)
+    run = prepare(_of_mask_kernel, grid, args, loose=open_at, **options)
     return lambda xs, ys: run(*xs, *ys)

@@ -92,13 +92,13 @@ def masked(
 
 
 @triton.jit
-def weights(s, lse, n_cols, BLIND: tl.constexpr):
+def weights(s, lse, n_cols, BLIND: tl.constexpr, ACC: tl.constexpr):
     """Return e to the scores less their residual.
 
     BLIND: queries with a residual below it have seen low scores alone, and weigh all keys alike.
     """
     p = tl.exp(s - lse[:, None])
     if BLIND is not None:
-        alike = tl.where(s == -float("inf"), 0.0, 1.0 / n_cols)
+        alike = tl.where(s == -float("inf"), 0.0, tl.full((1, 1), 1.0, ACC) / n_cols)
         p = tl.where((lse < BLIND)[:, None], alike, p)
     return p

@@ -8,6 +8,7 @@ then on a run goes through that table without a lowering.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from gradwright.errors import LoweringError
 from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
-from .array import Block, DeviceArray
+from .array import Block, DeviceArray, put
 from .cuda import Cuda, Function, Launch, cell
 
 _MOST = (2**31 - 1, 65_535, 65_535)
@@ -79,6 +80,10 @@ class Eager:
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> DeviceArray:
         """Return memory that nobody looks at."""
         return self.workspace(spec)
+
+    def constant(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """Return a copy of these numbers on the device."""
+        return put(self.cuda, array, self.stream, "constant")
 
     def generated(self, source: str) -> None:
         """Keep no text."""

@@ -172,6 +172,10 @@ class Table:
         for array in recorder.scratch:
             array.address = at
             at += up(array.extent)
+        for array, numbers in recorder.constants:
+            if array.held is None:
+                array.held = put(cuda, numbers, stream, "constant")
+                array.address = array.held.address
         xs: list[Any] = [None if i is None else self._arrays[i] for i in instr.ins]
         ys = [self._arrays[o] for o in instr.outs]
         joined = self._lying.in_joined.get(number)

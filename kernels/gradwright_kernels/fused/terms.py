@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradwright.errors import LoweringError
-from gradwright.fuse.builder import FLOAT32, INT64, Builder, Table, Term
+from gradwright.fuse.builder import FLOAT32, INT64, Builder, Scalar, Table, Term
 from gradwright.fuse.ir import Kernel
-from gradwright.program.lowering import Launch, lowering
+from gradwright.program.lowering import Launch, Make, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
 
 from ..device.array import DeviceArray
-from ..launch import WHOLE, Strided, alarm, workspace
+from ..launch import WHOLE, Strided, alarm, constant, workspace
 from .elements import DTYPES
 from .group import launched
 
@@ -47,6 +47,11 @@ class Terms(Builder):
         found = self.load(len(self.views) - 1, self._axes(x), x.dtype)
         return found.to(WIDER.get(x.dtype.name, found.dtype))
 
+    @staticmethod
+    def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype in which numbers of this one are computed."""
+        return FLOAT32 if is_half(dtype) else WIDER.get(dtype.name, dtype)
+
     def integer(self, number: int) -> Term:
         """Return a whole number."""
         return self.const(number, INT64)
@@ -67,11 +72,12 @@ class Terms(Builder):
     def _axes(self, x: Array) -> tuple[int, ...]:
         return tuple(i for i, n in enumerate(x.shape) if n != 1)
 
-    def finished(self) -> tuple[Kernel, list[Array], list[Array]]:
+    def finished(self) -> tuple[Kernel, list[Array | Scalar], list[Array]]:
         """Return the kernel, what it reads, and what it writes."""
         stores = [(term, self._axes(y), mode, y.dtype) for term, y, mode in self.stores]
         kernel, sources = self.kernel(stores)
-        return kernel, [self.views[n] for n in sources], [y for _, y, _ in self.stores]
+        xs = [s if isinstance(s, Scalar) else self.views[s] for s in sources]
+        return kernel, xs, [y for _, y, _ in self.stores]
 
 
 class Work:
@@ -98,6 +104,13 @@ class Work:
         self._arrays.append(made)
         return made
 
+    def constant(self, array: Array) -> Array:
+        """Return numbers that are known when the plan is made, in memory of the device."""
+        dense = np.ascontiguousarray(array)
+        self._rooms.append(constant(dense))
+        self._arrays.append(dense)
+        return dense
+
     def decline(self, need: str) -> NoReturn:
         """Say that there is no kernel for such inputs.
 
@@ -121,7 +134,12 @@ class Work:
         """Launch a kernel that is written."""
         if not any(y.size for _, y, _ in terms.stores):
             return
-        kernel, xs, ys = terms.finished()
+        kernel, read, ys = terms.finished()
+        one = (1,) * terms.rank
+        xs = [
+            self.constant(np.full(one, x.number, x.dtype)) if isinstance(x, Scalar) else x
+            for x in read
+        ]
         self.call(launched(kernel, terms.space, xs, ys, (self._name,)), xs, ys)
 
     def copy(self, y: Array, x: Array) -> None:
@@ -129,6 +147,14 @@ class Work:
         x = np.broadcast_to(x, y.shape)
         with self.over(y.shape) as k:
             k.write(y, k.read(x))
+
+    def cast(self, x: Array, dtype: Any) -> Array:
+        """Return an array in another dtype, itself where it has it."""
+        if x.dtype == dtype:
+            return x
+        made = self.room(x.shape, dtype)
+        self.copy(made, x)
+        return made
 
     def dense(self, x: Array) -> Array:
         """Return an array, or a copy of it where it does not lie dense."""
@@ -206,20 +232,26 @@ def written(*names: str, is_whole: bool = False) -> Callable[[Write], Write]:
         WHOLE.update(names)
 
     def decorate(write: Write) -> Write:
-        def make(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
-            read = [s for i, s in enumerate(ins) if s is not None and i not in op.shape_only]
-            if any(s.dtype.name not in DTYPES for s in (*read, *outs)):
-                return None
-
-            def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
-                work = Work(op.name, xs, ys)
-                write(work, op, xs, ys)
-                return work.done()
-
-            return Strided(bind)
-
         for name in names:
-            lowering(name, device="cuda")(make)
+            lowering(name, device="cuda")(lowered(write))
         return write
 
     return decorate
+
+
+def lowered(write: Write) -> Make:
+    """Return the lowering that kernels make which are written as terms."""
+
+    def make(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
+        read = [s for i, s in enumerate(ins) if s is not None and i not in op.shape_only]
+        if any(s.dtype.name not in DTYPES for s in (*read, *outs)):
+            return None
+
+        def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+            work = Work(op.name, xs, ys)
+            write(work, op, xs, ys)
+            return work.done()
+
+        return Strided(bind)
+
+    return make

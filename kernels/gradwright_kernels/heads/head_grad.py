@@ -3,11 +3,11 @@
     dx = (a·([j = id] − p) − b·p·(log p + entropy) + 2c·(softmax(2x) − p) + d/V)·slope
     dh = dx·w        dw = dxᵀ·h        dbias = Σ dx
 
-a, b, c, d: [N] are cotangents, h: [N, D], w: [V, D]; slope is that of the cap and the temperature. A
-run has as many rows as `RUN` allows: their logits are a product, a kernel reads each row twice and
+a, b, c, d: [N] are cotangents, h: [N, D], w: [V, D]; slope is that of cap and temperature. A run
+has as many rows as `RUN` allows: their logits are a product, a kernel reads each row twice and
 leaves dx in its place, and two more products follow, of which that of w adds to what it has. Bytes
-moved by a run of R rows, s of an element: 4·R·V + 3·4·R·V + 2·s·R·V + 3·s·V·D + 8·V·D; 6·R·V·D
-flops. Sums are in float32, float64 for float64; dx is rounded to the dtype of h before its products.
+moved by a run of R rows, s of an element: 12·R·V + 3·s·R·V + 3·s·V·D + 8·V·D; 6·R·V·D flops. Sums
+are in float32, float64 for float64; dx is rounded to the dtype of h before its products.
 """
 
 # Kernels are Triton's language, not Python: they are typed when they are compiled.
@@ -67,9 +67,7 @@ def _slopes_kernel(
         if bias_ptr is not None:
             x += tl.load(bias_ptr + word, mask=there, other=0.0).to(ACC)
         x, _ = logits(x, CAP, TEMPERATURE)
-        top, size, tilt, squares = grown(
-            x[None, :], there[None, :], top, size, tilt, squares
-        )
+        top, size, tilt, squares = grown(x[None, :], there[None, :], top, size, tilt, squares)
     a, b = tl.load(a_ptr + row).to(ACC), tl.load(b_ptr + row).to(ACC)
     c, d = tl.load(c_ptr + row).to(ACC), tl.load(d_ptr + row).to(ACC)
     for first in range(0, n_words, CHUNK):
@@ -215,4 +213,3 @@ class _Run:
         spec = TensorSpec((rows.stop - rows.start, *a.shape[1:]), a.dtype)
         at = a.address + rows.start * a.strides[0]
         return DeviceArray(at, spec, name=a.name, held=a.held)
-

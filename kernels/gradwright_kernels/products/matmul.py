@@ -24,13 +24,13 @@ from gradwright.errors import LoweringError
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ..launch import Strided, accumulator, index_type, named, prepare
+from ..fused.terms import lowered
+from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
+from .integers import integer_matmul
 
 # Rows, columns and depth of a tile, and warps, by bytes of an element: what the compiler reports
-# to need no spills on sm_80 and sm_90. A small matrix has smaller tiles, of 16 at least, which is
-# what tensor cores take.
+# to need no spills on sm_80 and sm_90. A small matrix has smaller tiles.
 TILES = {2: (128, 128, 64, 8), 4: (64, 64, 32, 8), 8: (32, 32, 16, 4)}
-SMALLEST = 16
 GROUP = 8
 """Rows of tiles that programs go through together, so that their columns of b stay in L2."""
 MOST_BATCHES = 2
@@ -109,8 +109,10 @@ def _matmul_kernel(
 
 @lowering("matmul", device="cuda")
 def matmul(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
-    """Launch a program for each tile and batch."""
-    return None if accumulator(*ins, *outs) is None else Strided(_bind)
+    """Launch a program for each tile and batch, for integers one for each element."""
+    if accumulator(*ins, *outs) is None:
+        return lowered(integer_matmul)(op, ins, outs)
+    return Strided(_bind)
 
 
 def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
@@ -138,8 +140,8 @@ def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Call
     acc = accumulator(*(TensorSpec((), z.dtype) for z in (a, b)))
     same = a.dtype == b.dtype
     bm, bn, bk, warps = TILES[a.itemsize if same else acc.primitive_bitwidth // 8]
-    bm, bn, bk = (_small(most, size) for most, size in ((bm, m), (bn, n), (bk, k)))
-    index = index_type(max(_reach(z) for z in (a, b, y)))
+    bm, bn, bk = (fitted(most, size) for most, size in ((bm, m), (bn, n), (bk, k)))
+    index = index_type(max(reach(z) for z in (a, b, y)))
     args: dict[str, Any] = {
         f"{name}_ptr": z.dtype for name, z in zip("aby", (a, b, y), strict=True)
     }
@@ -157,21 +159,10 @@ def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Call
     return prepare(_matmul_kernel, grid, args, warps, open_at)
 
 
-def _small(most: int, size: int) -> int:
-    """Return the size of a tile along an axis: a power of two that a short axis fits in."""
-    return max(SMALLEST, min(most, int(triton.next_power_of_2(size))))
-
-
 def _paces(z: Any, lead: tuple[int, ...]) -> list[int]:
     """Return the strides along the axes of batches, 0 where one is broadcast."""
     held = [0 if n == 1 else s for n, s in zip(z.shape[:-2], z.strides[:-2], strict=True)]
     return [0] * (len(lead) - len(held)) + held
-
-
-def _reach(z: Any) -> int:
-    """Return how many elements there are from the first to the last place, about."""
-    reach = sum(abs(s) * n for s, n in zip(z.strides, z.shape, strict=True))
-    return int(reach) // int(z.itemsize) + 1
 
 
 def _batches(

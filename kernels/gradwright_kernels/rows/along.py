@@ -74,7 +74,7 @@ def total(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
         k.write(reduced(y, x, axes), term.reduce("prod" if op.name == "prod" else "sum"))
 
 
-@written("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "masked_softmax")
+@written("log_softmax", "softmax_grad", "log_softmax_grad", "masked_softmax")
 def rowwise(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Compute each row from rows of the inputs along one axis."""
     y = ys[0]

@@ -1,6 +1,7 @@
 """The order of rows: how many elements come before one is its place.
 
-    rank i = #{j : x_j before x_i}        places k = Σᵢ i·[rank i = k]        y k = Σᵢ x_i·[rank i = k]
+    rank i = #{j : x_j before x_i}
+    y k = Σᵢ x_i·[rank i = k],  and its place Σᵢ i·[rank i = k]
 
 Equal elements keep their order, NaN counts as largest. For rows of n elements of which the first k
 are wanted, n·(n + k) comparisons: a row of 50,000 takes 5·10⁹, about a millisecond of an H100. It

@@ -117,9 +117,7 @@ def join(work: Work, y: Array, place: Array, x: Array, how: str) -> None:
     grid = triton.cdiv(rows * k, tall), triton.cdiv(width, block), 1
     index = index_type(max(x.size, y.size))
     run = prepare(_join_kernel, grid, args | numbered | tiles | {"INDEX": index})
-    work.call(
-        lambda xs, ys: run(*xs, *ys), [place, following, begins, work.dense(x)], [y]
-    )
+    work.call(lambda xs, ys: run(*xs, *ys), [place, following, begins, work.dense(x)], [y])
 
 
 def placed(

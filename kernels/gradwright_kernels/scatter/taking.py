@@ -125,9 +125,7 @@ def class_numbers(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -
     work.copy(ys[0], checked(work, labels, 0, predictions.shape[-1], ignored))
 
 
-def checked(
-    work: Work, indices: Array, low: int, high: int, ignored: int | None = None
-) -> Array:
+def checked(work: Work, indices: Array, low: int, high: int, ignored: int | None = None) -> Array:
     """Return indices from 0 on; the alarm tells of those below ``low`` and from ``high`` on."""
     made = work.room(indices.shape, np.int64)
     if not made.size:

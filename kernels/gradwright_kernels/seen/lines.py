@@ -32,6 +32,8 @@ class Variable:
     """Its elements; of pointers where they point, in bytes from the start of their array."""
     argument: int | None = None
     """Into which array pointers go."""
+    text: str = ""
+    """What it is, where it is no number."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,9 @@ def _variable(name: str, value: Any, tracing: Tracing) -> Variable:
     if isinstance(value, tl.constexpr):
         value = value.value
     if not isinstance(value, tl.tensor):
-        held = np.array(value if isinstance(value, bool | int | float) else np.nan)
-        return Variable(name, "" if np.isfinite(held) else str(value), held)
+        if isinstance(value, bool | int | float):
+            return Variable(name, "", np.array(value))
+        return Variable(name, "", np.array(np.nan), text=f"{value}")
     data, kind = value.handle.data, value.handle.dtype.scalar
     shape = [int(n) for n in value.shape]
     said = f"{_said(kind, data)}{shape}" if shape else _said(kind, data)

@@ -6,6 +6,7 @@ array in memory of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from gradwright.debug.flops import flops
 from gradwright.errors import GradwrightError, GraphError, LoweringError
 from gradwright.fuse.dense import stand_in
 from gradwright.fuse.fused import Fused
+from gradwright.fuse.ir import Level
 from gradwright.graph import Node, Tensor, Values
 from gradwright.op import Op, infer_specs
 from gradwright.plan import Plan
@@ -244,8 +246,15 @@ class Steps:
         return see(instr.op, *held, nodes=row.nodes, names=names)
 
     def flops(self, number: int) -> int | None:
-        """Return how much arithmetic the nodes of a step are; None where one cannot say."""
-        nodes: list[Node | Tensor] = [*self.program.instrs[number].origins]
+        """Return how much arithmetic a step is: of a kernel that was generated, one a value."""
+        instr = self.program.instrs[number]
+        if isinstance(instr.op, Fused):
+            kernel, shape = instr.op.kernel, instr.op.shape
+            rows = math.prod(shape[: kernel.rank - kernel.n_columns])
+            sizes = {Level.SCALAR: 1, Level.ROW: rows, Level.ELEMENT: math.prod(shape)}
+            of = (Level.ELEMENT if v.op == "reduce" else v.level for v in kernel.values if v.args)
+            return sum(sizes[level] for level in of)
+        nodes: list[Node | Tensor] = [instr.origin]
         try:
             return sum(flops(nodes, self._sizes).values())
         except GradwrightError:
