@@ -159,5 +159,3 @@ def _sectors(at: Array, active: Array, size: int) -> tuple[int, int]:
     asked = int(new.sum() + (ordered[:, 0] >= 0).sum())
     least = int(-(-live.sum(axis=1) * size // SECTOR).sum())
     return asked, least
-
-
