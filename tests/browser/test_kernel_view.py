@@ -1,4 +1,4 @@
-"""Kernels in JupyterLab: looked into, walked, an element asked for, a fault in red; a bench's tab."""
+"""Kernels in JupyterLab: looked into, walked, an element asked for, a fault; a bench's tab."""
 
 from __future__ import annotations
 

@@ -277,6 +277,3 @@ def _summed(key: tuple[Place, int, str], found: Sequence[Access]) -> Touch:
         _distinct(found) * found[0].size,
         sum(a.sectors for a in found) / max(1, least),
     )
-
-
-__all__ = ["NOBODY", "OUTSIDE", "SEVERAL", "Operand", "SeenLaunch", "Source", "Touch"]
