@@ -22,6 +22,7 @@ from gradwright.program.row import names_of
 from .array import Block
 from .cuda import Cuda
 from .executor import GpuExecutor
+from .staging import Pinned
 from .value import DeviceValue
 
 
@@ -38,6 +39,7 @@ class Gpu:
         self.name, self.cuda, self.stream = name, cuda, cuda.make_stream()
         self.ledger = Ledger()
         self._arena: Block | None = None
+        self._pinned: Pinned | None = None
         self.homes = weakref.WeakValueDictionary[Tensor, DeviceValue]()
         """Where variables of the session lie, or did, as long as a plan is bound to that."""
 
@@ -83,6 +85,16 @@ class Gpu:
             self.ledger.took(self._arena, names_of(outputs))
         return self._arena
 
+    def pinned(self, nbytes: int) -> Pinned:
+        """Return memory of the host for what a step takes and gives, as much as the largest does.
+
+        Nobody else holds it, as with the arena.
+        """
+        if self._pinned is None or self._pinned.nbytes < nbytes:
+            self._pinned = None
+            self._pinned = Pinned(self.cuda, nbytes)
+        return self._pinned
+
     @property
     def arena_bytes(self) -> int:
         """Bytes of the arena as it is."""
@@ -108,8 +120,8 @@ class Gpu:
         return True
 
     def release(self) -> None:
-        """Let the arena go."""
-        self._arena = None
+        """Let the arena go, and the host's part of it."""
+        self._arena = self._pinned = None
 
     @contextlib.contextmanager
     def uninterrupted(self) -> Iterator[None]:

@@ -22,10 +22,14 @@ from .cuda import Cuda, Function, Launch, cell
 _MOST = (2**31 - 1, 65_535, 65_535)
 
 
+def _nobody(launch: Launch) -> None:
+    """Take a launch that is not to be made."""
+
+
 class Launcher:
     """A loaded kernel; called with device arrays in the kernel's order."""
 
-    def __init__(self, function: Function, take: Callable[[Launch], None]) -> None:
+    def __init__(self, function: Function, take: Callable[[Launch], None] = _nobody) -> None:
         self._function, self._take = function, take
         for axis, n, most in zip("xyz", function.call.grid, _MOST, strict=True):
             if not 0 < n <= most:

@@ -64,6 +64,8 @@ class _Emitter(Memory):
                 self._rows("part")
             self._tile()
         names = [pointer(self.kernel, i) for i in range(len(self.kernel.operands))]
+        if self.form.is_several:
+            names = ["of", "table"]
         names += [f"aside{n}" for n in self.form.aside]
         names += ["alarm"] * bool(self.sites) + sorted(self.numbers)
         head = f"def fused({', '.join([*names, *(f'{s}: tl.constexpr' for s in SIZES)])}):"

@@ -97,6 +97,8 @@ class Memory:
     def _indices(self) -> None:
         """Write which program this is: its groups, its part of their rows, its block of columns."""
         form, groups = self.form, groups_of(self.pattern, self.form)
+        if form.is_several:
+            return self._table()
         self._line("program = tl.program_id(0).to(INDEX)")
         inner = ["block"] * form.is_split + ["part"] * bool(form.rows)
         for at, name in enumerate(inner):
@@ -109,6 +111,20 @@ class Memory:
         self._divide("program", groups)
         if not form.is_chunked:
             self._columns("block * BLOCK" if form.is_split else "")
+
+    def _table(self) -> None:
+        """Write which arrays this program works on, and which part of them, by a table."""
+        operands = self.kernel.operands
+        self._line("program = tl.program_id(0)")
+        self._line(f"entry = table + tl.load(of + program).to(tl.int64) * {2 + len(operands)}")
+        self._line("block = (program - tl.load(entry)).to(INDEX)")
+        self._line("n_cols = (tl.load(entry + 1) // EVEN).to(INDEX)")
+        for i, operand in enumerate(operands):
+            name, kind = pointer(self.kernel, i), DTYPES[operand.dtype.name]
+            address = f"tl.load(entry + {2 + i}).to(tl.pointer_type({kind}))"
+            self._line(f"{name} = tl.multiple_of({address}, 16)")
+        self._columns("block * BLOCK")
+        self.numbers.clear()
 
     def _divide(self, number: str, loops: Sequence[int]) -> None:
         """Write the indices of outer loops, of the number of their turn."""

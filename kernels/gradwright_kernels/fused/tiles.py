@@ -57,6 +57,8 @@ class Form:
     """Whether a program goes through several blocks of rows, adding up."""
     aside: tuple[int, ...] = ()
     """The stores, by number, whose results go aside."""
+    is_several: bool = False
+    """Whether a table says which arrays a program works on."""
 
 
 @dataclass(frozen=True)

@@ -63,23 +63,34 @@ class Device(Protocol):
 
 DEVICES = {"cpu": "gradwright.cpu:Cpu", "guard": "gradwright.cpu:Guard"}
 """Devices of this package, imported when first opened; others register themselves when loaded."""
-_made: dict[str, Callable[[], Any]] = {}
+_made: dict[str, Callable[..., Any]] = {}
+_numbered: set[str] = set()
+"""Devices of which a machine may have several."""
 
 
-def register_device(name: str, make: Callable[[], Any]) -> None:
-    """Offer a device by name; ``make()`` is called once per session."""
+def register_device(name: str, make: Callable[..., Any], *, is_numbered: bool = False) -> None:
+    """Offer a device by name; ``make()`` is called once per session.
+
+    One that ``is_numbered`` is also ``"name:1"``, which calls ``make(1)``.
+    """
     _made[name] = make
+    if is_numbered:
+        _numbered.add(name)
 
 
 def open_device(name: str) -> Device:
     """Return a device by name, importing the package that offers it when first asked."""
-    if name not in _made and name in DEVICES:
-        module, _, maker = DEVICES[name].partition(":")
+    base, colon, number = name.partition(":")
+    if base not in _made and base in DEVICES:
+        module, _, maker = DEVICES[base].partition(":")
         with first_use:
-            register_device(name, getattr(import_module(module), maker))
-    elif name not in _made:
+            register_device(base, getattr(import_module(module), maker))
+    elif base not in _made:
         load(name)
-    if name not in _made:
+    if base not in _made:
         raise LoweringError(f"the package for {name!r} offers no device of that name")
-    made: Device = _made[name]()
+    if colon and not (base in _numbered and number.isascii() and number.isdigit()):
+        need = f"{base}:0, {base}:1 or so on" if base in _numbered else repr(base)
+        raise LoweringError(f"there is no device {name!r}", need=need)
+    made: Device = _made[base](*[int(number)] if colon else [])
     return made

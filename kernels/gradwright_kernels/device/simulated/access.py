@@ -12,6 +12,7 @@ by the first byte of an element: arrays of one memory but of elements of two siz
 
 from __future__ import annotations
 
+import bisect
 import linecache
 import sys
 from types import FrameType
@@ -73,6 +74,8 @@ class Looking(Watch):
             )
         self._arguments = []
         self._found: dict[int, Argument] = {}
+        """Arrays whose addresses were read in memory, by where they begin."""
+        self._followed = sorted(launch.followed, key=lambda array: array[1])
         self._touched: dict[int, Touched] = {}
         named = zip(pointers, launch.tensors, addresses, strict=True)
         for (parameter, _), (name, low, nbytes), address in named:
@@ -163,10 +166,16 @@ class Looking(Watch):
         """Return the array behind a mark; an address without one was read from memory."""
         if mark:
             return self._arguments[mark - 1]
-        block = self._blocks.alive(address, 1, f"{self._launch.name} follows a pointer")
-        if block.base not in self._found:
-            self._found[block.base] = Argument("a pointer in memory", "", block, 0, block.nbytes)
-        return self._found[block.base]
+        at = bisect.bisect(self._followed, address, key=lambda array: array[1]) - 1
+        name, start, nbytes = self._followed[at] if at >= 0 else ("", address, 1)
+        what = f"{self._launch.name} follows a pointer"
+        block = self._blocks.alive(address if at < 0 else start, nbytes, what)
+        if at < 0:
+            start, nbytes = block.base, block.nbytes
+        if start not in self._found:
+            first = start - block.base
+            self._found[start] = Argument("a pointer in memory", name, block, first, nbytes)
+        return self._found[start]
 
     def _touches(self, block: Block) -> Touched:
         """Return who has touched a block; pages of it that nobody has take no memory."""
