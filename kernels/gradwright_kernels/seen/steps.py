@@ -155,6 +155,7 @@ class StepRow:
     ops: tuple[str, ...]
     nodes: tuple[str, ...]
     why: str
+    """Why it runs on the host, or with which others it is one launch."""
 
 
 class Steps:
@@ -179,11 +180,15 @@ class Steps:
         for number, t in self.program.sources.items():
             held = values.array(t.node.name) if t.kind == "variable" else feeds[t]
             self._arrays[number] = np.asarray(held, t.dtype)
+        if self._lying.ok is not None:  # the device's own: whether updates become values
+            self._arrays[self._lying.ok] = np.array(True)
         self._done = 0
         rows = plan.head.executor.rows(0, 0)
         self.rows = [
-            StepRow(n, r.what, r.ops, tuple(dict.fromkeys(o.name for o in r.origins)), r.why)
-            for n, r in enumerate(rows)
+            StepRow(
+                n, r.what, r.ops, tuple(dict.fromkeys(o.name for o in r.origins)), r.why or s.why
+            )
+            for n, (r, s) in enumerate(zip(rows, self._lying.steps, strict=True))
         ]
         self._sizes = {k: int(v) for k, v in plan.head.sizes.items()}
         self._names = {i: t.name for i, t in self.program.sources.items()}
