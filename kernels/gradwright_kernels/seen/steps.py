@@ -135,10 +135,11 @@ def _read(cuda: Simulated, y: DeviceArray) -> Array:
 def _must_be_whole(cuda: Simulated, y: DeviceArray, launches: Sequence[SeenLaunch]) -> None:
     """Note what no program has written of a result, where all were looked at."""
     block = cuda.blocks.find(y.address)
-    missing = np.flatnonzero(block.written[: y.extent] == 0) if block is not None else ()
+    assert block is not None, "its memory is held"
+    missing = np.flatnonzero(block.written[: y.extent] == 0)
     for launch in reversed(launches):
         for operand in launch.operands:
-            if len(missing) and operand.array is y:
+            if missing.size and operand.array is y:
                 launch.miss(operand, int(missing[0]) // y.dtype.itemsize)
                 return
 
