@@ -96,6 +96,8 @@ def imports(source: str, where: str, package: str) -> Iterator[Import]:
     ['gradwright.graph.Tensor']
     """
 
+    calls = "import_module" in source  # else no expression imports, and most nodes are expressions
+
     def visit(node: ast.AST, at_top: bool, for_types: bool) -> Iterator[Import]:
         line = f"{where}:{getattr(node, 'lineno', 0)}"
         match node:
@@ -121,7 +123,8 @@ def imports(source: str, where: str, package: str) -> Iterator[Import]:
             return
         inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, at_top and not inside, for_types)
+            if calls or not isinstance(child, ast.expr):
+                yield from visit(child, at_top and not inside, for_types)
 
     return visit(ast.parse(source), True, False)
 

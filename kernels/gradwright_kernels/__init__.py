@@ -11,9 +11,12 @@ budgets of sm_80, sm_90 and sm_100; on a driver that only records: the arguments
 is not: no session has run on a GPU yet; ``make gpu-test`` and ``make gpu-bench`` try the kernels on
 one.
 
-Reading order: ``compile``, ``launch``, ``fused`` (kernels that are generated), ``device``, then a
-folder per family of kernels that are written by hand, a file per op. They are found, not listed:
-importing this package imports all files of its folders.
+Reading order: ``compile``, ``launch``, ``fused`` (kernels that are generated), ``device``, ``seen``
+(kernels looked into), then a folder per family of kernels that are written by hand, a file per op.
+They are found, not listed: importing this package imports all files of its folders.
+
+A kernel of your own is registered by ``gw.lowering(op, device="cuda")``, made ready by ``prepare``,
+and checked by ``check_kernel``; ``notebooks/triton_kernels.ipynb`` does so.
 """
 
 from __future__ import annotations
@@ -38,9 +41,28 @@ if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
         hint='unset it: device="cuda-sim" interprets kernels without it',
     )
 
-from .launch import compile_ahead
+from .launch import Strided, alarm, compile_ahead, prepare, pullback, workspace
+from .seen.check import KernelCheck, check_kernel
+from .seen.cost import Cost, cost
+from .seen.launch import SeenLaunch
+from .seen.steps import Seen, Steps, see
 
 for _found in pkgutil.walk_packages(__path__, f"{__name__}."):
     importlib.import_module(_found.name)
 
-__all__ = ["compile_ahead"]
+__all__ = [
+    "Cost",
+    "KernelCheck",
+    "Seen",
+    "SeenLaunch",
+    "Steps",
+    "Strided",
+    "alarm",
+    "check_kernel",
+    "compile_ahead",
+    "cost",
+    "prepare",
+    "pullback",
+    "see",
+    "workspace",
+]

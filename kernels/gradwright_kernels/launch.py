@@ -37,6 +37,9 @@ class Runtime(Protocol):
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
         """Return memory where kernels tell what is wrong; a kernel has to clear it."""
 
+    def constant(self, array: np.ndarray[Any, Any]) -> Any:
+        """Return memory that holds these numbers."""
+
     def generated(self, source: str) -> None:
         """Keep the text that was generated for a step."""
 
@@ -67,6 +70,9 @@ class Asking:
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> None:
         """Need no memory."""
 
+    def constant(self, array: np.ndarray[Any, Any]) -> None:
+        """Need no memory."""
+
     def generated(self, source: str) -> None:
         """Keep no text."""
 
@@ -77,10 +83,11 @@ def prepare(
     args: Mapping[str, Any],
     num_warps: int = 4,
     loose: frozenset[str] = frozenset(),
+    num_stages: int = 3,
 ) -> Callable[..., None]:
     """Make a kernel ready to run as so many programs; see :class:`Call` for ``args``."""
     grid = programs if isinstance(programs, tuple) else (programs, 1, 1)
-    return prepared(Call(kernel, grid, args, num_warps, loose))
+    return prepared(Call(kernel, grid, args, num_warps, loose, num_stages=num_stages))
 
 
 def workspace(spec: TensorSpec) -> Any:
@@ -100,6 +107,11 @@ def alarm(spec: TensorSpec, operands: Sequence[int] = ()) -> Any:
     runs the op itself, which raises. In a fused group each number tells of one of ``operands``.
     """
     return _runtime().alarm(spec, operands)
+
+
+def constant(array: np.ndarray[Any, Any]) -> Any:
+    """Return memory that holds these numbers, such as a table of weights."""
+    return _runtime().constant(array)
 
 
 def generated(source: str) -> None:
@@ -139,11 +151,24 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     runtime = Ahead(capability)
     outs = infer_specs(op, ins)
     with use(runtime):
-        found = find_launch(op, "cuda", ins, outs)
+        found = find(op, ins, outs)
         if isinstance(found, Strided):
             found.bind([stand_in(s) for s in ins], [stand_in(s) for s in outs])
     return runtime.binaries
 
+
+KINDS: list[Make] = []
+"""Lowerings of kinds of ops, asked where an op has none of its own."""
+
+
+def find(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Found:
+    """Return what the GPU's lowering of an op makes for these specs, be it that of its kind."""
+    own = find_launch(op, "cuda", ins, outs)
+    return own or next((f for make in KINDS if (f := make(op, ins, outs)) is not None), None)
+
+
+WHOLE: set[str] = set()
+"""Ops that no fused group takes in, since they have better kernels of their own."""
 
 _pullbacks: dict[str, Make] = {}
 
@@ -203,6 +228,25 @@ def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, in
     return rows, block, min(32, max(4, rows * block // (32 * per_thread)))
 
 
+SMALLEST = 16
+"""Rows, columns and depth of a product at least: what tensor cores take."""
+
+
+def fitted(most: int, size: int) -> int:
+    """Return the size of a tile along an axis: a power of two that a short axis fits in.
+
+    >>> fitted(128, 1000), fitted(128, 20), fitted(128, 3)
+    (128, 32, 16)
+    """
+    return max(SMALLEST, min(most, int(triton.next_power_of_2(max(size, 1)))))
+
+
+def reach(array: Any) -> int:
+    """Return how many elements there are from the first to the last place, about."""
+    steps = zip(array.strides, array.shape, strict=True)
+    return int(sum(abs(s) * n for s, n in steps)) // int(array.itemsize) + 1
+
+
 def accumulator(*specs: TensorSpec | None) -> Any:
     """Return what numbers are held in: float64 if one of the tensors is, else float32.
 
@@ -212,6 +256,15 @@ def accumulator(*specs: TensorSpec | None) -> Any:
     if not names <= {"float16", "bfloat16", "float32", "float64"}:
         return None
     return tl.float64 if "float64" in names else tl.float32
+
+
+def named(dtype: np.dtype[Any]) -> Any:
+    """Return Triton's dtype of floating numbers.
+
+    >>> named(np.dtype("float16"))
+    triton.language.float16
+    """
+    return getattr(tl, dtype_name(dtype))
 
 
 def pointer(spec: TensorSpec | None) -> np.dtype[Any] | None:

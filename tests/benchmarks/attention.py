@@ -129,8 +129,8 @@ def medians(runs: Sequence[Callable[[], Any]]) -> list[float]:
 
 def rate(width: int) -> float:
     """Return how many operations a second the product of a tile does on all threads."""
-    from gradwright.cpu.llvm.attention.product import bind_product
     from gradwright.cpu.llvm.chain import chain
+    from gradwright.cpu.llvm.unpacked import bind_product
 
     rng = np.random.default_rng(0)
     q, k = rng.random((128, width), np.float32), rng.random((width, 128), np.float32)

@@ -22,8 +22,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gradwright.cpu.llvm import chain, gemm, repeat
-from gradwright.cpu.llvm.attention import product, softmax
+from gradwright.cpu.llvm import chain, gemm, repeat, unpacked
+from gradwright.cpu.llvm.attention import softmax
 from gradwright.cpu.llvm.compiler import Toolchain
 from gradwright.cpu.llvm.convolution import tiles, turning
 from gradwright.cpu.llvm.convolution.machine import machine_of
@@ -136,7 +136,7 @@ def texts() -> Iterator[tuple[str, str]]:
             yield f"inner {char} {taps}", tiles.source("inner", machine, taps)
             yield f"outer {char} {taps}", tiles.source("outer", machine, taps, machine.columns)
         yield f"turning {char}", turning.source(machine)
-        yield f"product of a tile {char}", product.source(machine, 8, True)
+        yield f"product of a tile {char}", unpacked.source(machine, 8, True)
         yield f"weights {char}", softmax.source(machine, "?", True, True, True, False)
 
 

@@ -268,13 +268,13 @@ def test_what_is_overwritten_is_read_by_everybody_first(monkeypatch: pytest.Monk
     close(xs, wants, 0)
 
 
-def table_kernel(beyond: Any) -> Kernel:
+def table_kernel() -> Kernel:
     """Return a kernel that doubles the rows of a table that indices name."""
     f4, i8 = np.dtype("f4"), np.dtype("i8")
     table, ids = Operand(f4, (False, True), named=(0,)), Operand(i8, (True, False))
     values = (
         Value("load", (), i8, Level.ROW, 1),
-        Value("place", (0,), i8, Level.ROW, Named(0, 0, beyond)),
+        Value("place", (0,), i8, Level.ROW, Named(0, 0, Beyond.FIRST)),
         Value("load", (1,), f4, Level.ELEMENT, 0),
         Value("add", (2, 2), f4, Level.ELEMENT),
     )
@@ -282,7 +282,7 @@ def table_kernel(beyond: Any) -> Kernel:
 
 
 def test_rows_of_a_table_and_what_names_none() -> None:
-    kernel, table = table_kernel(Beyond.FIRST), np.arange(35, dtype="f4").reshape(5, 7)
+    kernel, table = table_kernel(), np.arange(35, dtype="f4").reshape(5, 7)
     for wrong, code in ((-1, 0), (-6, 2 * 6 + 1 + 1), (2**62, 2**62 + 1)):
         ids = np.array([[1], [wrong], [4]])
         y = np.zeros((3, 7), "f4")
@@ -291,29 +291,6 @@ def test_rows_of_a_table_and_what_names_none() -> None:
         assert computed(kernel, (3, 7), [table, ids, y])[0].tolist() == [code]
         if not code:
             np.testing.assert_array_equal(y, 2 * table[ids[:, 0]])
-
-
-@pytest.mark.parametrize("mode", ["sum", "max", "prod"])
-def test_rows_are_joined_where_indices_say(mode: str) -> None:
-    """To the bit, in the order of the rows; what is left out is not written, and not told."""
-    f4, i8 = np.dtype("f4"), np.dtype("i8")
-    values = (
-        Value("load", (), f4, Level.ELEMENT, 0),
-        Value("load", (), i8, Level.ROW, 1),
-        Value("place", (1,), i8, Level.ROW, Named(2, 0, Beyond.LEFT_OUT)),
-    )
-    operands = (
-        Operand(f4, (True, True)),
-        Operand(i8, (True, False)),
-        Operand(f4, (False, True), named=(0,)),
-    )
-    kernel = Kernel(2, 1, operands, 2, values, (Store(2, 0, mode, (2,)),))
-    x = np.random.default_rng(0).standard_normal((6, 70)).astype(f4)
-    ids, y = np.array([[3], [0], [3], [-1], [3], [4]]), np.empty((5, 70), f4)
-    assert computed(kernel, x.shape, [x, ids, y])[0].tolist() == [0]
-    assert np.array_equal(y, evaluate(kernel, [x, ids], x.shape, [y.shape])[0])
-    ids[1] = 7
-    assert computed(kernel, x.shape, [x, ids, y])[0].tolist() == [2 * 7 + 1]
 
 
 # -- groups of training steps ---------------------------------------------------------------------

@@ -32,6 +32,7 @@ from gradwright_kernels.device import open as opening
 from gradwright_kernels.device.array import DeviceArray
 from gradwright_kernels.device.driver import SIGNATURES, Driver
 from gradwright_kernels.device.launcher import Eager
+from gradwright_kernels.device.staging import SMALL
 from gradwright_kernels.launch import use
 
 HERE = Path(__file__).parent
@@ -53,7 +54,10 @@ ADD = {"x_ptr": F32, "n": 1000, "z_ptr": None, "y_ptr": F16, "one": 1, "big": 2*
 class Log(ctypes.Structure):
     """What the fake driver was asked for; the struct of ``fake_cuda.c``."""
 
-    names = "grid threads shared stream launches modules attribute allocated freed copied waited"
+    names = (
+        "grid threads shared stream launches modules attribute allocated freed copied waited pinned"
+        " kept graphs closed"
+    )
     _fields_ = [
         *((name, ctypes.c_uint64) for name in names.split()),
         ("params", ctypes.c_uint64 * 24),
@@ -73,7 +77,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def fake(library: str) -> Iterator[SimpleNamespace]:
-    driver = Driver(library)
+    driver = Driver(library=library)
     cuda = driver.library
     cuda.fake_log.restype = ctypes.POINTER(Log)
     log = cuda.fake_log().contents
@@ -191,35 +195,97 @@ def test_memory_streams_and_events(fake: SimpleNamespace) -> None:
     driver.wait_event(0, event)
     driver.wait(stream)
     driver.free(at)
-    assert (fake.log.copied, fake.log.waited, driver.memory()) == (12, 2, (1 << 20, 1 << 30))
+    assert (fake.log.copied, fake.log.waited, driver.memory()) == (12, 2, (16 << 20, 1 << 30))
     fake.cuda.fake_fail(2)
     with pytest.raises(MemoryError, match="allocate 64 bytes of GPU memory"):
         driver.allocate(64)
 
 
-def test_a_session_copies_feeds_launches_and_copies_results(
+def test_a_session_is_a_copy_a_graph_and_a_wait_from_the_third_run_on(
     fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "driver", lambda: fake.driver)
+    monkeypatch.setattr(opening, "gpu", lambda ordinal: fake.driver)
+    monkeypatch.setattr(opening, "freest", lambda: 0)
     g = gw.Graph()
     w, y = g.variable("w", (30,)), gw.exp(g.placeholder("x", (30,)))
+    large = g.placeholder("large", (SMALL // 4 + 1,))
+    fake.cuda.fake_order.restype = ctypes.c_char_p
+    begun = [len(fake.cuda.fake_order())]
+
+    def calls() -> str:
+        begun.append(len(fake.cuda.fake_order()))
+        return fake.cuda.fake_order()[begun[-2] :].decode()
+
     with gw.Session(g, device="cuda") as session:
         run = session.prepare(y, ["x"], {w: w + y})
-        for launches, copied in ((2, 360), (4, 600)):  # w goes there once, x and y each time
+        found = []
+        for _ in range(4):
             run(np.zeros(30))
-            assert (fake.log.launches, fake.log.copied) == (launches, copied)
+            found.append(calls())
+        # w and x; exp, whether it commits, the update; y and whether it did; the host waits
+        assert found[0] == "iw" + "ikkkoow"
+        assert found[1:] == ["i[kkkoo]gw", "igw", "igw"]
         assert fake.log.stream != 0
-        assert g.values.version("w") == 2
+        assert g.values.version("w") in (0, 4)  # what the fake has copied to the host says no
+        session.run(large * 2.0, {large: np.zeros(large.shape)})  # takes more memory than there was
+        calls()
+        run(np.zeros(30))
+        assert calls() == "ikkkoow"  # what was kept for other addresses is gone
+        pinned = fake.log.pinned
+        run(np.zeros(30))
+        assert fake.log.pinned == pinned
+
+
+def test_errors_of_the_driver_name_the_node_and_what_to_try(
+    fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "gpu", lambda ordinal: fake.driver)
+    g = gw.Graph()
+    y = gw.exp(g.placeholder("x", (30,)), name="grown")
+    with gw.Session(g, device="cuda:0") as session:
+        run = session.prepare(y, ["x"])
+        run(np.zeros(30))
+        fake.cuda.fake_fail(719)
+        with pytest.raises(LoweringError, match=r"error 719\)(.|\n)*check=\"replay\"") as caught:
+            run(np.zeros(30))
+        fake.cuda.fake_fail(0)
+    with gw.Session(g, device="cuda:0", check="replay") as session:
+        monkeypatch.setattr(fake.driver, "launch", lambda *a: fake.driver.call("x", "cuInit", 1))
+        with pytest.raises(LoweringError) as caught:
+            session.run(y, {"x": np.zeros(30)})
+    assert caught.value.node is y.node and "grown" in str(caught.value)
 
 
 def test_the_driver_has_all_calls_that_are_made() -> None:
     header = Path(triton.__file__).parent / "backends/nvidia/include/cuda.h"
     text = header.read_text("utf-8")
     for name in SIGNATURES:
-        assert f"CUDAAPI {name.removesuffix('_v2')}(" in text.replace("_v2(", "("), name
+        plain = name.removesuffix("_v2").removesuffix("WithFlags")
+        assert f"CUDAAPI {plain}(" in text.replace("_v2(", "("), name
 
 
 def test_a_driver_without_gpus(library: str) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(LoweringError, match="sees none"):
         patch.setenv("FAKE_GPUS", "0")
-        Driver(library)
+        Driver(library=library)
+
+
+def test_of_several_gpus_the_freest_is_taken_and_each_has_its_context(
+    fake: SimpleNamespace, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_GPUS", "2")
+    monkeypatch.setattr(opening, "Driver", lambda ordinal: Driver(ordinal, library))
+    for made in (opening.gpu, opening.freest):
+        made.cache_clear()
+    gc.collect()
+    closed = fake.log.closed
+    first, chosen = opening.open_cuda(0), opening.open_cuda()
+    assert (first.cuda.ordinal, chosen.cuda.ordinal, chosen.name) == (0, 1, "cuda")
+    gc.collect()
+    assert fake.log.closed == closed + 3  # those that were only looked at
+    for _ in range(2):  # each call goes to its own GPU, whichever came before
+        assert [d.cuda.memory()[0] for d in (first, chosen)] == [16 << 20, 32 << 20]
+    with pytest.raises(LoweringError, match=r"'cuda:2' is none that .*\n.*'cuda:0', 'cuda:1'"):
+        opening.open_cuda(2)
+    for made in (opening.gpu, opening.freest):
+        made.cache_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ def run(name: str, small: Mapping[str, str]) -> dict[str, Any]:
     for long, short in small.items():
         assert long in code, long
         code = code.replace(long, short)
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"__name__": "__main__"}
     for number, source in enumerate(code.split("\n# ----\n")):
-        exec(compile(source, f"cell {number}", "exec"), space)
+        name = f"cell {number}"  # as in a notebook, who asks for the text of a function finds it
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+        exec(compile(source, name, "exec"), space)
     return space

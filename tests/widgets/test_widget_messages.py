@@ -53,6 +53,11 @@ MESSAGES = [
     *({"kind": f"rollouts.{verb}", "row": 0, "place": 3} for verb in ("look", "step")),
     {"kind": "rollouts.weigh", "name": "exact", "weight": 0.5},
     {"kind": "rollouts.switch", "name": "exact", "on": False},
+    {"kind": "kernels.sync", "module": True},
+    {"kind": "kernels.program", "program": 0},
+    {"kind": "kernels.users", "argument": 0, "element": 0},
+    {"kind": "kernels.value", "line": 0, "name": "x_ptr"},
+    {"kind": "kernels.cost", "chip": 90},
     {"kind": "why.ask", "name": "hidden/w"},
     {"kind": "why.clear"},
     {"kind": "inspector.sync"},
@@ -89,7 +94,13 @@ MESSAGES = [
     {"kind": "check.map", "name": "hidden/w"},
     {"kind": "check.curve", "index": [0, 0], "name": "hidden/w", "part": "real"},
 ]
-LONG = {"training.start", "training.step", "check.start", "compare.start"}  # they take no facts
+LONG = {
+    "training.start",
+    "training.step",
+    "check.start",
+    "compare.start",
+    "kernels.look",
+}  # they take no facts
 
 
 def variations(message):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .panels.check.panel import GradCheckPanel as GradCheckPanel
     from .panels.compare.panel import RuntimeComparison as RuntimeComparison
     from .panels.graph.panel import GraphView as GraphView
+    from .panels.kernels.panel import KernelView as KernelView
     from .panels.ops.panel import OpReference as OpReference
     from .panels.parameters.panel import ParameterTable as ParameterTable
     from .panels.plot.panel import LivePlot as LivePlot
@@ -28,6 +29,7 @@ _ROOMS = {
     "AdapterPanel": "panels.adapters.panel",
     "GradCheckPanel": "panels.check.panel",
     "GraphView": "panels.graph.panel",
+    "KernelView": "panels.kernels.panel",
     "LivePlot": "panels.plot.panel",
     "OpReference": "panels.ops.panel",
     "ParameterTable": "panels.parameters.panel",

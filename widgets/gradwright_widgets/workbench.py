@@ -19,6 +19,7 @@ from .panels.check.panel import CheckPanel
 from .panels.check.watch import WatchPanel
 from .panels.compare.panel import ComparePanel
 from .panels.graph.panel import GraphView
+from .panels.kernels.panel import KernelsPanel, kernels_module
 from .panels.parameters.panel import ParameterPanel
 from .panels.plot.panel import PlotPanel
 from .panels.rollouts.panel import RolloutsPanel, module_message
@@ -36,6 +37,7 @@ TABS: dict[str, tuple[type[Panel], ...]] = {
     "tensor": (TensorPanel,),
     "check": (CheckPanel, WatchPanel),
     "onnx": (ComparePanel,),
+    "kernels": (KernelsPanel,),
     "runs": (RunsPanel,),
 }
 """The panels behind each tab."""
@@ -62,8 +64,8 @@ class Workbench(Host):
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
         options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
-            one of "train", "rollouts", "parameters", "adapters", "step", "tensor", "check", "onnx"
-            and "runs".
+            one of "train", "rollouts", "parameters", "adapters", "step", "tensor", "check", "onnx",
+            "kernels" and "runs".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
@@ -123,7 +125,11 @@ class Workbench(Host):
     def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return the messages that bring a new view up to date; whole, code that it asks for."""
         found = super().new_view_messages(whole=whole)
-        return [*found, module_message()] if whole and self.rollout_rewards else found
+        if whole and self.rollout_rewards:
+            found.append(module_message())
+        if whole and self.kernel_launches():
+            found.append(kernels_module())
+        return found
 
     @traitlets.observe("tab")
     def _on_tab(self, _: Any) -> None:
@@ -133,7 +139,7 @@ class Workbench(Host):
     def to_table(self) -> str:
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""
         panels = (
-            *(*GraphView.panels, ParameterPanel, AdaptersPanel),
+            *(*GraphView.panels, ParameterPanel, AdaptersPanel, KernelsPanel),
             *(RolloutsPanel, PlotPanel, StepPanel, CheckPanel),
         )
         return "".join(self.part(panel).to_table() for panel in (*panels, ComparePanel))

@@ -68,6 +68,8 @@ class Call:
     num_warps: int = 4
     loose: frozenset[str] = frozenset()
     contracts: bool = True
+    num_stages: int = 3
+    """How many turns of a loop have their loads under way, in shared memory."""
 
     @functools.cached_property
     def pointers(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
@@ -110,7 +112,8 @@ class Call:
             for i, ((n, v), r) in enumerate(zip(args, runtime, strict=True))
             if r and (n not in self.loose if isinstance(v, np.dtype) else v % 16 == 0)
         )
-        return Signature(self.kernel, types, constants, aligned, self.num_warps, self.contracts)
+        options = self.num_warps, self.contracts, self.num_stages
+        return Signature(self.kernel, types, constants, aligned, *options)
 
 
 def pointer_type(dtype: np.dtype[Any]) -> str:
@@ -146,6 +149,7 @@ class Signature:
     aligned: tuple[int, ...]
     num_warps: int
     contracts: bool
+    num_stages: int
 
     @property
     def at_launch(self) -> tuple[str, ...]:
@@ -155,7 +159,8 @@ class Signature:
     @property
     def facts(self) -> tuple[Any, ...]:
         """All but the kernel, whose text stands for it."""
-        return self.types, self.constants, self.aligned, self.num_warps, self.contracts
+        options = self.num_warps, self.contracts, self.num_stages
+        return self.types, self.constants, self.aligned, options
 
 
 @dataclass(frozen=True)
@@ -234,6 +239,7 @@ def _compiled(signature: Signature, capability: int) -> Binary:
         "maxnreg": min(255, REGISTERS_PER_BLOCK // (32 * signature.num_warps)),
         # Triton changes its mind about fused multiply-add; stated, all versions compile alike.
         "enable_fp_fusion": signature.contracts,
+        "num_stages": signature.num_stages,
     }
     try:
         compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)

@@ -51,6 +51,8 @@ class Launch:
     tensors: tuple[tuple[str, int, int], ...]
     """Of the array behind each pointer the name, where its lowest byte is from there, and how many
     bytes it has, for messages and checks."""
+    followed: tuple[tuple[str, int, int], ...] = ()
+    """The arrays whose addresses it reads in memory: name, address, bytes."""
     node: tuple[str, str, Any] | None = None
     """Op, path and node that it serves."""
 
@@ -96,6 +98,12 @@ class Cuda(Protocol):
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy within the device."""
 
+    def host_memory(self, nbytes: int) -> int:
+        """Return the address of memory of the host that copies go to and from at full speed."""
+
+    def free_host_memory(self, address: int) -> None:
+        """Give memory of the host back."""
+
     def make_stream(self) -> int:
         """Return a stream that runs beside the default one."""
 
@@ -116,6 +124,18 @@ class Cuda(Protocol):
 
     def launch(self, launch: Launch, stream: int) -> None:
         """Run all programs of a kernel."""
+
+    def begin_graph(self, stream: int) -> None:
+        """Have a stream keep what it is given from now on, instead of doing it."""
+
+    def end_graph(self, stream: int) -> int:
+        """Return what a stream has been given as a graph, and have it work again."""
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        """Do all of a graph, in its order, with the addresses that it was made with."""
+
+    def free_graph(self, graph: int) -> None:
+        """Forget a graph."""
 
     def forget(self, address: int, nbytes: int, stream: int) -> None:
         """Say that a value begins there: what was there before is read by nobody."""

@@ -1,4 +1,4 @@
-"""The CUDA driver through ctypes: 22 calls of ``libcuda``, no compiler and no other library.
+"""The CUDA driver through ctypes: 31 calls of ``libcuda``, no compiler and no other library.
 
 Triton's own launcher needs a C compiler on the user's machine, and torch in some versions. A plan
 knows its arguments in advance, so one driver call with a ready parameter block is all there is left
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
@@ -17,11 +18,20 @@ from gradwright.errors import LoweringError
 from ..compile.compiler import Binary, Call, compile_call
 from .cuda import Function, Launch
 
+LIBRARY = "libcuda.so.1"
 _OUT_OF_MEMORY, _INVALID_CONTEXT = 2, 201
+_OF_KERNELS = range(700, 720)
+"""Errors of a kernel, told to who waits next: illegal addresses, timeouts, traps."""
+_WHOSE = (
+    'a new process; Session(check="replay") waits after each op and names it, and device="cuda-sim"'
+    " looks at each access"
+)
 _COMPUTE_CAPABILITY = (75, 76)
 _MAX_DYNAMIC_SHARED = 8
 _UNASKED_SHARED = 48 * 1024  # more shared memory than this has to be asked for, kernel by kernel
 _NON_BLOCKING, _NO_TIMING = 1, 2
+_PORTABLE = 1  # memory of the host for the contexts of all GPUs
+_RELAXED = 2  # arrays may die, and other threads allocate, while a graph is being kept
 
 _U, _P, _N, _D = c_uint, c_void_p, c_size_t, c_uint64
 SIGNATURES: dict[str, list[Any]] = {
@@ -31,6 +41,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "cuDeviceGet": [_P, c_int],
     "cuDeviceGetAttribute": [_P, c_int, c_int],
     "cuDevicePrimaryCtxRetain": [_P, c_int],
+    "cuDevicePrimaryCtxRelease_v2": [c_int],
     "cuCtxSetCurrent": [_P],
     "cuMemGetInfo_v2": [_P, _P],
     "cuMemAlloc_v2": [_P, _N],
@@ -38,11 +49,19 @@ SIGNATURES: dict[str, list[Any]] = {
     "cuMemcpyHtoDAsync_v2": [_D, _P, _N, _P],
     "cuMemcpyDtoHAsync_v2": [_P, _D, _N, _P],
     "cuMemcpyDtoDAsync_v2": [_D, _D, _N, _P],
+    "cuMemHostAlloc": [_P, _N, _U],
+    "cuMemFreeHost": [_P],
     "cuStreamCreate": [_P, _U],
     "cuStreamSynchronize": [_P],
     "cuStreamWaitEvent": [_P, _P, _U],
     "cuEventCreate": [_P, _U],
     "cuEventRecord": [_P, _P],
+    "cuStreamBeginCapture_v2": [_P, _U],
+    "cuStreamEndCapture": [_P, _P],
+    "cuGraphInstantiateWithFlags": [_P, _P, _D],
+    "cuGraphLaunch": [_P, _P],
+    "cuGraphExecDestroy": [_P],
+    "cuGraphDestroy": [_P],
     "cuModuleLoadData": [_P, c_char_p],
     "cuModuleGetFunction": [_P, _P, c_char_p],
     "cuFuncSetAttribute": [_P, c_int, c_int],
@@ -52,18 +71,19 @@ SIGNATURES: dict[str, list[Any]] = {
 
 
 class Driver:
-    """The first GPU of this machine, seen through ``libcuda``; see :class:`.cuda.Cuda`.
+    """A GPU of this machine, seen through ``libcuda``; see :class:`.cuda.Cuda`.
 
     The context is the primary one, shared with CuPy, torch and JAX, so their device pointers are
-    valid here.
+    valid here. Calls of a thread go to the context that it has set; with several GPUs it is set
+    before each call, since nobody knows who else has set one.
 
     Raises:
-        LoweringError: there is no NVIDIA driver, or it sees no GPU.
+        LoweringError: there is no NVIDIA driver, or it sees no such GPU.
     """
 
     is_checked = False
 
-    def __init__(self, library: str = "libcuda.so.1") -> None:
+    def __init__(self, ordinal: int = 0, library: str = LIBRARY) -> None:
         try:
             self.library = ctypes.CDLL(library)
         except OSError as error:
@@ -72,10 +92,12 @@ class Driver:
                 facts=[str(error)],
                 hint='device="cpu", or device="cuda-sim", which interprets the kernels',
             ) from error
-        self.lock = threading.RLock()
+        self.lock, self.ordinal = threading.RLock(), ordinal
         self._context = c_void_p()
         self._functions: dict[Binary, int] = {}
         count, device, part = c_int(), c_int(), c_int()
+        self.count = 0
+        """How many GPUs the machine has."""
         self.call("start the NVIDIA driver", "cuInit", 0)
         self.call("count the GPUs", "cuDeviceGetCount", byref(count))
         if count.value == 0:
@@ -83,8 +105,15 @@ class Driver:
                 "device 'cuda' needs an NVIDIA GPU, and the driver sees none",
                 hint='device="cpu", or look at CUDA_VISIBLE_DEVICES',
             )
-        self.call("open the GPU", "cuDeviceGet", byref(device), 0)
+        if ordinal >= count.value:
+            names = ", ".join(repr(f"cuda:{n}") for n in range(count.value))
+            raise LoweringError(
+                f"device 'cuda:{ordinal}' is none that the driver sees", need=f"one of {names}"
+            )
+        self.call("open the GPU", "cuDeviceGet", byref(device), ordinal)
         self.call("open the GPU", "cuDevicePrimaryCtxRetain", byref(self._context), device)
+        weakref.finalize(self, self.library.cuDevicePrimaryCtxRelease_v2, device).atexit = False
+        self.count = count.value
         self.capability = 0
         for attribute in _COMPUTE_CAPABILITY:  # 9 and 0 make 90
             self.call("identify the GPU", "cuDeviceGetAttribute", byref(part), attribute, device)
@@ -95,6 +124,8 @@ class Driver:
         function = getattr(self.library, name)
         if function.argtypes is None:
             function.argtypes = SIGNATURES[name]
+        if self.count > 1:
+            self.library.cuCtxSetCurrent(self._context)
         code = function(*args)
         if code == _INVALID_CONTEXT:  # the first call of a thread: contexts are per thread
             self.library.cuCtxSetCurrent(self._context)
@@ -104,7 +135,9 @@ class Driver:
             self.library.cuGetErrorString(code, byref(text))
             reason = (text.value or b"unknown error").decode(errors="replace")
             said = f"cannot {what}: {reason} (CUDA driver error {code})"
-            raise MemoryError(said) if code == _OUT_OF_MEMORY else LoweringError(said)
+            if code == _OUT_OF_MEMORY:
+                raise MemoryError(said)
+            raise LoweringError(said, hint=_WHOSE if code in _OF_KERNELS else "")
 
     # -- memory ----------------------------------------------------------------------------------
 
@@ -139,6 +172,16 @@ class Driver:
     def forget(self, address: int, nbytes: int, stream: int) -> None:
         """Do nothing: no GPU looks at what is read."""
 
+    def host_memory(self, nbytes: int) -> int:
+        """Return the address of memory of the host that copies go to and from at full speed."""
+        address, what = c_void_p(), f"pin {nbytes:,} bytes of the host's memory"
+        self.call(what, "cuMemHostAlloc", byref(address), max(nbytes, 1), _PORTABLE)
+        return address.value or 0
+
+    def free_host_memory(self, address: int) -> None:
+        """Give memory of the host back."""
+        self.call("free pinned memory", "cuMemFreeHost", address)
+
     # -- streams and events ----------------------------------------------------------------------
 
     def make_stream(self) -> int:
@@ -165,6 +208,28 @@ class Driver:
         handle = c_void_p()
         self.call(what, name, byref(handle), flags)
         return handle.value or 0
+
+    # -- graphs ----------------------------------------------------------------------------------
+
+    def begin_graph(self, stream: int) -> None:
+        """Have a stream keep what it is given from now on, instead of doing it."""
+        self.call("begin a graph", "cuStreamBeginCapture_v2", stream, _RELAXED)
+
+    def end_graph(self, stream: int) -> int:
+        """Return what a stream has been given as a graph, and have it work again."""
+        kept, ready = c_void_p(), c_void_p()
+        self.call("end a graph", "cuStreamEndCapture", stream, byref(kept))
+        self.call("prepare a graph", "cuGraphInstantiateWithFlags", byref(ready), kept, 0)
+        self.call("forget a graph", "cuGraphDestroy", kept)
+        return ready.value or 0
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        """Do all of a graph, in its order, with the addresses that it was made with."""
+        self.call("launch a graph", "cuGraphLaunch", graph, stream)
+
+    def free_graph(self, graph: int) -> None:
+        """Forget a graph."""
+        self.call("forget a graph", "cuGraphExecDestroy", graph)
 
     # -- kernels ---------------------------------------------------------------------------------
 

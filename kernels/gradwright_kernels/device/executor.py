@@ -62,8 +62,30 @@ class GpuExecutor:
             for t in self.laid.program.outputs
             if numbers[t] not in stays or t in ask.kept or t is ask.commit_if
         ]
-        self._early = [(t, n) for t, n in found if made.get(n, -1) < n_body]
-        self._late = [(t, n) for t, n in found if made.get(n, -1) >= n_body]
+        self._early = [t for t, n in found if made.get(n, -1) < n_body]
+        self._late = [t for t, n in found if made.get(n, -1) >= n_body]
+        self._results = dict(found)
+        self._stay = {
+            t for t in self._early if device.keeps and ask.is_whole and t is not ask.commit_if
+        }
+        """Results that are left on the device."""
+        at_home = {*self.laid.homes.values(), *self._copied}
+        self._is_one = (
+            ask.is_whole
+            and self.laid.is_one
+            and not self._late
+            and (not ask.updates or self.laid.ok is not None)
+            and at_home.issuperset(ask.updates)
+            and (ask.commit_if is None or self._asked is not None)
+        )
+        """Whether a step needs no host from its feeds to its updates."""
+
+    @property
+    def _asked(self) -> int | None:
+        """The value of the program on which updates depend."""
+        asked = self._ask.commit_if
+        number = None if asked is None else self.laid.program.numbers.get(asked)
+        return number if number in self.laid.layout.offsets else None
 
     def _updates_that_are_copied(self) -> dict[Tensor, int]:
         """Return the updates that a step makes, as their variables lie; others go by the host."""
@@ -80,8 +102,15 @@ class GpuExecutor:
     # -- running ---------------------------------------------------------------------------------
 
     def step(self, env: Env, values: Values) -> bool | None:
-        """Say that a run and its commit are two calls."""
-        return None
+        """Run and commit at once, unless the host has a part in it; return whether it did."""
+        if not self._is_one:
+            return None
+        table, updates = self._read(env, values), self._ask.updates
+        with self._device.cuda.lock, values.lock, self._device.uninterrupted():
+            is_well = table.whole(env, self._copied, self._early, self._ask.commit_if)
+            if updates and is_well:
+                self._take(values, {v.node.name: table.homes[v] for v in updates}, {})
+        return bool(updates) and is_well
 
     def run(self, env: Env, values: Values | None = None, observe: Observe = None) -> None:
         """Compute all outputs into ``env``; what only updates need is left to ``commit``."""
@@ -91,11 +120,10 @@ class GpuExecutor:
         table = self._read(env, values)
         body = range(self.laid.n_body)
         with self._device.cuda.lock:
-            held = table.enter(env)
+            table.enter(env)
             table.do(body, observe and observe(self.laid.program))
             table.leave(env, self._early)
             table.look_at_alarms(body)
-            del held  # it is on the device by now
 
     def commit(self, env: Env, values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
@@ -112,6 +140,7 @@ class GpuExecutor:
         first = n - len(self._last())
         tail, last = range(self.laid.n_body, first), range(first, n)
         with self._device.cuda.lock, values.lock:
+            table.allow()
             table.do(tail, see)
             table.leave(env, self._late)
             table.look_at_alarms(tail)
@@ -149,10 +178,10 @@ class GpuExecutor:
         Updates that overwrite their variables are left out, as they would.
         """
         table = self._read(env, None)
-        held = table.enter(env)
+        table.enter(env)
+        table.allow()
         n = len(self.laid.program.instrs) - len(self._last())
         yield [(k, functools.partial(table.timed, k)) for k in range(n)]
-        del held
 
     def _last(self) -> list[Instr]:
         """Return the instructions that overwrite variables, which come last."""
@@ -235,8 +264,9 @@ class GpuExecutor:
         """Return all launches, for variables that lie there; made again when memory has moved."""
         table, device, program = self._table, self._device, self.laid.program
         arena = device.arena(self.laid.layout.nbytes, program.outputs)
-        if table is None or table.arena is not arena or table.homes != homes:
-            table = self._table = Table(self.laid, device, arena, homes, self._constants)
+        if table is None or not table.is_bound(arena, homes):
+            how = self._constants, self._results, self._stay, self._asked
+            table = self._table = Table(self.laid, device, arena, homes, *how)
         return table
 
     def _check_memory(self, variables: int) -> None:

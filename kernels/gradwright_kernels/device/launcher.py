@@ -8,6 +8,7 @@ then on a run goes through that table without a lowering.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,16 +16,20 @@ from gradwright.errors import LoweringError
 from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
-from .array import Block, DeviceArray
+from .array import Block, DeviceArray, put
 from .cuda import Cuda, Function, Launch, cell
 
 _MOST = (2**31 - 1, 65_535, 65_535)
 
 
+def _nobody(launch: Launch) -> None:
+    """Take a launch that is not to be made."""
+
+
 class Launcher:
     """A loaded kernel; called with device arrays in the kernel's order."""
 
-    def __init__(self, function: Function, take: Callable[[Launch], None]) -> None:
+    def __init__(self, function: Function, take: Callable[[Launch], None] = _nobody) -> None:
         self._function, self._take = function, take
         for axis, n, most in zip("xyz", function.call.grid, _MOST, strict=True):
             if not 0 < n <= most:
@@ -75,6 +80,10 @@ class Eager:
     def alarm(self, spec: TensorSpec, operands: Sequence[int] = ()) -> DeviceArray:
         """Return memory that nobody looks at."""
         return self.workspace(spec)
+
+    def constant(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """Return a copy of these numbers on the device."""
+        return put(self.cuda, array, self.stream, "constant")
 
     def generated(self, source: str) -> None:
         """Keep no text."""

@@ -19,16 +19,19 @@ from gradwright.fuse.dense import Dense, copying, in_order, is_fixed, is_plain, 
 from gradwright.fuse.fused import Fused
 from gradwright.fuse.overwrite import overwrites
 from gradwright.graph import Tensor
+from gradwright.program.declined import DeclinedError
 from gradwright.program.executor import Ask
 from gradwright.program.liveness import Lifetimes, place
-from gradwright.program.lowering import find_launch, replaced_ops
+from gradwright.program.lowering import replaced_ops
 from gradwright.program.memory import Layout
 from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec
 
 from ..fused.group import group
-from ..launch import Strided, use
+from ..launch import WHOLE, Strided, find, use
 from .cuda import Cuda
+from .guard import chosen_last, guarded
+from .joined import Joined, join
 from .recorder import Recorder
 
 Array = np.ndarray[Any, Any]
@@ -63,16 +66,28 @@ class Lying:
         singly: bool = False,
     ) -> None:
         self._cuda, self._device, self._fallback = cuda, device, fallback
-        self.program = fuse(program, (), replaced_ops(device), all_of_it=True, singly=singly)
+        program, self.ok = (program, None) if singly else guarded(program, ask)
+        """The value on which all updates depend; None: the host decides."""
+        self.program = fuse(
+            program, (), replaced_ops(device) | WHOLE, all_of_it=True, singly=singly
+        )
         self.shown = make_dense(self.program)
         """Arrays that lie as values do; only those that a view is of, or that are one."""
         self._made: dict[tuple[int, ...], Step] = {}
         self._densify()
+        if self.ok is not None:
+            chosen_last(self.program, self.ok)
         updates = ask.updates if ask.is_whole else {}
         own = {v: t for v, t in updates.items() if v not in ask.kept and t not in ask.kept}
         self.overwrites = overwrites(self.program, Lifetimes(self.program).roots, own)
+        self.joined: list[Joined] = []
+        """Updates that are one launch."""
+        if not singly:
+            roots = Lifetimes(self.program).roots
+            self.joined = join(self.program, self.overwrites, roots, cuda, self.ghost)
+        self.in_joined = {n: j for j in self.joined for n in j.steps}
         self.lives = Lifetimes(self.program)
-        self.steps = [self._ready(instr) for instr in self.program.instrs]
+        self.steps = [self._ready(n, instr) for n, instr in enumerate(self.program.instrs)]
         self.layout, self.over = self._place()
         self.scratch = self.layout.nbytes
         """Where memory from kernel to kernel begins, which all steps share."""
@@ -81,6 +96,7 @@ class Lying:
         feeds = sum(up(self.program.specs[n].nbytes) for n in self.fed)
         alarms = sum(up(a.extent) for s in self.steps if s.recorder for a, _ in s.recorder.alarms)
         total = self.sources + feeds + alarms
+        total += ALIGN  # whether all is well
         self.layout = Layout(self.layout.offsets, total, self.layout.unshared)
 
     @property
@@ -99,6 +115,19 @@ class Lying:
         """How many steps run before it is decided whether updates commit."""
         n = self.program.n_body
         return len(self.program.instrs) if n is None else n
+
+    @cached_property
+    def first_chosen(self) -> int:
+        """The first step that depends on whether updates become values."""
+        found = [n for n, i in enumerate(self.program.instrs) if self.ok in i.ins]
+        return found[0] if found and self.ok is not None else len(self.steps)
+
+    @cached_property
+    def is_one(self) -> bool:
+        """Whether all steps can be begun at once: the host has no part in them."""
+        alarmed = [n for n, s in enumerate(self.steps) if s.recorder and s.recorder.alarms]
+        is_early = max(alarmed, default=-1) < self.first_chosen
+        return is_early and all(step.kind in ("kernel", "view") for step in self.steps)
 
     def read_constants(self) -> set[int]:
         """Return the constants that steps read."""
@@ -187,21 +216,26 @@ class Lying:
         if isinstance(op, Fused):
             return Step("kernel", group(op), recorder)
         with use(recorder):
-            found = find_launch(op, self._device, ins, outs)
+            found = find(op, ins, outs)
         if getattr(found, "plans", None) is not None:
             return Step("plans", found)
         return self._host(instr) if found is None else Step("kernel", found, recorder)
 
-    def _ready(self, instr: Instr) -> Step:
+    def _ready(self, number: int, instr: Instr) -> Step:
         """Return how an instruction runs on arrays that lie as they do."""
         step = self._step(instr)
+        if number in self.in_joined and step.recorder is not None:
+            joined = self.in_joined[number]
+            step.recorder.generated(joined.made.source)
+            step.why = f"one launch for steps {joined.steps[0]} to {joined.steps[-1]}"
+            return step
         if step.recorder is None or not isinstance(step.run, Strided):
             return step
         xs = [None if i is None else self.ghost(i) for i in instr.ins]
         try:
             with use(step.recorder):
                 step.run = step.run.bind(xs, [self.ghost(o) for o in instr.outs])
-        except LoweringError as error:
+        except (LoweringError, DeclinedError) as error:
             return self._host(instr, str(error))
         return step
 

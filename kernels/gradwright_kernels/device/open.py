@@ -1,4 +1,4 @@
-"""How a session gets its device, and what it is told where there is no GPU."""
+"""How a session gets its device: which GPU, and what it is told where there is none."""
 
 from __future__ import annotations
 
@@ -12,20 +12,36 @@ from .simulated.driver import TOTAL, Simulated
 
 
 @functools.cache
-def driver() -> Driver:
-    """Return this machine's GPU, opened once; raises LoweringError without one."""
-    return Driver()
+def gpu(ordinal: int) -> Driver:
+    """Return a GPU of this machine, opened once; raises LoweringError where there is none."""
+    return Driver(ordinal)
 
 
-def open_cuda() -> Gpu:
-    """Return this machine's GPU for a new session."""
-    return Gpu("cuda", driver())
+@functools.cache
+def freest() -> int:
+    """Return the number of the GPU with most free memory when that is first asked.
+
+    It stays that one, since variables of a process should not go from GPU to GPU unasked. The
+    others are closed again: an open one takes some hundred MB.
+    """
+    first = Driver(0)
+    if first.count == 1:
+        return 0
+    free = [Driver(n).memory()[0] for n in range(first.count)]
+    return free.index(max(free))
 
 
-def open_simulated() -> Gpu:
+def open_cuda(number: int | None = None) -> Gpu:
+    """Return a GPU for a new session, by default the one with most free memory."""
+    name = "cuda" if number is None else f"cuda:{number}"
+    ordinal = freest() if number is None else number
+    return Gpu(name, gpu(ordinal), ordinal)
+
+
+def open_simulated(number: int | None = None) -> Gpu:
     """Return a simulated GPU for a new session, all of its own."""
-    return Gpu("cuda-sim", Simulated(TOTAL))
+    return Gpu("cuda-sim" if number is None else f"cuda-sim:{number}", Simulated(TOTAL))
 
 
-register_device("cuda", open_cuda)
-register_device("cuda-sim", open_simulated)
+register_device("cuda", open_cuda, is_numbered=True)
+register_device("cuda-sim", open_simulated, is_numbered=True)

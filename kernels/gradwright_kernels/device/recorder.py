@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradwright.spec import TensorSpec
+import numpy as np
+
+from gradwright.spec import TensorSpec, spec_of
 
 from ..compile.compiler import Call
 from .array import DeviceArray
@@ -26,6 +28,8 @@ class Recorder:
         self.alarms: list[tuple[DeviceArray, Sequence[int]]] = []
         """Memory in which kernels tell of what is wrong, looked at when the run is done, and of
         which operands of a group its numbers tell."""
+        self.constants: list[tuple[DeviceArray, np.ndarray[Any, Any]]] = []
+        """Memory that holds numbers, and these."""
         self.launches: list[Launch] = []
         self.source = ""
         """Text that was generated for it."""
@@ -45,9 +49,15 @@ class Recorder:
         self.alarms.append((made, operands))
         return made
 
+    def constant(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """Return memory that holds these numbers, from the time when the plan is bound."""
+        made = DeviceArray(0, spec_of(array), name="constant")
+        self.constants.append((made, array))
+        return made
+
     def generated(self, source: str) -> None:
-        """Keep the text of a kernel, for who wants to read it."""
-        self.source = source
+        """Keep the text of a kernel, for who wants to read it; of several, one after the other."""
+        self.source += ("\n\n" if self.source else "") + source
 
     def record(self, run: Any, xs: list[Any], ys: list[Any]) -> list[Launch]:
         """Return the launches of a step on arrays."""

@@ -1,4 +1,8 @@
-"""What a program does on a device, step by step, with all addresses filled in."""
+"""What a program does on a device, step by step, with all addresses filled in.
+
+A step that is one from feeds to updates is done launch by launch at first; from the second time on
+it is a graph, which has the same addresses, and is launched as one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +22,13 @@ from gradwright.program.lowering import Returning
 from gradwright.program.program import Instr
 from gradwright.spec import spec_of
 
-from .array import Block, DeviceArray, get, laid, put
+from .array import Block, DeviceArray, get, put
+from .cuda import Cuda, Launch
+from .guard import OK, deciding
+from .joined import Joined
+from .launcher import Launcher
 from .lying import Lying, Step, up
+from .staging import Traffic
 from .value import DeviceValue
 
 if TYPE_CHECKING:
@@ -30,10 +39,20 @@ Act = Callable[[], None]
 See = Callable[[int, Array], None] | None
 
 
+class Graph:
+    """What a stream was given since it began to keep that; forgotten when nobody holds it."""
+
+    def __init__(self, cuda: Cuda, stream: int) -> None:
+        self.handle = cuda.end_graph(stream)
+        weakref.finalize(self, cuda.free_graph, self.handle).atexit = False
+
+
 class Table:
     """A program bound to memory: for each step the launches, written down once.
 
-    ``constants`` are those that lie on the device, and stay there.
+    ``constants`` are those that lie on the device, and stay there; ``results`` are what the host
+    gets, but for those that ``stay``. ``asked`` is the value on which updates depend, if the
+    program has it.
     """
 
     def __init__(
@@ -43,16 +62,38 @@ class Table:
         arena: Block,
         homes: Mapping[Tensor, DeviceValue],
         constants: dict[int, DeviceArray],
+        results: Mapping[Tensor, int],
+        stay: Collection[Tensor],
+        asked: int | None,
     ) -> None:
         self._start, self._arena, self.homes = arena.address, weakref.ref(arena), dict(homes)
         self._lying, self._device = lying, device
         self._feeds: list[tuple[Tensor, DeviceArray]] = []
         self._alarms: list[tuple[int, DeviceArray, Sequence[int]]] = []
         self._arrays = self._lie(constants)
+        self._held: list[DeviceArray] = []
+        """What launches read beside values."""
         self._acts: list[list[Act]] = []
         for n, (instr, step) in enumerate(zip(lying.program.instrs, lying.steps, strict=True)):
             with self._explaining(n):
                 self._acts.append(self._of(n, instr, step))
+        alarms = [alarm for _, alarm, _ in self._alarms]
+        given = None if asked is None else self._arrays[asked]
+        self._allow = [] if lying.ok is None else self._deciding(None, [])
+        self._decide = [] if lying.ok is None and not alarms else self._deciding(given, alarms)
+        self._results, self._stay = results, stay
+        there: dict[Tensor | None, DeviceArray] = {}
+        if lying.ok is not None or alarms:
+            there[None] = self._ok
+        there |= {t: self._arrays[n] for t, n in results.items() if n in self._arrays}
+        self._traffic = Traffic(device, self._feeds, there)
+        self._graph: Graph | None = None
+        self._has_run = False
+
+    def is_bound(self, arena: Block, homes: Mapping[Tensor, DeviceValue]) -> bool:
+        """Tell whether all lies where it did."""
+        is_same = self._arena() is arena and self.homes == homes
+        return is_same and self._traffic.is_there
 
     @property
     def arena(self) -> Block | None:
@@ -78,6 +119,9 @@ class Table:
                 alarm.address = at
                 self._alarms.append((n, alarm, operands))
                 at += up(alarm.extent)
+        self._ok = DeviceArray(at, OK, name="ok")
+        if lying.ok is not None:
+            arrays[lying.ok] = self._ok
         for number in lying.read_constants() - constants.keys():
             constants[number] = self._uploaded(number)
         arrays |= constants
@@ -128,9 +172,17 @@ class Table:
         for array in recorder.scratch:
             array.address = at
             at += up(array.extent)
+        for array, numbers in recorder.constants:
+            if array.held is None:
+                array.held = put(cuda, numbers, stream, "constant")
+                array.address = array.held.address
         xs: list[Any] = [None if i is None else self._arrays[i] for i in instr.ins]
         ys = [self._arrays[o] for o in instr.outs]
-        launches = recorder.record(step.run, xs, ys)
+        joined = self._lying.in_joined.get(number)
+        if joined is not None:
+            launches = self._joined(joined) if number == joined.steps[-1] else []
+        else:
+            launches = recorder.record(step.run, xs, ys)
         node = instr.op.name, instr.path, instr.origin
         acts: list[Act] = []
         if cuda.is_checked:
@@ -142,6 +194,29 @@ class Table:
             said = dataclasses.replace(launch, node=node)
             acts.append(functools.partial(cuda.launch, said, stream))
         return acts
+
+    def _joined(self, joined: Joined) -> list[Launch]:
+        """Return the launch of updates that are one, with their addresses in a table."""
+        cuda, stream, made = self._device.cuda, self._device.stream, joined.made
+        instrs = self._lying.program.instrs[joined.steps.start : joined.steps.stop]
+        operands = [[self._arrays[n] for n in (*i.ins, *i.outs) if n is not None] for i in instrs]
+        table = made.table([[array.address for array in row] for row in operands])
+        given = [put(cuda, made.of, stream, "of"), put(cuda, table, stream, "table")]
+        self._held += given
+        launch = Launcher(joined.function).bind(tuple(given))
+        followed = {a.address: (a.name, a.address, a.extent) for row in operands for a in row}
+        return [dataclasses.replace(launch, followed=tuple(followed.values()))]
+
+    def _deciding(self, asked: DeviceArray | None, alarms: Sequence[DeviceArray]) -> list[Act]:
+        """Return what decides whether updates become values."""
+        cuda, stream = self._device.cuda, self._device.stream
+        launches = deciding(cuda, self._ok, asked, alarms)
+        return [functools.partial(cuda.launch, launch, stream) for launch in launches]
+
+    def allow(self) -> None:
+        """Have updates become values: the host has decided."""
+        for act in self._allow:
+            act()
 
     def do(self, steps: Iterable[int], see: See = None) -> None:
         """Begin steps, one after the other; ``see`` is shown each value, and may set it."""
@@ -197,33 +272,74 @@ class Table:
             cuda.copy_in(self._arrays[o].address, y.ctypes.data, y.nbytes, stream)
         device.wait_for_all()
 
+    # -- all at once -----------------------------------------------------------------------------
+
+    def whole(
+        self,
+        env: Env,
+        updates: Mapping[Tensor, int],
+        results: Sequence[Tensor],
+        asked: Tensor | None,
+    ) -> bool:
+        """Do a step from feeds to updates; return whether these have become values.
+
+        Nobody waits in between. What kernels have told to be wrong is raised, but of steps that
+        only updates need if those are not ``asked`` for.
+        """
+        cuda, stream = self._device.cuda, self._device.stream
+        self._traffic.enter(env)
+        if self._graph is None and self._has_run:
+            cuda.begin_graph(stream)
+            try:
+                self._all_of_it(updates, results)
+            finally:
+                self._graph = Graph(cuda, stream)
+        if self._graph is None:
+            self._all_of_it(updates, results)
+            self._has_run = True
+        else:
+            cuda.launch_graph(self._graph.handle, stream)
+        self._give(env, results)
+        is_well = self._traffic.was_well()
+        if not is_well:
+            is_asked = asked is None or bool(env[asked])
+            self.look_at_alarms(range(len(self._acts) if is_asked else self._lying.n_body))
+        return is_well
+
+    def _all_of_it(self, updates: Mapping[Tensor, int], results: Sequence[Tensor]) -> None:
+        n, first = len(self._acts), self._lying.first_chosen
+        self.do(range(first))
+        for act in self._decide:
+            act()
+        self.do(range(first, n))
+        self.copy(updates)
+        self._traffic.fetch([None, *self._made(results, go=True)])
+
     # -- what comes in and goes out --------------------------------------------------------------
 
-    def enter(self, env: Env) -> list[Array]:
-        """Copy feeds to the device; the result is to be held until all is done."""
-        cuda, stream = self._device.cuda, self._device.stream
-        held = []
-        for t, array in self._feeds:
-            dense = np.ascontiguousarray(env[t])
-            held.append(dense)
-            cuda.copy_in(array.address, dense.ctypes.data, dense.nbytes, stream)
-        return held
+    def enter(self, env: Env) -> None:
+        """Begin to copy feeds to the device."""
+        self._traffic.enter(env)
 
-    def leave(self, env: Env, outputs: Sequence[tuple[Tensor, int]]) -> None:
+    def leave(self, env: Env, results: Sequence[Tensor]) -> None:
         """Copy results to the host, and wait for all that was begun."""
-        cuda, stream = self._device.cuda, self._device.stream
-        raw, program = [], self._lying.program
-        for t, number in outputs:
-            array = self._arrays.get(number)
-            if array is None:  # it is the host's, and passes through
+        self._traffic.fetch(self._made(results, go=True))
+        self._give(env, results)
+
+    def _give(self, env: Env, results: Sequence[Tensor]) -> None:
+        """Give the host results, when all that was begun is done."""
+        made, program = self._made(results), self._lying.program
+        self._traffic.leave(env, made, self._stay)
+        for t in results:
+            number = self._results[t]
+            if number not in self._arrays:  # it is the host's, and passes through
                 held = program.constants.get(number)
                 env[t] = (env[program.sources[number]] if held is None else held).copy()
-                continue
-            found = np.empty(array.extent, np.uint8)
-            raw.append((t, array, found))
-            cuda.copy_out(found.ctypes.data, array.address + array.low, found.nbytes, stream)
-        self._device.wait_for_all()
-        env.update((t, laid(whole, array)) for t, array, whole in raw)
+
+    def _made(self, results: Sequence[Tensor], *, go: bool = False) -> list[Tensor]:
+        """Return the results that the program makes; with ``go`` those that the host gets."""
+        made = (t for t in results if self._results[t] in self._arrays)
+        return [t for t in made if not (go and t in self._stay)]
 
     def copy(self, updates: Mapping[Tensor, int]) -> None:
         """Begin to copy values to where variables lie."""

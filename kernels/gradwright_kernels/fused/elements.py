@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 
 from gradwright.cpu.llvm.kernels import elements as machine
 from gradwright.cpu.llvm.kernels import mathlib
@@ -30,6 +31,13 @@ DTYPES = {
     **{f"{u}int{n}": f"tl.{u}int{n}" for n in (8, 16, 32, 64) for u in ("", "u")},
 }
 """Triton's name of each dtype."""
+
+
+def triton_type(dtype: np.dtype[Any]) -> Any:
+    """Return Triton's own dtype, for kernels that are written by hand."""
+    return getattr(tl, DTYPES[dtype.name].removeprefix("tl."))
+
+
 _LLVM = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64", "bool": "i1"}
 SERIES = "?"
 """Stands for a call of the function that is traced under the same name."""

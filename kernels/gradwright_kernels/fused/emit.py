@@ -50,7 +50,7 @@ class _Emitter(Memory):
         self.plan = schedule(kernel, pattern)
         self.helpers: dict[str, None] = {}
         """The text of functions that the kernel calls."""
-        self.needed = self._cone([n for s in kernel.stores for n in (s.value, *s.places)])
+        self.needed = self._cone([s.value for s in kernel.stores])
 
     def text(self) -> str:
         """Return the module."""
@@ -64,6 +64,8 @@ class _Emitter(Memory):
                 self._rows("part")
             self._tile()
         names = [pointer(self.kernel, i) for i in range(len(self.kernel.operands))]
+        if self.form.is_several:
+            names = ["of", "table"]
         names += [f"aside{n}" for n in self.form.aside]
         names += ["alarm"] * bool(self.sites) + sorted(self.numbers)
         head = f"def fused({', '.join([*names, *(f'{s}: tl.constexpr' for s in SIZES)])}):"
@@ -79,9 +81,7 @@ class _Emitter(Memory):
         self._wait()
         for n, store in enumerate(self.kernel.stores):
             value = self._name(store.value)
-            if store.places:
-                self._join(store, value)
-            elif n in summed:
+            if n in summed:
                 self._line(f"total{n} += {self._masked(value, self._summands(store))}")
             elif is_sum(store) and not self._walks(store.operand)[1]:
                 total = self._masked(value, self._summands(store))

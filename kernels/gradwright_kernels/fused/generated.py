@@ -20,7 +20,7 @@ from gradwright.spec import TensorSpec
 
 from ..compile.compiler import Call
 from ..launch import index_type
-from .emit import emit, start_of
+from .emit import emit
 from .memory import dims_aside, pointer
 from .tiles import is_sum, tiled
 
@@ -88,15 +88,6 @@ def generate(
         loops = lay_out(kernel, found, shape)
     named = [tuple(numbers[i : i + 2] for i in range(0, len(numbers), 2)) for _, numbers in lying]
     loose = {i for i, a in enumerate(found) if a.ctypes.data % 16}
-    dtypes = [operand.dtype for operand in kernel.operands]
-    for store in kernel.stores:
-        if not store.places:
-            continue
-        y, start = store.operand, store.start
-        if start is None:
-            work.fill(arrays[y], y, start_of(store.mode, dtypes[y]))
-        else:
-            work.move(arrays[start], start, arrays[y], y)
     work.kernel(kernel, loops, places, named, loose)
     return work.result(names)
 

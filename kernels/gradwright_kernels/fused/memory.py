@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from gradwright.fuse.ir import Beyond, Kernel, Named, Store, Value
+from gradwright.fuse.ir import Kernel, Named, Value
 from gradwright.fuse.layout import Pattern
 
 from .elements import DTYPES, Text
-from .number import NAN, literal
+from .number import literal
 from .tiles import Form, is_sum
 
 ORIGIN = "tl.zeros((1, 1), tl.int32)"
@@ -97,6 +97,8 @@ class Memory:
     def _indices(self) -> None:
         """Write which program this is: its groups, its part of their rows, its block of columns."""
         form, groups = self.form, groups_of(self.pattern, self.form)
+        if form.is_several:
+            return self._table()
         self._line("program = tl.program_id(0).to(INDEX)")
         inner = ["block"] * form.is_split + ["part"] * bool(form.rows)
         for at, name in enumerate(inner):
@@ -109,6 +111,20 @@ class Memory:
         self._divide("program", groups)
         if not form.is_chunked:
             self._columns("block * BLOCK" if form.is_split else "")
+
+    def _table(self) -> None:
+        """Write which arrays this program works on, and which part of them, by a table."""
+        operands = self.kernel.operands
+        self._line("program = tl.program_id(0)")
+        self._line(f"entry = table + tl.load(of + program).to(tl.int64) * {2 + len(operands)}")
+        self._line("block = (program - tl.load(entry)).to(INDEX)")
+        self._line("n_cols = (tl.load(entry + 1) // EVEN).to(INDEX)")
+        for i, operand in enumerate(operands):
+            name, kind = pointer(self.kernel, i), DTYPES[operand.dtype.name]
+            address = f"tl.load(entry + {2 + i}).to(tl.pointer_type({kind}))"
+            self._line(f"{name} = tl.multiple_of({address}, 16)")
+        self._columns("block * BLOCK")
+        self.numbers.clear()
 
     def _divide(self, number: str, loops: Sequence[int]) -> None:
         """Write the indices of outer loops, of the number of their turn."""
@@ -203,24 +219,6 @@ class Memory:
         with self._block(f"if {' & '.join(programs)}:") if programs else contextlib.nullcontext():
             self._line(line)
 
-    def _join(self, store: Store, value: str) -> None:
-        """Join a row of numbers to what is at its places, if they are there."""
-        columns = not store.by_row
-        where = " + ".join([self._address(store.operand), *map(self._name, store.places)])
-        where += "" if columns else f" + {ORIGIN}"
-        mask = " & ".join([*self._masks(True, columns), *(f"there{p}" for p in store.places)])
-        so_far, joined = f"joined{store.operand}", value
-        if store.mode != "set":
-            self._line(f"{so_far} = tl.load({where}, mask={mask}, other=0)")
-        if store.mode in ("sum", "prod"):
-            joined = f"{so_far} {'+' if store.mode == 'sum' else '*'} {value}"
-        elif store.mode != "set":
-            is_float = self.kernel.operands[store.operand].dtype.kind == "f"
-            joined = f"tl.{store.mode}imum({so_far}, {value}{NAN if is_float else ''})"
-        shape = f"(1, {'BLOCK' if columns else '1'})"
-        self._line(f"tl.store({where}, tl.broadcast_to({joined}, {shape}), mask={mask})")
-        self._line("tl.debug_barrier()")
-
     def _first(self, operand: int) -> tuple[list[str], list[str]]:
         """Return tests that leave one of all programs, and masks of rows, that have the same."""
         access, rows = self.pattern.accesses[operand], self.form.rows
@@ -242,11 +240,9 @@ class Memory:
         self._line(f"{at} = {index}.to(tl.int64)")
         told = f"tl.minimum(tl.abs({at}), {FARTHEST}) * 2 + ({at} < 0).to(tl.int64) + 1"
         self._line(f"{code} = {told}")
-        if named.beyond is not Beyond.LEFT_OUT:
-            self._line(f"{at} = tl.where({at} < 0, {at} + {size}, {at})")
+        self._line(f"{at} = tl.where({at} < 0, {at} + {size}, {at})")
         self._line(f"there{number} = ({at} >= 0) & ({at} < {size})")
-        wrong = f"({at} >= {size})" if named.beyond is Beyond.LEFT_OUT else f"(there{number} == 0)"
-        masks = [wrong, *self._masks(*self.spread[number])]
+        masks = [f"(there{number} == 0)", *self._masks(*self.spread[number])]
         self._line(f"{code} = tl.max(tl.max(tl.where({' & '.join(masks)}, {code}, 0), 1), 0)")
         with self._block(f"if {code} > 0:"):
             self._line(f"tl.atomic_max(alarm + {self.sites.index(named)}, {code})")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from gradwright.errors import LoweringError
 from gradwright.fuse.functions import EXP, FUNCTIONS
-from gradwright.fuse.ir import Kernel, Level, Store
+from gradwright.fuse.ir import Kernel, Store
 from gradwright.fuse.layout import Loops, has_border
 
 from ..compile.compiler import REGISTERS_PER_BLOCK
@@ -57,6 +57,8 @@ class Form:
     """Whether a program goes through several blocks of rows, adding up."""
     aside: tuple[int, ...] = ()
     """The stores, by number, whose results go aside."""
+    is_several: bool = False
+    """Whether a table says which arrays a program works on."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Tile:
 
 def is_sum(store: Store) -> bool:
     """Tell whether a store adds up over what its operand does not move along."""
-    return store.mode in ("sum", "sum_rows") and not store.places
+    return store.mode in ("sum", "sum_rows")
 
 
 def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
@@ -90,8 +92,9 @@ def tiled(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
 
     Raises LoweringError: what it joins where indices name places has no form here.
     """
-    divide = _in_order if any(store.places for store in kernel.stores) else _in_tiles
-    form, tile = divide(kernel, loops)
+    if any(store.places for store in kernel.stores):
+        raise LoweringError("a generated kernel joins nothing where indices name places")
+    form, tile = _in_tiles(kernel, loops)
     aside = tuple(n for n in range(len(kernel.stores)) if _goes_aside(kernel, loops, form, tile, n))
     return replace(form, aside=aside), tile
 
@@ -131,33 +134,6 @@ def _in_tiles(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
     return form, Tile(tall, block, warps, groups, turns, parts, blocks)
 
 
-def _in_order(kernel: Kernel, loops: Loops) -> tuple[Form, Tile]:
-    """Return a form that goes through all rows one by one: those that have one place have an order.
-
-    What is left are columns, of which each has places of its own.
-    """
-    accesses, whole, taken = loops.pattern.accesses, _power(loops.columns), registers(kernel)
-    sums = [accesses[s.operand].outer for s in kernel.stores if is_sum(s)]
-    joins = [s for s in kernel.stores if s.places]
-    is_whole = has_border(kernel)
-    fitting = [w for w in WARPS if fits(whole, w, taken)] if is_whole else [1]
-    of_elements = any(
-        kernel.values[p].level == Level.ELEMENT for s in joins if not s.by_row for p in s.places
-    )
-    still = any(accesses[s.operand].column == "zero" for s in joins if not s.by_row)
-    if of_elements or still or not fitting or any(any(moves) and not all(moves) for moves in sums):
-        raise LoweringError(
-            "no kernel of the GPU joins numbers in this way where indices name places",
-            facts=[f"operand {s.operand}, by {s.mode}" for s in joins],
-            need="an index for each row, and rows of numbers",
-        )
-    block = whole if is_whole else min(whole, SQUARE)
-    turns = math.prod(loops.outer)
-    form = Form(tuple(range(len(loops.outer))), is_split=block < whole, is_summed=True)
-    blocks = -(-loops.columns // block) if form.is_split else 1
-    return form, Tile(1, block, fitting[0], 1, turns, 1, blocks)
-
-
 def _goes_aside(kernel: Kernel, loops: Loops, form: Form, tile: Tile, number: int) -> bool:
     """Tell whether several programs have parts of one sum, or one reads what another overwrites."""
     store = kernel.stores[number]
@@ -176,7 +152,7 @@ def registers(kernel: Kernel) -> int:
     last: dict[int, int] = {}
     for n, value in enumerate(kernel.values):
         last.update(dict.fromkeys(value.args, n))
-    last.update({n: len(kernel.values) for s in kernel.stores for n in (s.value, *s.places)})
+    last.update({s.value: len(kernel.values) for s in kernel.stores})
     most = live = 0
     dying: dict[int, int] = {}
     for n, value in enumerate(kernel.values):

@@ -1,12 +1,12 @@
 """The product of matrices, with axes before the last two broadcast, and vectors as in numpy.
 
-    y[…, i, j] = Σₖ a[…, i, k]·b[…, k, j]
+    y[…, i, j] = Σₖ a[…, i, k]·b[…, k, j] (+ bias[j]) (+ added[…, i, j])
 
 Bytes moved by [M, K] · [K, N] of s bytes each, in tiles of BM x BN: s·(M·K·⌈N/BN⌉ + K·N·⌈M/BM⌉ +
 M·N), as programs that share rows or columns find most of them in L2: 2·M·N·K flops. Inputs are
 taken by strides, so that transposes cost nothing. Sums are in float32, in float64 for float64, in
 the order of k whatever the number of programs; float32 is multiplied in full (``ieee``), not in
-TF32.
+TF32. What is added is read once where the product is stored, which saves a pass of 2·s·M·N bytes.
 """
 
 # Kernels are Triton's language, not Python: they are typed when they are compiled.
@@ -14,7 +14,7 @@ TF32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import triton
@@ -24,13 +24,13 @@ from gradwright.errors import LoweringError
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ..launch import Strided, accumulator, index_type, prepare
+from ..fused.terms import lowered
+from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
+from .integers import integer_matmul
 
 # Rows, columns and depth of a tile, and warps, by bytes of an element: what the compiler reports
-# to need no spills on sm_80 and sm_90. A small matrix has smaller tiles, of 16 at least, which is
-# what tensor cores take.
+# to need no spills on sm_80 and sm_90. A small matrix has smaller tiles.
 TILES = {2: (128, 128, 64, 8), 4: (64, 64, 32, 8), 8: (32, 32, 16, 4)}
-SMALLEST = 16
 GROUP = 8
 """Rows of tiles that programs go through together, so that their columns of b stay in L2."""
 MOST_BATCHES = 2
@@ -41,6 +41,8 @@ MOST_BATCHES = 2
 def _matmul_kernel(
     a_ptr,
     b_ptr,
+    bias_ptr,
+    added_ptr,
     y_ptr,
     M,
     N,
@@ -49,6 +51,7 @@ def _matmul_kernel(
     a_col,
     b_row,
     b_col,
+    bias_col,
     y_row,
     y_col,
     inner,
@@ -62,13 +65,15 @@ def _matmul_kernel(
     BN: tl.constexpr,
     BK: tl.constexpr,
     GROUP: tl.constexpr,
+    OPERAND: tl.constexpr,
     ACC: tl.constexpr,
     INDEX: tl.constexpr,
 ):
     """Multiply a tile of BM rows and BN columns; tails of tiles are masked.
 
     a_ptr: [outer, inner, M, K], b_ptr: [outer, inner, K, N], y_ptr: [outer, inner, M, N], by
-    strides in elements; program (t, z): tile t of batch z = outer·inner.
+    strides in elements; bias_ptr: [N] or absent; added_ptr: as y_ptr, which it may be, or absent.
+    Program (t, z): tile t of batch z = outer·inner.
     """
     tile, batch = tl.program_id(0), tl.program_id(1).to(INDEX)
     down, across = tl.cdiv(M, BM), tl.cdiv(N, BN)
@@ -80,7 +85,7 @@ def _matmul_kernel(
     k = tl.arange(0, BK)
     a = a_ptr + (batch // inner) * a_outer + (batch % inner) * a_inner + i * a_row
     b = b_ptr + (batch // inner) * b_outer + (batch % inner) * b_inner + j * b_col
-    y = y_ptr + (batch // inner) * y_outer + (batch % inner) * y_inner + i * y_row + j * y_col
+    to = (batch // inner) * y_outer + (batch % inner) * y_inner + i * y_row + j * y_col
 
     total = tl.zeros((BM, BN), ACC)
     for first in range(0, K, BK):
@@ -91,23 +96,54 @@ def _matmul_kernel(
         right = tl.load(
             b + at[:, None] * b_row, mask=(at < K)[:, None] & (col < N)[None, :], other=0.0
         )
+        left, right = left.to(OPERAND), right.to(OPERAND)
         total = tl.dot(left, right, total, input_precision="ieee", out_dtype=ACC)
     inside = (row < M)[:, None] & (col < N)[None, :]
-    tl.store(y, total.to(y_ptr.dtype.element_ty), mask=inside)
+    if bias_ptr is not None:
+        bias = tl.load(bias_ptr + col.to(INDEX) * bias_col, mask=col < N, other=0.0)
+        total += bias.to(ACC)[None, :]
+    if added_ptr is not None:
+        total += tl.load(added_ptr + to, mask=inside, other=0.0).to(ACC)
+    tl.store(y_ptr + to, total.to(y_ptr.dtype.element_ty), mask=inside)
 
 
 @lowering("matmul", device="cuda")
 def matmul(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
-    """Launch a program for each tile and batch; products of two dtypes are declined."""
-    a, b = ins
-    if accumulator(a, b) is None or a.dtype != b.dtype:
-        return None
+    """Launch a program for each tile and batch, for integers one for each element."""
+    if accumulator(*ins, *outs) is None:
+        made: Strided | None = lowered(integer_matmul)(op, ins, outs)
+        return made
     return Strided(_bind)
 
 
 def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     """Return what launches the kernel on arrays that lie so."""
-    a, b, y = (*xs, *ys)
+    run = product(*xs, *ys)
+    return lambda xs, ys: run(*xs, *ys)
+
+
+@lowering("linear", device="cuda")
+def linear(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
+    """Launch the product, which adds the bias where it is stored."""
+    is_taken = accumulator(*(s for s in (*ins, *outs) if s is not None)) is not None
+    return Strided(_bind_linear) if is_taken else None
+
+
+def _bind_linear(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    x, w, bias = (*xs, None)[:3]
+    run = product(x, w, ys[0], bias)
+    return lambda xs, ys: run(*(x for x in xs if x is not None), *ys)
+
+
+def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Callable[..., None]:
+    """Return what multiplies arrays that lie so: a function of a, b, what is added, and y.
+
+    Numbers of two dtypes are multiplied in that of the sums.
+    """
+    loose = (("a", a), ("b", b), ("bias", bias), ("added", added), ("y", y))
+    open_at = frozenset(f"{n}_ptr" for n, x in loose if x is not None and x.ctypes.data % 16)
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and y.flags.c_contiguous:
+        a, y = a.reshape(-1, a.shape[-1]), y.reshape(-1, y.shape[-1])  # batches are rows
     if a.ndim == 1:
         a, y = a[None, :], y[..., None, :] if b.ndim > 1 else y[None]
     if b.ndim == 1:
@@ -116,10 +152,12 @@ def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     sizes, paces = _batches(lead, [_paces(z, lead) for z in (a, b, y)])
     (m, k), n = a.shape[-2:], b.shape[-1]
     if 0 in y.shape:
-        return lambda xs, ys: None
-    bm, bn, bk, warps = TILES[a.itemsize]
-    bm, bn, bk = (_small(most, size) for most, size in ((bm, m), (bn, n), (bk, k)))
-    index = index_type(max(_reach(z) for z in (a, b, y)))
+        return lambda *arrays: None
+    acc = accumulator(*(TensorSpec((), z.dtype) for z in (a, b)))
+    same = a.dtype == b.dtype
+    bm, bn, bk, warps = TILES[a.itemsize if same else acc.primitive_bitwidth // 8]
+    bm, bn, bk = (fitted(most, size) for most, size in ((bm, m), (bn, n), (bk, k)))
+    index = index_type(max(reach(z) for z in (a, b, y)))
     args: dict[str, Any] = {
         f"{name}_ptr": z.dtype for name, z in zip("aby", (a, b, y), strict=True)
     }
@@ -127,30 +165,20 @@ def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
         row, col = (s // z.itemsize for s in z.strides[-2:])
         args |= {f"{name}_row": row, f"{name}_col": col}
         args |= {f"{name}_outer": outer // z.itemsize, f"{name}_inner": inner // z.itemsize}
-    args |= {"M": m, "N": n, "K": k, "inner": sizes[1], "GROUP": GROUP, "ACC": accumulator(a)}
+    args |= {"bias_ptr": None if bias is None else bias.dtype}
+    args |= {"bias_col": 0 if bias is None else bias.strides[0] // bias.itemsize}
+    args |= {"added_ptr": None if added is None else added.dtype}
+    args |= {"M": m, "N": n, "K": k, "inner": sizes[1], "GROUP": GROUP, "ACC": acc}
     args |= {"BM": bm, "BN": bn, "BK": bk, "INDEX": index}
+    args |= {"OPERAND": named(a.dtype) if same else acc}
     grid = triton.cdiv(m, bm) * triton.cdiv(n, bn), sizes[0] * sizes[1], 1
-    named = {"a_ptr": xs[0], "b_ptr": xs[1]}
-    loose = frozenset(name for name, x in named.items() if x.ctypes.data % 16)
-    run = prepare(_matmul_kernel, grid, args, warps, loose)
-    return lambda xs, ys: run(*xs, *ys)
-
-
-def _small(most: int, size: int) -> int:
-    """Return the size of a tile along an axis: a power of two that a short axis fits in."""
-    return max(SMALLEST, min(most, int(triton.next_power_of_2(size))))
+    return prepare(_matmul_kernel, grid, args, warps, open_at)
 
 
 def _paces(z: Any, lead: tuple[int, ...]) -> list[int]:
     """Return the strides along the axes of batches, 0 where one is broadcast."""
     held = [0 if n == 1 else s for n, s in zip(z.shape[:-2], z.strides[:-2], strict=True)]
     return [0] * (len(lead) - len(held)) + held
-
-
-def _reach(z: Any) -> int:
-    """Return how many elements there are from the first to the last place, about."""
-    reach = sum(abs(s) * n for s, n in zip(z.strides, z.shape, strict=True))
-    return int(reach) // int(z.itemsize) + 1
 
 
 def _batches(

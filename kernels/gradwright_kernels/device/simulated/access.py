@@ -12,9 +12,11 @@ by the first byte of an element: arrays of one memory but of elements of two siz
 
 from __future__ import annotations
 
+import bisect
 import linecache
 import sys
-from typing import Any, NoReturn
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from .streams import Moment, Streams
 Array = np.ndarray[Any, Any]
 MARK, ADDRESS = 56, np.uint64((1 << 56) - 1)
 MOST_ARRAYS = 255
+_OURS = "triton.", __name__.rpartition(".")[0], "gradwright_kernels.seen."
 SEVERAL = -1
 """What stands for more than one program."""
 
@@ -71,6 +74,8 @@ class Looking(Watch):
             )
         self._arguments = []
         self._found: dict[int, Argument] = {}
+        """Arrays whose addresses were read in memory, by where they begin."""
+        self._followed = sorted(launch.followed, key=lambda array: array[1])
         self._touched: dict[int, Touched] = {}
         named = zip(pointers, launch.tensors, addresses, strict=True)
         for (parameter, _), (name, low, nbytes), address in named:
@@ -161,10 +166,16 @@ class Looking(Watch):
         """Return the array behind a mark; an address without one was read from memory."""
         if mark:
             return self._arguments[mark - 1]
-        block = self._blocks.alive(address, 1, f"{self._launch.name} follows a pointer")
-        if block.base not in self._found:
-            self._found[block.base] = Argument("a pointer in memory", "", block, 0, block.nbytes)
-        return self._found[block.base]
+        at = bisect.bisect(self._followed, address, key=lambda array: array[1]) - 1
+        name, start, nbytes = self._followed[at] if at >= 0 else ("", address, 1)
+        what = f"{self._launch.name} follows a pointer"
+        block = self._blocks.alive(address if at < 0 else start, nbytes, what)
+        if at < 0:
+            start, nbytes = block.base, block.nbytes
+        if start not in self._found:
+            first = start - block.base
+            self._found[start] = Argument("a pointer in memory", name, block, first, nbytes)
+        return self._found[start]
 
     def _touches(self, block: Block) -> Touched:
         """Return who has touched a block; pages of it that nobody has take no memory."""
@@ -190,7 +201,8 @@ class Looking(Watch):
         nx, ny, _ = self._launch.function.call.grid
         return x + nx * (y + ny * z) + 1
 
-    def _refuse(self, argument: Argument, text: str, hint: str = "") -> NoReturn:
+    def _refuse(self, argument: Argument, text: str, hint: str = "") -> None:
+        """Raise what is wrong with an access; who looks on may note it instead."""
         name = f": {argument.name!r}" if argument.name else ""
         raise LoweringError(
             f"{self._launch.name} {text}",
@@ -199,14 +211,20 @@ class Looking(Watch):
         )
 
 
-def _line() -> str:
-    """Return the line of the kernel that is being run, with its text."""
+def kernel_frame() -> FrameType:
+    """Return the frame of the kernel that is being run."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("triton.", __name__.rpartition(".")[0])):
+        if not name.startswith(_OURS):
             break
         frame = frame.f_back
+    return frame
+
+
+def _line() -> str:
+    """Return the line of the kernel that is being run, with its text."""
+    frame = kernel_frame()
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line, frame.f_globals).strip()
     return f"{file.rpartition('/')[2]}:{line}: {text}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from .interpret import Watch, program, run
 from .memory import Blocks
 from .streams import Moment, Streams
 
+Do = Callable[[Moment], None]
+Work = list[tuple[str, Callable[[], Do]]]
+"""What a stream is given: its name, and what says when it is given what is to be done."""
 CAPABILITY = 90
 TOTAL = 8 << 30
 """Bytes that it has; those that nobody touches take none of the host's."""
@@ -51,8 +55,13 @@ class Simulated:
     def __init__(self, total: int = TOTAL, *, is_checked: bool = True) -> None:
         self.is_checked, self.lock = is_checked, threading.RLock()
         self.blocks, self.streams = Blocks(total), Streams()
-        self.launches = 0
-        """How many kernels have run."""
+        self.launches = self.graphs = 0
+        """How many kernels have run, and how many graphs were launched."""
+        self._pinned = Blocks(1 << 62)
+        self._kept: dict[int, Work] = {}
+        """What streams keep that are to become graphs."""
+        self._graphs: dict[int, Work] = {}
+        self._is_of_graph = False
 
     # -- memory ----------------------------------------------------------------------------------
 
@@ -68,29 +77,47 @@ class Simulated:
         """Give memory back; what still runs and uses it is told so."""
         self.blocks.free(address)
 
+    def host_memory(self, nbytes: int) -> int:
+        """Return the address of memory of the host that copies go to and from at full speed."""
+        return self._pinned.allocate(nbytes)
+
+    def free_host_memory(self, address: int) -> None:
+        """Give memory of the host back."""
+        self._pinned.free(address)
+
     def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy from the host, which may not touch the source before that is done."""
-        given = zlib.crc32(ctypes.string_at(source, nbytes)) if self.is_checked else 0
 
-        def do(moment: Moment) -> None:
-            if self.is_checked and zlib.crc32(ctypes.string_at(source, nbytes)) != given:
-                raise LoweringError(
-                    "the host has changed what is copied to the device, before that was done",
-                    need="to wait, or memory that stays as it is",
-                )
-            self._write(to, source, nbytes, moment)
+        def given() -> Do:
+            self._of_host(source, nbytes, stream)
+            before = zlib.crc32(ctypes.string_at(source, nbytes)) if self.is_checked else 0
 
-        self.streams.put(stream, "a copy to the device", do)
+            def do(moment: Moment) -> None:
+                if self.is_checked and zlib.crc32(ctypes.string_at(source, nbytes)) != before:
+                    raise LoweringError(
+                        "the host has changed what is copied to the device, before that was done",
+                        need="to wait, or memory that stays as it is",
+                    )
+                self._write(to, source, nbytes, moment)
+
+            return do
+
+        self._give(stream, "a copy to the device", given)
 
     def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy to the host, which reads NaN until it has waited."""
-        ctypes.memset(to, NOT_YET, nbytes)
 
-        def do(moment: Moment) -> None:
-            self._read(source, nbytes, moment)
-            ctypes.memmove(to, source, nbytes)
+        def given() -> Do:
+            self._of_host(to, nbytes, stream)
+            ctypes.memset(to, NOT_YET, nbytes)
 
-        self.streams.put(stream, "a copy to the host", do)
+            def do(moment: Moment) -> None:
+                self._read(source, nbytes, moment)
+                ctypes.memmove(to, source, nbytes)
+
+            return do
+
+        self._give(stream, "a copy to the host", given)
 
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy within the device."""
@@ -99,7 +126,7 @@ class Simulated:
             self._read(source, nbytes, moment)
             self._write(to, source, nbytes, moment)
 
-        self.streams.put(stream, "a copy on the device", do)
+        self._give(stream, "a copy on the device", lambda: do)
 
     def forget(self, address: int, nbytes: int, stream: int) -> None:
         """Take a range for not written: a value begins there."""
@@ -108,7 +135,26 @@ class Simulated:
             block = self.blocks.alive(address, nbytes, moment.what)
             block.written[block.within(address, nbytes)] = 0
 
-        self.streams.put(stream, "a new value", do)
+        self._give(stream, "a new value", lambda: do)
+
+    def _give(self, stream: int, what: str, given: Callable[[], Do]) -> None:
+        """Give a stream work, or keep it: ``given`` says what is done from then on."""
+        kept = self._kept.get(stream)
+        if kept is None:
+            self.streams.put(stream, what, given())
+        else:
+            kept.append((what, given))
+
+    def _of_host(self, address: int, nbytes: int, stream: int) -> None:
+        """Refuse memory of the host that is gone, or that may be when a graph is launched."""
+        block = self._pinned.find(address)
+        if block is not None:
+            self._pinned.alive(address, nbytes, "a copy to or from pinned memory")
+        elif self._is_of_graph:
+            raise LoweringError(
+                "a graph copies to or from memory of the host that is not pinned",
+                need="host_memory, which stays where it is",
+            )
 
     def _write(self, to: int, source: int, nbytes: int, moment: Moment) -> None:
         block = self.blocks.alive(to, nbytes, moment.what)
@@ -136,6 +182,8 @@ class Simulated:
 
     def wait(self, stream: int) -> None:
         """Do all that the stream was given; raises LoweringError for what goes wrong there."""
+        if stream in self._kept:
+            raise LoweringError("the host waits for a stream that keeps its work for a graph")
         self.streams.wait(stream)
 
     def make_event(self) -> int:
@@ -150,6 +198,34 @@ class Simulated:
         """Let a stream go on only when an event is past."""
         self.streams.wait_event(stream, event)
 
+    # -- graphs ----------------------------------------------------------------------------------
+
+    def begin_graph(self, stream: int) -> None:
+        """Have a stream keep what it is given from now on, instead of doing it."""
+        self._kept[stream] = []
+
+    def end_graph(self, stream: int) -> int:
+        """Return what a stream has been given as a graph, and have it work again."""
+        graph = self.streams.event()
+        self._graphs[graph] = self._kept.pop(stream)
+        return graph
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        """Do all of a graph, in its order, with the addresses that it was made with."""
+        if graph not in self._graphs:
+            raise LoweringError(f"there is no graph {graph}, or it was freed")
+        self._is_of_graph = True
+        try:
+            for what, given in self._graphs[graph]:
+                self.streams.put(stream, what, given())
+        finally:
+            self._is_of_graph = False
+        self.graphs += 1
+
+    def free_graph(self, graph: int) -> None:
+        """Forget a graph."""
+        del self._graphs[graph]
+
     # -- kernels ---------------------------------------------------------------------------------
 
     def load(self, call: Call) -> Function:
@@ -157,24 +233,24 @@ class Simulated:
         return Function(call, 0, call.signature.at_launch, 32 * call.num_warps)
 
     def launch(self, launch: Launch, stream: int) -> None:
-        """Run all programs of a kernel, which takes its arguments from the parameter block."""
-        self.streams.put(stream, launch.name, lambda moment: self._run(launch, moment))
-
-    def _run(self, launch: Launch, moment: Moment) -> None:
-        self.launches += 1
-        call, kinds = launch.function.call, launch.function.types
+        """Run all programs of a kernel, which takes its arguments from the parameter block, now."""
+        kinds = launch.function.types
         values = [
             cell(kind).from_address(address).value
             for kind, address in zip(kinds, launch.block, strict=False)
         ]
+        self._give(stream, launch.name, lambda: lambda moment: self._run(launch, values, moment))
+
+    def _run(self, launch: Launch, values: list[int], moment: Moment) -> None:
+        self.launches += 1
+        call, kinds = launch.function.call, launch.function.types
         addresses = [v for v, kind in zip(values, kinds, strict=True) if kind.startswith("*")]
         try:
-            if not self.is_checked:
-                run(call, addresses, Watch())
-                return
-            looking = Looking(launch, addresses, self.blocks)
-            run(call, looking.addresses, looking)
-            looking.order(self.streams, moment)
+            looking = Looking(launch, addresses, self.blocks) if self.is_checked else None
+            with np.errstate(all="ignore"):  # a GPU warns of nothing
+                run(call, looking.addresses if looking else addresses, looking or Watch())
+            if looking:
+                looking.order(self.streams, moment)
         except GradwrightError as error:
             raise _at(error, launch.node) from None
         except Exception as error:  # a kernel is anybody's code

@@ -13,7 +13,7 @@ import functools
 import itertools
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,8 +70,13 @@ def interpret(call: Call, arrays: Sequence[Array]) -> None:
     run(call, [a.ctypes.data for a in arrays], Watch())
 
 
-def run(call: Call, addresses: Sequence[int], watch: Watch) -> None:
-    """Run all programs of a call, the last index fastest; pointers are given in order."""
+def run(
+    call: Call,
+    addresses: Sequence[int],
+    watch: Watch,
+    programs: Iterable[tuple[int, ...]] | None = None,
+) -> None:
+    """Run programs of a call, all unless told, the last index fastest; pointers are in order."""
     given = iter(addresses)
     declared = {p.name for p in call.kernel.params if p.is_constexpr}
     args = {
@@ -85,7 +90,7 @@ def run(call: Call, addresses: Sequence[int], watch: Watch) -> None:
     with _interpreting(watch):
         function = _rewritten(call.kernel)
         _BUILDER.set_grid_dim(*call.grid)
-        for index in itertools.product(*map(range, call.grid)):
+        for index in itertools.product(*map(range, call.grid)) if programs is None else programs:
             _BUILDER.set_grid_idx(*index)
             function(**args)
 
@@ -94,6 +99,12 @@ def program() -> tuple[int, int, int]:
     """Return the index of the program that runs."""
     found: tuple[int, int, int] = _BUILDER.grid_idx
     return found
+
+
+def is_kernel(code: types.CodeType) -> bool:
+    """Tell whether code is that of a kernel, or of a function that one has called."""
+    name = code.co_filename
+    return any(f.__code__ is code and "/triton/" not in name for f in _functions.values())
 
 
 def _pointer(address: int, dtype: np.dtype[Any]) -> Any:

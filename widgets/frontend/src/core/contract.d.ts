@@ -34,6 +34,14 @@ export interface Traits {
   insides: object;
   inspector: boolean;
   keep: number;
+  kernel_chip: "80" | "90" | "100";
+  kernel_devices: object[];
+  kernel_hint: string;
+  kernel_launch: number;
+  kernel_line: number;
+  kernel_program: number;
+  kernel_state: "" | "running" | "done" | "failed";
+  kernel_step: number;
   log_scale: boolean;
   measured: object;
   message: string;
@@ -78,7 +86,7 @@ export interface Traits {
   state: "idle" | "running" | "paused" | "stopped" | "finished" | "failed";
   stepping: object;
   stops: string[];
-  tab: "train" | "rollouts" | "parameters" | "adapters" | "step" | "tensor" | "check" | "onnx" | "runs";
+  tab: "train" | "rollouts" | "parameters" | "adapters" | "step" | "tensor" | "check" | "onnx" | "kernels" | "runs";
   table_closed: string[];
   table_columns: ("shape" | "dtype" | "count" | "mean" | "std" | "norm" | "gradient_norm" | "ratio")[];
   table_filter: string;
@@ -151,6 +159,12 @@ export type Request =
   | "inspector.code"
   | "inspector.look"
   | "inspector.sync"
+  | "kernels.cost"
+  | "kernels.look"
+  | "kernels.program"
+  | "kernels.sync"
+  | "kernels.users"
+  | "kernels.value"
   | "pairs.look"
   | "pairs.measure"
   | "pairs.sync"
@@ -213,6 +227,13 @@ export type Told =
   | "inspector.code"
   | "inspector.facts"
   | "inspector.values"
+  | "kernels.cost"
+  | "kernels.launch"
+  | "kernels.module"
+  | "kernels.program"
+  | "kernels.steps"
+  | "kernels.users"
+  | "kernels.value"
   | "pairs.page"
   | "pairs.token"
   | "parameters.statistics"

@@ -23,7 +23,7 @@ import css from "./workbench.css";
 addStyle(css);
 
 /** Lists without which a page is not there. */
-const NEEDS: Partial<Record<Traits["tab"], Tab["needs"]>> = { adapters: "adapters", rollouts: "rollout_rewards" };
+const NEEDS: Partial<Record<Traits["tab"], Tab["needs"]>> = { adapters: "adapters", rollouts: "rollout_rewards", kernels: "kernel_devices" };
 
 const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown> }[] = [
   { name: "train", title: "Train", panel: trainingPanel },
@@ -34,6 +34,7 @@ const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown
   { name: "tensor", title: "Tensor", panel: tensorPanel },
   { name: "check", title: "Check", panel: checkPanel },
   { name: "onnx", title: "ONNX", panel: comparePanel },
+  { name: "kernels", title: "Kernels", panel: lazyPanel("kernel_devices", "kernels.sync", "kernels.module") as Panel<unknown> },
   { name: "runs", title: "Runs", panel: runsPanel },
 ];
 

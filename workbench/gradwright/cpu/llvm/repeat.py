@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,30 @@ def repeated(n: int, turns: Sequence[Turn]) -> Call:
     head = [n, len(turns), _at(tables[0]), len(bases), _at(tables[1])]
     held = blocks, tables, [turn.call.held for turn in turns]
     return Call(_driver(), np.array([*head, *bases], np.int64), slots, held)
+
+
+def sequence(calls: Sequence[Call]) -> Call:
+    """Return the call that makes several calls, one after the other."""
+    return repeated(1, [Turn(c, dict.fromkeys((n for _, n in c.slots), 0)) for c in calls])
+
+
+def looped(n: int, first: Sequence[Call], second: Sequence[Call]) -> Call:
+    """Return the call of n turns, of which these are the first two.
+
+    What differs between them is addresses, which move on by as much from turn to turn.
+    """
+    turns: list[Turn] = []
+    operands: list[int | None] = []
+    for one, next_ in zip(first, second, strict=True):
+        assert one.address == next_.address, "turns do the same"
+        by, known = next_.block - one.block, dict(one.slots)
+        moving = sorted({*known, *map(int, np.flatnonzero(by))})
+        slots = [(slot, len(operands) + i) for i, slot in enumerate(moving)]
+        operands += map(known.get, moving)
+        turns.append(Turn(replace(one, slots=slots), {i: int(by[slot]) for slot, i in slots}))
+    whole = repeated(n, turns)
+    named = [(slot, operands[i]) for slot, i in whole.slots]
+    return replace(whole, slots=[(slot, operand) for slot, operand in named if operand is not None])
 
 
 def _at(x: np.ndarray[Any, Any]) -> int:

@@ -18,6 +18,8 @@ from ..call import Call
 from ..places import address
 from .bind import bind_copy, bind_kernel
 from .gemm import bind_matmul
+from .repeat import looped
+from .unpacked import AT_ONCE, bind_product
 
 Array = np.ndarray[Any, Any]
 LINE = 64
@@ -123,6 +125,31 @@ class Steps:
         kernel = column_sums(x.dtype)
         self.add("sum", [x, y], lambda: bind_kernel(kernel, x.shape, [x, y]))
 
+    def unpacked(self, a: Array, b: Array, c: Array, *, adds: bool = False) -> None:
+        """Store ``a @ b`` in ``c``, or add it: each row has the bits that it would have alone."""
+        for start in range(0, len(b), AT_ONCE):
+            some, more = slice(start, start + AT_ONCE), adds or start > 0
+            parts = a[:, some], b[some], c
+            self.add(("unpacked", more), parts, functools.partial(bind_product, *parts, adds=more))
+
+    def apart(self, write: Callable[[], None]) -> list[Call]:
+        """Return the calls that are written, instead of adding them."""
+        before, self.calls = self.calls, []
+        try:
+            write()
+            return self.calls
+        finally:
+            self.calls = before
+
+    def repeat(self, turns: range, write: Callable[[int], None]) -> None:
+        """Add what is written for each turn as a loop: from turn to turn all moves on evenly."""
+        if len(turns) < 3:
+            for turn in turns:
+                write(turn)
+            return
+        first, second = (self.apart(functools.partial(write, turn)) for turn in turns[:2])
+        self.calls.append(looped(len(turns), first, second))
+
     # -- memory ----------------------------------------------------------------------------------
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -138,9 +165,10 @@ class Steps:
             return x
         return self.copied(x)
 
-    def copied(self, x: Array) -> Array:
-        """Return a copy made in each run, as rows one behind the other."""
-        made = self.scratch(x.shape, x.dtype)
+    def copied(self, x: Array, pad: int = 0) -> Array:
+        """Return a copy made in each run, as rows one behind the other, or so many bytes apart."""
+        *lead, n = x.shape
+        made = self.scratch((*lead, n + pad // x.itemsize), x.dtype)[..., :n]
         self.copy(x, made)
         return made
 

@@ -13,7 +13,7 @@ from ..loading import load
 from .entries import Entries, Entry, table
 from .onnx import NONE, PARTS
 from .samediff import SAMEDIFF
-from .search import Page, ranked, words_of
+from .search import Index, Page, words_of
 
 
 def find(name: str) -> Entry:
@@ -94,17 +94,16 @@ def search(text: str, *, namespace: str = "", most: int = 20) -> Entries:
         raise GraphError(f"most={most!r} is no number of ops", need="0 or more")
     entries, asked = table(namespace), words_of(text)
     pages = _pages(namespace, registry_revision())
-    named = {word for page in pages for word in page.own}
     notes = {
         word: ours
         for word in asked
         if (ours := elsewhere(word)) and ours.rpartition(".")[2] not in OPS
     }
-    sought = " ".join(word for word in asked if word in named or word not in notes)
-    found = ranked(pages, sought)[:most]
+    sought = " ".join(word for word in asked if word in pages.own or word not in notes)
+    found = pages.ranked(sought)[:most]
     return Entries([entries[i] for i in found], [f"{w}: {ours}" for w, ours in notes.items()])
 
 
 @functools.lru_cache(maxsize=4)
-def _pages(namespace: str, revision: int) -> list[Page]:
-    return [Page.of(e.name, e.names, e.summary, e.doc) for e in table(namespace)]
+def _pages(namespace: str, revision: int) -> Index:
+    return Index([Page.of(e.name, e.names, e.summary, e.doc) for e in table(namespace)])

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 PLACES = {"name": 4.0, "alias": 3.0, "summary": 1.5, "text": 0.5}
@@ -64,21 +63,38 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[a-z]+|\d+[a-z]?|[^\W\d_]+", apart.lower())
 
 
-def ranked(pages: Sequence[Page], query: str) -> list[int]:
-    """Return the numbers of the pages that are meant by some words, the likeliest first.
+class Index:
+    """Pages, and what a search asks all of them: which have a word, and how rare it is.
 
-    >>> pages = [Page.of(n, [], "", "") for n in ("softmax", "log_softmax", "relu")]
-    >>> ranked(pages, "log sofmax"), ranked(pages, "frobnicate")
+    >>> pages = Index([Page.of(n, [], "", "") for n in ("softmax", "log_softmax", "relu")])
+    >>> pages.ranked("log sofmax"), pages.ranked("frobnicate")
     ([1, 0], [])
     """
-    counts = Counter(word for page in pages for word in page.words)
-    rarity = {word: math.log(1 + len(pages) / n) for word, n in counts.items()}
-    asked = [_meanings(word, counts) for word in words_of(query) if word not in SMALL]
-    whole = "".join(words_of(query))
-    scores = [_score(page, asked, whole, rarity) for page in pages]
-    best = max(scores, default=0.0)
-    order = sorted(range(len(pages)), key=lambda i: -scores[i])
-    return [i for i in order if scores[i] > best * FAR]
+
+    def __init__(self, pages: Sequence[Page]) -> None:
+        self.pages = pages
+        self.having: dict[str, list[int]] = {}
+        for i, page in enumerate(pages):
+            for word in page.words:
+                self.having.setdefault(word, []).append(i)
+        self.rarity = {w: math.log(1 + len(pages) / len(at)) for w, at in self.having.items()}
+        self.own = frozenset(word for page in pages for word in page.own)
+
+    def ranked(self, query: str) -> list[int]:
+        """Return the numbers of the pages that are meant by some words, the likeliest first."""
+        asked = [_meanings(word, self.having) for word in words_of(query) if word not in SMALL]
+        whole = "".join(words_of(query))
+        scores = dict.fromkeys(
+            sorted({i for meanings in asked for word in meanings for i in self.having[word]}), 0.0
+        )
+        if len(whole) > SHORTEST:
+            named = (i for i, page in enumerate(self.pages) if any(whole in n for n in page.names))
+            scores |= dict.fromkeys(named, 0.0)
+        for i in scores:
+            scores[i] = _score(self.pages[i], asked, whole, self.rarity)
+        best = max(scores.values(), default=0.0)
+        order = sorted(scores, key=lambda i: (-scores[i], i))
+        return [i for i in order if scores[i] > best * FAR]
 
 
 def _score(
@@ -104,7 +120,7 @@ def _score(
     return score + WHOLE * (whole in page.names) + INSIDE * inside
 
 
-def _meanings(word: str, known: Mapping[str, int]) -> dict[str, float]:
+def _meanings(word: str, known: Collection[str]) -> dict[str, float]:
     """Return the words that one may stand for, and how surely."""
     import difflib  # 1 ms, and not every import of the package searches
 

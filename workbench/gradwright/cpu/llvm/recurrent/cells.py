@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...fuse.builder import Term, call
-from .steps import Load
+from ....fuse.builder import Term, call
+from ..steps import Load
 
 Terms = dict[str, Term]
 

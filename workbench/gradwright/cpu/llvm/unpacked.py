@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ....program.declined import DeclinedError
-from ...call import Call
-from ..convolution.machine import Machine, Text, machine, numbers
-from ..text import Num
+from ...program.declined import DeclinedError
+from ..call import Call
+from .convolution.machine import Machine, Text, machine, numbers
+from .text import Num
 
 Array = np.ndarray[Any, Any]
 BLOCK = ("a", "b", "c", "m", "n", "k", "a_row", "a_step", "b_row", "c_row")
@@ -65,7 +65,7 @@ def _bound(a: Array, b: Array, c: Array, adds: bool) -> Call:
 
 @functools.cache
 def _compiled(char: str, rows: int, adds: bool) -> int:
-    from ..compiler import compile_text  # llvmlite, which no import of ours may load
+    from .compiler import compile_text  # llvmlite, which no import of ours may load
 
     return compile_text(source(machine(char), rows, adds))
 

@@ -1,0 +1,1 @@
+"""Heads of language models: what logits say, without logits."""

@@ -1,0 +1,1 @@
+"""What indices name: values that are joined there, rows that are taken from there."""
