@@ -394,7 +394,6 @@ def test_notebook_7_has_documents_the_panel_and_the_workbench(
         missing("no Notebook 7: pip install -e '.[test]'")
     server = Lab(tmp_path / "notebook", app="notebook")
     gw.save(network(), server.root / "small.gw")
-    server.write_notebook("app.ipynb", [MODEL, "made()"])
     server.start()
     try:
         context = browser.new_context(viewport={"width": 1366, "height": 768})
@@ -426,10 +425,13 @@ def test_notebook_7_has_documents_the_panel_and_the_workbench(
         view.screenshot(path=screens / "side_panel_notebook_7.png")
 
         # So does the Workbench: trained and checked.
-        tree.page.goto(f"{server.base}/notebooks/app.ipynb?token={server.token}")
-        tree.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
-        tree.page.evaluate(command, "notebook:run-all-cells")
-        use(tree.page, "light")
+        write = """(source) => {
+          const {sharedModel} = window.jupyterapp.shell.currentWidget.content.model;
+          sharedModel.cells[0].setSource(source);
+        }"""
+        view.evaluate(write, f"{MODEL}\nmade()")
+        view.evaluate(command, "notebook:run-all-cells")
+        use(view, "light")
         assert not tree.outside
         context.close()
     finally:
