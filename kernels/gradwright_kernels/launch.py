@@ -151,10 +151,20 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     runtime = Ahead(capability)
     outs = infer_specs(op, ins)
     with use(runtime):
-        found = find_launch(op, "cuda", ins, outs)
+        found = find(op, ins, outs)
         if isinstance(found, Strided):
             found.bind([stand_in(s) for s in ins], [stand_in(s) for s in outs])
     return runtime.binaries
+
+
+KINDS: list[Make] = []
+"""Lowerings of kinds of ops, asked where an op has none of its own."""
+
+
+def find(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Found:
+    """Return what the GPU's lowering of an op makes for these specs, be it that of its kind."""
+    own = find_launch(op, "cuda", ins, outs)
+    return own or next((f for make in KINDS if (f := make(op, ins, outs)) is not None), None)
 
 
 WHOLE: set[str] = set()
@@ -234,7 +244,7 @@ def fitted(most: int, size: int) -> int:
 def reach(array: Any) -> int:
     """Return how many elements there are from the first to the last place, about."""
     steps = zip(array.strides, array.shape, strict=True)
-    return sum(abs(s) * n for s, n in steps) // int(array.itemsize) + 1
+    return int(sum(abs(s) * n for s, n in steps)) // int(array.itemsize) + 1
 
 
 def accumulator(*specs: TensorSpec | None) -> Any:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import triton
@@ -27,6 +28,7 @@ CAPABILITIES = 80, 90, 100
 REPORT = Path(__file__).parents[2] / "kernels" / "REPORT.md"
 BYTES = re.compile(r"\b(?:ld|st)\.global\S*?(?:\.v(\d))?\.[bsuf](\d+)")
 KEY = gw.TensorSpec((2,), "uint64")
+IDS, SIZES = (gw.TensorSpec((n,), "int64") for n in (4096, 8))
 
 
 def groups() -> Iterator[tuple[str, Group]]:
@@ -77,10 +79,61 @@ def written(capability: int) -> Iterator[tuple[str, Binary]]:
         "uniform": (find_op("uniform")(shape=(4096, 1024)), (KEY,)),
         "normal": (find_op("normal")(shape=(4096, 1024)), (KEY,)),
         "randint": (find_op("randint")(shape=(4096, 1024), high=100), (KEY,)),
+        "gather, gradient": (find_op("gather_grad")(), (x, IDS, gw.TensorSpec((32_000, 1024)))),
+        "cumsum": (find_op("cumsum")(axis=-1), (x,)),
+        "linear_scan": (find_op("linear_scan")(), (x, x)),
+        "grouped_matmul": (
+            find_op("grouped_matmul")(),
+            (x, gw.TensorSpec((8, 1024, 512)), SIZES),
+        ),
+        "grouped_matmul, gradient": (
+            find_op("grouped_matmul_grad")(),
+            (x, gw.TensorSpec((4096, 512)), SIZES),
+        ),
     }
-    for name, (op, ins) in ops.items():
+    for name, (op, ins) in (ops | large("bfloat16") | large("float32")).items():
         for binary in compile_ahead(op, *ins, capability=capability):
             yield f"{name}: {binary.name.strip('_')}", binary
+
+
+def large(dtype: str) -> dict[str, tuple[Any, tuple[gw.TensorSpec, ...]]]:
+    """Return ops of products with their inputs, at sizes of real models, by name."""
+
+    def of(*shape: int, dtype: str = dtype) -> gw.TensorSpec:
+        return gw.TensorSpec(shape, dtype)
+
+    found: dict[str, tuple[Any, tuple[gw.TensorSpec, ...]]] = {}
+    for width in (64, 128):
+        q, k, rows = of(2, 8, 512, width), of(2, 4, 512, width), of(2, 8, 512, dtype="float32")
+        causal = {"is_causal": True}
+        found[f"attention {width}"] = find_op("flash_attention")(**causal), (q, k, k)
+        back = find_op("flash_attention_grad")(**causal)
+        found[f"attention {width}, gradient"] = back, (q, q, k, k, rows, rows)
+    mask = of(512, 512)
+    back = find_op("flash_attention_mask_grad")()
+    found["attention 128, gradient of a mask"] = back, (q, q, k, k, rows, rows, mask)
+    h, w, ids = of(512, 768), of(32_000, 768), of(512, dtype="int64")
+    asked = [of(512, dtype="float32")] * 4
+    found["head"] = find_op("head_log_probs")(), (h, w, ids)
+    found["head, gradient"] = find_op("head_log_probs_grad")(), (*asked, h, w, ids)
+    x, kernel, y = of(8, 64, 56, 56), of(128, 64, 3, 3), of(8, 128, 56, 56)
+    conv, pool = {"padding": 1}, {"kernel_size": 2}
+    found["convolution"] = find_op("conv2d")(**conv), (x, kernel, of(128))
+    found["convolution, gradient of images"] = find_op("conv_input_grad")(**conv), (y, kernel, x)
+    found["convolution, gradient of weight"] = find_op("conv_weight_grad")(**conv), (x, y, kernel)
+    found["convolution, depthwise"] = (
+        find_op("conv2d")(groups=64, **conv),
+        (x, of(64, 1, 3, 3)),
+    )
+    half, taps = of(8, 64, 28, 28), of(8, 64, 28, 28, dtype="uint8")
+    found["largest of windows"] = find_op("max_pool2d")(**pool), (x,)
+    found["largest of windows, gradient"] = find_op("untap")(**pool), (half, taps, x)
+    found["means of windows, gradient"] = find_op("avg_pool_grad")(**pool), (half, x)
+    codes, absmax = of(512 * 768 // 2, 1, dtype="uint8"), of(512 * 768 // 64, dtype="float32")
+    found["NF4"] = find_op("nf4_matmul")(out_features=512), (h, codes, absmax)
+    blocks = of(512, 768 // 256 * 144, dtype="uint8")
+    found["q4_k"] = find_op("ggml_matmul")(format="q4_k"), (h, blocks)
+    return {f"{name}, {dtype}": op for name, op in found.items()}
 
 
 def wide_share(ptx: str) -> float | None:

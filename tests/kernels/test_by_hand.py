@@ -11,6 +11,8 @@ import gradwright as gw
 from gradwright.errors import IdError
 from gradwright.op import find_op, run_forward
 from gradwright.ops.core.pullback import Pullback
+from gradwright.ops.quantised.blocks import FORMATS, packed_ggml
+from gradwright.ops.quantised.products import PackedMatmulGrad
 
 pytest.importorskip("triton", reason="Triton has wheels for Linux only")
 
@@ -26,11 +28,11 @@ def drawn(name: str, *shapes: tuple[int, ...]) -> list[Array]:
     return [cast(rng.standard_normal(shape), name) for shape in shapes]
 
 
-ATTENTION: list[Any] = [  # dtype, heads of queries and keys, T, S, E, D, settings, mask
-    ("float32", (2, 1), (40, 70, 80, 5), {"is_causal": True, "left_window_size": 33}, (2, 1, 70)),
-    ("float64", (1, 1), (17, 40, 36, 65), {"right_window_size": 2, "offset": 5}, (17, 40)),
-    ("bfloat16", (4, 1), (70, 33, 16, 30), {"is_causal": True}, None),
-    ("float16", (2, 1), (20, 150, 130, 140), {"scale": 0.2, "unseen": "average"}, "bool"),
+ATTENTION: list[Any] = [  # dtype, samples and heads, T, S, E, D, settings, mask
+    ("float32", (1, 2, 1), (40, 70, 80, 5), {"is_causal": True, "left_window_size": 9}, (2, 1, 70)),
+    ("float64", (1, 1, 1), (17, 40, 36, 65), {"right_window_size": 2, "offset": 5}, (17, 40)),
+    ("bfloat16", (2, 4, 1), (70, 33, 16, 30), {"is_causal": True}, None),
+    ("float16", (1, 2, 1), (18, 70, 130, 140), {"scale": 0.2, "unseen": "average"}, "bool"),
 ]
 
 
@@ -38,8 +40,8 @@ ATTENTION: list[Any] = [  # dtype, heads of queries and keys, T, S, E, D, settin
 def test_attention_tile_by_tile(
     name: str, heads: Any, sizes: Any, settings: dict[str, Any], mask: Any
 ) -> None:
-    (of_q, of_k), (t, s, e, d), (atol, rtol) = heads, sizes, BOUNDS[name]
-    q, k, v = drawn(name, (2, t, of_q, e), (2, s, of_k, e), (2, s, of_k, d))
+    (n, of_q, of_k), (t, s, e, d), (atol, rtol) = heads, sizes, BOUNDS[name]
+    q, k, v = drawn(name, (n, t, of_q, e), (n, s, of_k, e), (n, s, of_k, d))
     given = [x.swapaxes(1, 2) for x in (q, k, v)]  # heads lie beside each other
     if mask == "bool":
         seen = np.random.default_rng(1).random((t, s)) < 0.5
@@ -131,6 +133,16 @@ def test_pools_of_ties_infinities_and_nan() -> None:
     agree(find_op("max_pool1d")(kernel_size=2), [np.arange(9)[None, None, ::-1]], 0, 0)
 
 
+@pytest.mark.parametrize("name", ["q5_1", "q8_0", "q4_k", "q5_k", "q6_k"])
+def test_products_with_blocks_of_few_bits(name: str) -> None:
+    n = FORMATS[name].size
+    w = packed_ggml(np.random.default_rng(0).standard_normal((7, n)), name)
+    op, (x, g) = find_op("ggml_matmul")(format=name), drawn("float32", (5, n), (5, 7))
+    agree(op, [x, w], 2e-5, 2e-5)
+    agree(PackedMatmulGrad(op=op), [g, x, w], 2e-5, 2e-5)
+
+
 def test_products_of_two_dtypes_are_those_of_the_wider() -> None:
     (a,), (b,) = drawn("float32", (9, 40)), drawn("bfloat16", (40, 5))
     agree(find_op("matmul")(), [a, b], 1e-5, 1e-5)
+    agree(find_op("linear")(), [a.reshape(3, 3, 40), b, *drawn("float32", (5,))], 1e-5, 1e-5)

@@ -33,9 +33,14 @@ from .given import AXES, Tile, is_taken, loose, lying, settings
 from .tiles import masked, piece_of, products, weights
 
 TILES: dict[int, list[Tile]] = {
-    2: [(64, 64, 64, 64, 8, 2), (math.inf, 128, 64, 32, 8, 2)],
-    4: [(math.inf, 64, 32, 32, 8, 2)],
-    8: [(math.inf, 32, 16, 16, 4, 2)],
+    2: [
+        (64, False, 64, 64, 64, 8, 2),
+        (64, True, 64, 64, 32, 8, 2),
+        (128, True, 128, 64, 32, 8, 1),
+        (math.inf, True, 64, 32, 32, 8, 1),
+    ],
+    4: [(128, False, 64, 32, 32, 8, 2), (math.inf, True, 32, 16, 16, 8, 1)],
+    8: [(math.inf, True, 32, 16, 16, 8, 1)],
 }
 """As those of forward; a tile of keys has two sums, and scores and their slopes."""
 

@@ -15,15 +15,22 @@ from gradwright.spec import TensorSpec, kind
 
 from ..launch import accumulator, fitted, index_type, named, reach
 
-Tile = tuple[float, int, int, int, int, int]
+Tile = tuple[float, bool, int, int, int, int, int]
+"""What a tile is for and what it is: heads of up to so many features; whether of masks, windows and
+widths that are no power of two, too; then the features of a piece, queries, keys, warps, and loads
+under way."""
 TILES: dict[int, list[Tile]] = {
-    2: [(64, 64, 128, 64, 4, 3), (math.inf, 128, 64, 64, 4, 2)],
-    4: [(64, 32, 64, 32, 4, 3), (math.inf, 64, 32, 32, 4, 2)],
-    8: [(math.inf, 32, 16, 16, 4, 2)],
+    2: [
+        (64, False, 64, 128, 64, 8, 3),
+        (64, True, 64, 64, 64, 4, 3),
+        (128, False, 128, 128, 64, 8, 3),
+        (128, True, 128, 64, 32, 8, 2),
+        (math.inf, True, 32, 64, 32, 8, 1),
+    ],
+    4: [(math.inf, True, 64, 32, 32, 8, 1)],
+    8: [(math.inf, True, 32, 16, 16, 8, 1)],
 }
-"""By bytes of an element: of heads up to so many features, the features of a piece, queries and
-keys of a tile, warps, and loads under way. What the compiler reports to need no spills on sm_80 to
-sm_100."""
+"""By bytes of an element; the first that fits is taken. No spills on sm_80 to sm_100."""
 AXES = "batch", "head", "row", "col"
 
 
@@ -45,7 +52,9 @@ def settings(
     acc = accumulator(*(TensorSpec((), x.dtype) for x in xs[:3]))
     size = query.itemsize if same else acc.primitive_bitwidth // 8
     widest = max(width, of_value, 1)
-    _, piece, rows, cols, *options = next(t for t in tiles[size] if widest <= t[0])
+    plain = mask is None and op.reach[0] < 0 and {width, of_value} <= {64, 128}
+    fitting = (t for t in tiles[size] if widest <= t[0] and (plain or t[1]))
+    _, _, piece, rows, cols, *options = next(fitting)
     wide = np.dtype(np.float64 if acc is tl.float64 else np.float32)
     (left, right), shuts = op.reach, mask is not None and kind(mask.dtype) == "b"
     found = {

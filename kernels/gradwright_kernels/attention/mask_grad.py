@@ -13,6 +13,7 @@ q, k, v and g once for each tile of scores, L2 aside; 2·B·Hq·T·S·(E + D) fl
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,9 +24,17 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
 from ..launch import Strided, prepare
-from .flash_grad import TILES, given, slopes
-from .given import is_taken
+from . import flash_grad
+from .flash_grad import given, slopes
+from .given import Tile, is_taken
 from .tiles import piece_of
+
+TILES: dict[int, list[Tile]] = {
+    2: flash_grad.TILES[2],
+    4: [(math.inf, True, 16, 16, 16, 4, 1)],
+    8: [(math.inf, True, 16, 16, 16, 4, 1)],
+}
+"""As those of flash attention's gradient; a mask lies in all positions of a tile."""
 
 
 @triton.jit

@@ -41,7 +41,7 @@ def products(
 ):
     """Return the products of rows of a and rows of b, of which a and b are the first pieces."""
     total = tl.dot(a, tl.trans(b), input_precision="ieee", out_dtype=ACC)
-    for n in tl.static_range(1, (WIDTH + PIECE - 1) // PIECE):
+    for n in range(1, (WIDTH + PIECE - 1) // PIECE):
         left = piece_of(a_at, a_step, a_inside, n, WIDTH, PIECE, OPERAND)
         right = piece_of(b_at, b_step, b_inside, n, WIDTH, PIECE, OPERAND)
         total = tl.dot(left, tl.trans(right), total, input_precision="ieee", out_dtype=ACC)

@@ -32,7 +32,7 @@ from gradwright.spec import TensorSpec
 from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
 from .sliding import geometry, met, padded, place, strides
 
-TILES = {2: (128, 64, 32, 4), 4: (64, 32, 32, 4), 8: (32, 32, 16, 4)}
+TILES = {2: (128, 64, 32, 8), 4: (64, 32, 16, 8), 8: (32, 32, 16, 4)}
 """Positions, channels and depth of a tile, and warps, by bytes of an element."""
 FEW = 4
 """Channels of a group, in and out, up to which a product would be mostly empty."""
@@ -176,7 +176,7 @@ def _bound(
     own, other = (n_in, n_out) if back else (n_out, n_in)
     steps = [s // w.itemsize for s in w.strides]
     out_size, acc = math.prod(y.shape[2:]), accumulator(*(TensorSpec((), z.dtype) for z in (x, w)))
-    args = geometry(windows, size) | strides("x", x) | strides("y", y)
+    args: dict[str, Any] = geometry(windows, size) | strides("x", x) | strides("y", y)
     args |= {"x_ptr": x.dtype, "w_ptr": w.dtype, "y_ptr": y.dtype}
     args |= {"bias_ptr": None if bias is None else bias.dtype}
     args |= {"n_positions": len(y) * out_size, "out_size": out_size, "own": own, "other": other}

@@ -36,7 +36,7 @@ from ..launch import (
 )
 from .sliding import geometry, met, padded, place, strides
 
-TILES = {2: (64, 64, 64, 4), 4: (32, 32, 64, 4), 8: (32, 32, 16, 4)}
+TILES = {2: (64, 64, 64, 4), 4: (32, 32, 32, 8), 8: (32, 32, 16, 4)}
 """Channels, columns of the weight and positions of a tile, and warps, by bytes of an element."""
 PROGRAMS = 264
 """Programs to be made at least, by cutting positions into parts; the same on every GPU."""
@@ -119,7 +119,7 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     each = triton.cdiv(triton.cdiv(n, max(parts, 1)), bk) * bk
     parts = max(triton.cdiv(n, max(each, 1)), 1)
     space = TensorSpec((parts, *dw.shape), f"float{acc.primitive_bitwidth}")
-    args = geometry(windows, x.shape[2:]) | strides("x", x) | strides("g", g)
+    args: dict[str, Any] = geometry(windows, x.shape[2:]) | strides("x", x) | strides("g", g)
     args |= {"x_ptr": x.dtype, "g_ptr": g.dtype, "parts_ptr": space.dtype, "n_positions": n}
     args |= {"out_size": out_size, "own": own, "columns": columns, "each": each}
     args |= {"n_groups": groups, "ACC": acc, "OPERAND": named(x.dtype) if same else acc}

@@ -111,7 +111,8 @@ def _matmul_kernel(
 def matmul(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
     """Launch a program for each tile and batch, for integers one for each element."""
     if accumulator(*ins, *outs) is None:
-        return lowered(integer_matmul)(op, ins, outs)
+        made: Strided | None = lowered(integer_matmul)(op, ins, outs)
+        return made
     return Strided(_bind)
 
 
@@ -121,6 +122,19 @@ def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     return lambda xs, ys: run(*xs, *ys)
 
 
+@lowering("linear", device="cuda")
+def linear(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
+    """Launch the product, which adds the bias where it is stored."""
+    is_taken = accumulator(*(s for s in (*ins, *outs) if s is not None)) is not None
+    return Strided(_bind_linear) if is_taken else None
+
+
+def _bind_linear(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    x, w, bias = (*xs, None)[:3]
+    run = product(x, w, ys[0], bias)
+    return lambda xs, ys: run(*(x for x in xs if x is not None), *ys)
+
+
 def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Callable[..., None]:
     """Return what multiplies arrays that lie so: a function of a, b, what is added, and y.
 
@@ -128,6 +142,8 @@ def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Call
     """
     loose = (("a", a), ("b", b), ("bias", bias), ("added", added), ("y", y))
     open_at = frozenset(f"{n}_ptr" for n, x in loose if x is not None and x.ctypes.data % 16)
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and y.flags.c_contiguous:
+        a, y = a.reshape(-1, a.shape[-1]), y.reshape(-1, y.shape[-1])  # batches are rows
     if a.ndim == 1:
         a, y = a[None, :], y[..., None, :] if b.ndim > 1 else y[None]
     if b.ndim == 1:

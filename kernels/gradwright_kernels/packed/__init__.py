@@ -1,0 +1,1 @@
+"""Products with weights of few bits, which are floats in registers only."""
