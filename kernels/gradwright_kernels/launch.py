@@ -151,10 +151,20 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     runtime = Ahead(capability)
     outs = infer_specs(op, ins)
     with use(runtime):
-        found = find_launch(op, "cuda", ins, outs)
+        found = find(op, ins, outs)
         if isinstance(found, Strided):
             found.bind([stand_in(s) for s in ins], [stand_in(s) for s in outs])
     return runtime.binaries
+
+
+KINDS: list[Make] = []
+"""Lowerings of kinds of ops, asked where an op has none of its own."""
+
+
+def find(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Found:
+    """Return what the GPU's lowering of an op makes for these specs, be it that of its kind."""
+    own = find_launch(op, "cuda", ins, outs)
+    return own or next((f for make in KINDS if (f := make(op, ins, outs)) is not None), None)
 
 
 WHOLE: set[str] = set()

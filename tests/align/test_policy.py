@@ -27,11 +27,6 @@ def right(completion_ids: Any, answer: Any) -> list[float]:
     return [float(row[0] == a) for row, a in zip(completion_ids, answer, strict=True)]
 
 
-def chance(completion_ids: Any) -> list[float]:
-    """A reward that has nothing to do with what is drawn."""
-    return np.random.default_rng(len(completion_ids[0])).random(len(completion_ids)).tolist()
-
-
 def short(completion_ids: Any) -> list[float]:
     return [-float(len(row)) for row in completion_ids]
 
@@ -69,16 +64,15 @@ METHODS: dict[str, Any] = {
     "grpo": GRPO(num_generations=8, max_completion_length=1, num_iterations=2),
     "ppo": PPO(num_generations=8, response_length=1, num_ppo_epochs=2, temperature=1.0),
 }
-METHODS["chance"] = METHODS["grpo"]
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_reward_is_learnt_and_chance_is_not(name: str) -> None:
-    trainer = trained(METHODS[name], chance if name == "chance" else right, seed=1)
+def test_a_reward_is_learnt(name: str) -> None:
+    """That chance is not, the short form of learning shows (``tests/learning``)."""
+    trainer = trained(METHODS[name], seed=1)
     before = greedy(trainer)
     fit(trainer, 8, batch_size=64)
-    gained = greedy(trainer) - before
-    assert gained <= 0.25 if name == "chance" else gained >= 0.5
+    assert greedy(trainer) - before >= 0.5
 
 
 # -- what stays ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -269,10 +270,28 @@ def resuming(seen: list[Any], longest: int) -> Any:
     )
 
 
+def begins(trainer: Any) -> Callable[[], None]:
+    """Return what puts a trainer back to where it begins: plans stay."""
+    state, values = trainer.state_dict(), trainer.values.snapshot()
+    watchers = trainer.objective.drawing.sampler.watchers
+    own = [*watchers]
+
+    def begin() -> None:
+        watchers[:] = own
+        trainer.values.restore(values)
+        trainer.load_state_dict(state)
+
+    return begin
+
+
 def test_a_pause_or_stop_ends_a_rollout_within_a_token_and_changes_nothing() -> None:
+    seen: list[Any] = []
+    trainer = resuming(seen, 8)
+    begin = begins(trainer)
+
     def learnt(wish: str) -> tuple[list[Any], list[Any]]:
-        seen: list[Any] = []
-        trainer = resuming(seen, 8)
+        seen.clear()
+        begin()
 
         def wishes(progress: Progress) -> None:
             seen.append(progress.tokens)
@@ -286,7 +305,7 @@ def test_a_pause_or_stop_ends_a_rollout_within_a_token_and_changes_nothing() -> 
             assert trainer.steps_done == 1
             seen.append("stop")
             trainer.fit(PROMPTS, epochs=1, **how)
-        return seen, [trainer.values[v.name].tobytes() for v in trainer.graph.variables]
+        return [*seen], [trainer.values[v.name].tobytes() for v in trainer.graph.variables]
 
     whole, values = learnt("")
     for wish in ("pause", "stop"):
@@ -298,9 +317,13 @@ def test_a_pause_or_stop_ends_a_rollout_within_a_token_and_changes_nothing() -> 
 def test_a_pause_ends_held_out_answers_and_they_are_drawn_again() -> None:
     """From the first on, with the rewards that there are then; a stop leaves the epoch open."""
 
+    seen: list[Any] = []
+    trainer = resuming(seen, 4)
+    begin = begins(trainer)
+
     def validated(wish: str) -> tuple[list[Any], float]:
-        seen: list[Any] = []
-        trainer = resuming(seen, 4)
+        seen.clear()
+        begin()
 
         def wishes(progress: Progress) -> None:
             if trainer.steps_done == 2:  # both of the epoch
@@ -315,7 +338,7 @@ def test_a_pause_ends_held_out_answers_and_they_are_drawn_again() -> None:
             assert trainer.epochs_done == 0 and trainer.history.end.outcome == "stopped"
             trainer.fit([PROMPTS[0]] * 4, **how)
         assert (trainer.steps_done, trainer.epochs_done) == (2, 1)
-        return seen, trainer.history.last()["val_reward"]
+        return [*seen], trainer.history.last()["val_reward"]
 
     whole, reward = validated("")
     for wish, told in (("pause", ["pause"]), ("stop", [])):

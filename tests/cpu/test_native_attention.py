@@ -10,10 +10,12 @@ import pytest
 
 import gradwright as gw
 from gradwright import nn
-from gradwright.cpu.call import Call
+from gradwright.cpu.call import Call, Cut
 from gradwright.cpu.llvm.attention import bind_attention, bind_attention_grad, bind_mask_grad
+from gradwright.cpu.llvm.attention.cached import bind_cached
 from gradwright.cpu.llvm.chain import chain
 from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.threads.tuning import parts
 from gradwright.op import find_op
 from gradwright.ops.attention import tiled
 
@@ -43,7 +45,11 @@ def bound(bind: Any, op: Any, given: Sequence[Array], like: Sequence[Array]) -> 
     found = ran([*before, whole], made)
     for x in made:
         x[...] = 7
-    pieces = whole.cut(2) if whole.cut else [whole]
+    cut, pieces = whole.cut, [whole]
+    if isinstance(cut, Cut):
+        pieces = parts(whole, cut, [0, cut.length // 3, cut.length])
+    elif cut is not None:
+        pieces = cut(2)
     for a, b in zip(ran([*before, *pieces], made), found, strict=True):
         np.testing.assert_array_equal(a, b)
     return found
@@ -200,3 +206,45 @@ def test_what_opens_into_tiles_means_the_same(name: str, monkeypatch: pytest.Mon
             found.append(session.run(targets, dict(zip(xs, arrays, strict=True))))
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, 1e-8, 1e-9)
+
+
+CACHED = [  # rows, heads of queries and keys, features of keys and values, places, settings
+    ((70, 4, 2, 24, 24, 16), {}),
+    ((33, 3, 1, 7, 5, 9), {"window_size": 3}),
+    ((3, 2, 2, 47, 128, 40), {"scale": 0.3, "window_size": 30}),
+    ((2, 1, 1, 1, 1, 0), {}),
+]
+
+
+@pytest.mark.parametrize(("sizes", "settings"), CACHED)
+def test_a_new_position_meets_no_more_of_a_cache_than_is_taken(
+    sizes: tuple[int, ...], settings: dict[str, Any]
+) -> None:
+    """Rows are filled as far as may be, and beyond; what stands in other places is not read."""
+    b, n, m, e, d, s = sizes
+    rng, op = np.random.default_rng(1), find_op("cached_attention")(**settings)
+    shapes = (b, 1, n, e), (b, m, 1, e), (b, m, 1, d), (b, m, s, e), (b, m, s, d)
+    q, k, v, keys, values = (rng.standard_normal(shape).astype("f4") for shape in shapes)
+    filled, q = rng.integers(-1, s + 2, b), q.swapaxes(1, 2)
+    wide = [x.astype("f8") for x in (q, k, v, keys, values)]
+    wanted = op.forward(*wide, filled)
+    free = np.arange(s) >= filled[:, None]
+    keys[np.broadcast_to(free[:, None], keys.shape[:3])] = np.nan
+    values[np.broadcast_to(free[:, None], values.shape[:3])] = np.nan
+    given, like = [q, k, v, keys, values, filled], [x.astype("f4") for x in wanted]
+    found = bound(bind_cached, op, given, like)
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, 2e-5, 1e-6)
+
+
+def test_a_step_of_a_cache_is_one_call_and_several_are_products() -> None:
+    g = gw.Graph()
+    q, old = g.placeholder("q", (2, 2, "T", 4)), g.placeholder("old", (2, 2, 6, 4))
+    y, _ = nn.cached_attention(q, q, q, old, old, g.constant([1, 5]))
+    feeds = {q: np.ones((2, 2, 1, 4), "f4"), old: np.ones((2, 2, 6, 4), "f4")}
+    with gw.Session(g, kernels="wait", threads=2) as session:
+        one, more = (session.plan(y, {q: (2, 2, t, 4), old: old.shape}) for t in (1, 3))
+        assert [i.op.name for i in one.program.instrs] == ["cached_attention"]
+        assert "matmul" in [i.op.name for i in more.program.instrs]
+        np.testing.assert_allclose(session.run(y, feeds), 1.0)
+        assert "machine code" in str(one.kernels)

@@ -1,4 +1,7 @@
-"""Small samples of all ops: the chain's verdicts beside those of differences of the loss."""
+"""Two small samples of every op: the chain's verdicts beside those of differences of the loss.
+
+A whole sweep (``tests.support.sweeps``) takes all of them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from gradwright.op import OPS, Op
 from gradwright.ops.core.pullback import Pullback
 from gradwright.ops.loading import load as load_ops
 from gradwright.testing import cases, samples
+from tests.support.sweeps import spread
 
 BEYOND = ("entropy", "log_entropy", "shannon_entropy", "root_sum_squares")
 """Sampled where differences cannot tell: 0·log 0 has a value on one side only, and at 1e-200 their
@@ -57,7 +61,7 @@ def source(g: gw.Graph, i: int, x: np.ndarray[Any, Any]) -> gw.Tensor:
 def test_verdicts_are_those_of_differences(part: int) -> None:
     checked, wrong = 0, []
     for cls in CLASSES[part::8]:
-        for g, loss in graphs(cls):
+        for g, loss in spread([*graphs(cls)], 2):
             try:
                 slow = gw.gradient_check(g, loss, method="differences")
             except Exception as error:  # an op that does not take float64

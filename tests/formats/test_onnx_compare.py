@@ -481,7 +481,7 @@ def test_what_is_asked_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # -- the node cases of ONNX's suite ----------------------------------------------------------------
 
 
-SHARE = [] if IS_WHOLE else ["--third"]
+SHARE = [] if IS_WHOLE else ["--few"]
 
 
 def test_the_suite_agrees() -> None:

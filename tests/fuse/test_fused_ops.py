@@ -6,7 +6,7 @@ Many ops are one plan, since a kernel takes LLVM 25 ms and ops of one kind share
 from __future__ import annotations
 
 import gc
-import tracemalloc
+import sys
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,10 @@ class Batch:
     def add(self, cls: type[Op]) -> None:
         """Add the samples of an op whose arrays can be of the dtype, and the gradients of each.
 
-        Three of them in float32; one in float64, whose kernels are the same but for the dtype.
+        Two of them in float32; one in float64, whose kernels are the same but for the dtype.
         """
         numbered = [*enumerate(samples(cls))]
-        for number, sample in spread(numbered, 1 if self.dtype == "float64" else 3):
+        for number, sample in spread(numbered, 1 if self.dtype == "float64" else 2):
             for op, xs in cases(cls, sample):
                 with np.errstate(over="ignore"):
                     arrays = xs if self.dtype == "float64" else cast(op, xs, self.dtype)
@@ -131,14 +131,10 @@ def test_hundreds_of_shapes_run_the_same_machine_code(
             for shape in [*shapes, *((20, t) for t in range(20, 26))]:
                 session.run(fetches, {"x": rng.standard_normal((*shape, 8)).astype("f4")})
             gc.collect()
-            return tracemalloc.get_traced_memory()[0]
+            return sys.getallocatedblocks()  # tracemalloc would take three times as long
 
-        tracemalloc.start()
-        try:
-            run(12)
-            compiled, before = len(KERNELS.addresses), run(30)
-            after = run(150)
-        finally:
-            tracemalloc.stop()
+        run(12)
+        compiled, before = len(KERNELS.addresses), run(30)
+        after = run(150)
     assert len(KERNELS.addresses) == compiled
-    assert after - before < 500_000
+    assert after - before < 800  # 350 of them in tables; a plan is thousands

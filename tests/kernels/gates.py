@@ -28,6 +28,7 @@ CAPABILITIES = 80, 90, 100
 REPORT = Path(__file__).parents[2] / "kernels" / "REPORT.md"
 BYTES = re.compile(r"\b(?:ld|st)\.global\S*?(?:\.v(\d))?\.[bsuf](\d+)")
 KEY = gw.TensorSpec((2,), "uint64")
+IDS, SIZES = (gw.TensorSpec((n,), "int64") for n in (4096, 8))
 
 
 def groups() -> Iterator[tuple[str, Group]]:
@@ -78,6 +79,17 @@ def written(capability: int) -> Iterator[tuple[str, Binary]]:
         "uniform": (find_op("uniform")(shape=(4096, 1024)), (KEY,)),
         "normal": (find_op("normal")(shape=(4096, 1024)), (KEY,)),
         "randint": (find_op("randint")(shape=(4096, 1024), high=100), (KEY,)),
+        "gather, gradient": (find_op("gather_grad")(), (x, IDS, gw.TensorSpec((32_000, 1024)))),
+        "cumsum": (find_op("cumsum")(axis=-1), (x,)),
+        "linear_scan": (find_op("linear_scan")(), (x, x)),
+        "grouped_matmul": (
+            find_op("grouped_matmul")(),
+            (x, gw.TensorSpec((8, 1024, 512)), SIZES),
+        ),
+        "grouped_matmul, gradient": (
+            find_op("grouped_matmul_grad")(),
+            (x, gw.TensorSpec((4096, 512)), SIZES),
+        ),
     }
     for name, (op, ins) in (ops | large("bfloat16") | large("float32")).items():
         for binary in compile_ahead(op, *ins, capability=capability):

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from gradwright.op import Op, infer_specs
-from gradwright.program.lowering import find_launch
+from gradwright.program.declined import DeclinedError
 from gradwright.spec import TensorSpec, spec_of
 from gradwright_kernels.device.array import DeviceArray, get, put
 from gradwright_kernels.device.cuda import Cuda
 from gradwright_kernels.device.driver import Driver
 from gradwright_kernels.device.launcher import Eager
 from gradwright_kernels.device.simulated.driver import Simulated
-from gradwright_kernels.launch import Strided, use
+from gradwright_kernels.launch import Strided, find, use
 
 Array = np.ndarray[Any, Any]
 IS_REAL = os.environ.get("GRADWRIGHT_GPU") == "1"
@@ -36,12 +36,16 @@ def cuda() -> Cuda:
 
 def launched(op: Op, xs: Sequence[Array | None]) -> list[Array] | None:
     """Run an op's lowering; None: it declines."""
+    xs = [None if x is None else np.asarray(x) for x in xs]
     ins = [None if x is None else spec_of(x) for x in xs]
     outs = infer_specs(op, ins)
     with use(Eager(cuda())):
-        launch = find_launch(op, "cuda", ins, outs)
+        launch = find(op, ins, outs)
         if isinstance(launch, Strided):
-            launch = launch.bind(xs, [np.empty(s.shape, s.dtype) for s in outs])
+            try:
+                launch = launch.bind(xs, [np.empty(s.shape, s.dtype) for s in outs])
+            except DeclinedError:
+                return None
         return None if launch is None else run(launch, xs, outs)
 
 

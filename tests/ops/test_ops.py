@@ -225,6 +225,22 @@ class WantsSizes(Cube):
         return ((gs[0] * 3.0 * xs[0] * xs[0]).reshape(*rows).reshape(6).reshape(3, 2).T,)
 
 
+class OneSize(Cube):
+    """Third power of a square matrix, which it tells by the symbols of its sizes.
+
+    y = x³
+    """
+
+    def infer(self, x: Any) -> Any:
+        if x.shape[0] != x.shape[1]:
+            raise ValueError("no square")
+        return super().infer(x)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[gw.Sample]:
+        yield gw.Sample((rng.standard_normal((3, 3)),))
+
+
 class Accepts(Cube):
     """Third power.
 
@@ -271,6 +287,7 @@ def test_a_good_op_passes() -> None:
         (Override, "forward and expand differ"),
         (Peeks, "reads the values of shape_only"),
         (WantsSizes, "has shape|differs|refuses"),
+        (OneSize, "symbolic: .* no square"),
     ],
 )
 def test_each_broken_rule_is_found(cls: type[gw.Op], message: str) -> None:

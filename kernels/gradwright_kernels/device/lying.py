@@ -19,15 +19,16 @@ from gradwright.fuse.dense import Dense, copying, in_order, is_fixed, is_plain, 
 from gradwright.fuse.fused import Fused
 from gradwright.fuse.overwrite import overwrites
 from gradwright.graph import Tensor
+from gradwright.program.declined import DeclinedError
 from gradwright.program.executor import Ask
 from gradwright.program.liveness import Lifetimes, place
-from gradwright.program.lowering import find_launch, replaced_ops
+from gradwright.program.lowering import replaced_ops
 from gradwright.program.memory import Layout
 from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec
 
 from ..fused.group import group
-from ..launch import WHOLE, Strided, use
+from ..launch import WHOLE, Strided, find, use
 from .cuda import Cuda
 from .guard import chosen_last, guarded
 from .joined import Joined, join
@@ -215,7 +216,7 @@ class Lying:
         if isinstance(op, Fused):
             return Step("kernel", group(op), recorder)
         with use(recorder):
-            found = find_launch(op, self._device, ins, outs)
+            found = find(op, ins, outs)
         if getattr(found, "plans", None) is not None:
             return Step("plans", found)
         return self._host(instr) if found is None else Step("kernel", found, recorder)
@@ -234,7 +235,7 @@ class Lying:
         try:
             with use(step.recorder):
                 step.run = step.run.bind(xs, [self.ghost(o) for o in instr.outs])
-        except LoweringError as error:
+        except (LoweringError, DeclinedError) as error:
             return self._host(instr, str(error))
         return step
 

@@ -15,6 +15,7 @@ import numpy as np
 from gradwright.errors import LoweringError
 from gradwright.fuse.builder import FLOAT32, INT64, Builder, Scalar, Table, Term
 from gradwright.fuse.ir import Kernel
+from gradwright.program.declined import DeclinedError
 from gradwright.program.lowering import Launch, Make, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
 
@@ -114,9 +115,9 @@ class Work:
     def decline(self, need: str) -> NoReturn:
         """Say that there is no kernel for such inputs.
 
-        Raises LoweringError: always.
+        Raises DeclinedError: always.
         """
-        raise LoweringError(f"{self._name} has no kernel for this", need=need)
+        raise DeclinedError(f"{self._name} needs {need}")
 
     @staticmethod
     def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -181,7 +182,7 @@ class Work:
     def fill(self, y: Array, number: Any) -> None:
         """Launch what writes one number to all of a view."""
         with self.over(y.shape) as k:
-            k.write(y, k.const(number, y.dtype))
+            k.write(y, k.const(number, k.wide(y.dtype)))
 
     def places(self, n: int) -> Array:
         """Return 0, 1, … n − 1, in memory of their own."""
@@ -220,7 +221,11 @@ class Work:
 
 
 Write = Callable[[Work, Any, Sequence[Any], Sequence[Array]], None]
-"""Writes the kernels of an op; LoweringError: it has none for such inputs."""
+"""Writes the kernels of an op; DeclinedError: it has none for such inputs."""
+
+
+WRITTEN: dict[Write, list[str]] = {}
+"""The ops whose kernels are written so, by what writes them."""
 
 
 def written(*names: str, is_whole: bool = False) -> Callable[[Write], Write]:
@@ -232,6 +237,7 @@ def written(*names: str, is_whole: bool = False) -> Callable[[Write], Write]:
         WHOLE.update(names)
 
     def decorate(write: Write) -> Write:
+        WRITTEN.setdefault(write, []).extend(names)
         for name in names:
             lowering(name, device="cuda")(lowered(write))
         return write

@@ -45,7 +45,7 @@ def kv_scatter(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> N
     rows, old, new = (np.moveaxis(t, op.axis, 1) for t in (y, cache, update))
     if not update.size:
         return work.copy(y, cache)
-    batch, room, n = *rows.shape[:2], new.shape[1]
+    batch, room, n = len(rows), rows.shape[1], new.shape[1]
     numbered(work, op, at, batch, room, n)
     numbers = work.places(room).reshape(1, room, *(1,) * (y.ndim - 2))
     with work.over(rows.shape) as k:
@@ -71,7 +71,7 @@ def kv_take(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None
     rows, y = np.moveaxis(cache, op.axis, 1), np.moveaxis(ys[0], op.axis, 1)
     if not y.size:
         return
-    batch, room, n = *rows.shape[:2], y.shape[1]
+    batch, room, n = len(rows), rows.shape[1], y.shape[1]
     place = numbered(work, op, at, batch, room, n)
     with work.over(y.shape) as k:
         if room < 2:

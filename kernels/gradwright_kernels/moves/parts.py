@@ -47,7 +47,8 @@ def pad(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     if op.mode == "constant":
         work.fill(y, rounded(op.value, y.dtype).item())
         inner = zip(op.widths(x.ndim), x.shape, strict=True)
-        work.copy(y[(*(slice(before, before + n) for (before, _), n in inner), ...)], x)
+        place: list[Any] = [slice(before, before + n) for (before, _), n in inner]
+        work.copy(y[(*place, ...)], x)
         return
     axes = [list(_runs(n, w, op.mode)) for n, w in zip(x.shape, op.widths(x.ndim), strict=True)]
     for runs in itertools.product(*axes):
@@ -260,9 +261,23 @@ def col2im(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     windows = op.windows(len(op.image_size))
     size = tuple(map(int, op.image_size))
     n_out = tuple(map(int, windows.n_out(size)))
-    parts = x.reshape(len(x), -1, windows.n_taps, *n_out)
+    parts = x.reshape(len(x), x.shape[1] // windows.n_taps, windows.n_taps, *n_out)
     padded = work.room((*parts.shape[:2], *windows.padded_size(size)), work.wide(x.dtype))
     work.fill(padded, 0)
     for number, view in enumerate(windows.slices(padded, n_out)):
         work.add(view, parts[:, :, number])
     work.copy(y, windows.cropped(padded, size))
+
+
+@written("overlap_add")
+def overlap_add(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
+    """Add up frames: those parts together that lie equally many steps behind their starts."""
+    x, y = xs[0], ys[0]
+    (*lead, n, length), step = x.shape, op.frame_step
+    over = -(-length // step)
+    total = work.room((*lead, n + over - 1, step), work.wide(x.dtype))
+    work.fill(total, 0)
+    for j in range(over):
+        part = x[..., j * step : (j + 1) * step]
+        work.add(total[..., j : j + n, : part.shape[-1]], part)
+    work.copy(y, total.reshape(*lead, (n + over - 1) * step)[..., : y.shape[-1]])

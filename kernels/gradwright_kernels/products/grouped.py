@@ -124,7 +124,8 @@ def counted(work: Work, sizes: Array, n_rows: int) -> Array:
     with work.over(sizes.shape, 1) as k:
         size = k.read(sizes).to(INT64)
         wrong = k.call("ne", size.reduce("sum"), n_rows) | k.call("lt", size.reduce("min"), 0)
-        k.write(made, k.call("where", wrong, 0, size))
+        all_of_first = k.call("where", k.call("eq", k.column(), 0), n_rows, k.integer(0))
+        k.write(made, k.call("where", wrong, all_of_first, size))
         k.write(bad.reshape(1), wrong)
     return made
 

@@ -14,10 +14,9 @@ import numpy as np
 from gradwright.fuse.builder import Term
 from gradwright.fuse.rules import RULES, Place
 from gradwright.ops.core.reduce import summed
-from gradwright.program.declined import DeclinedError
 from gradwright.spec import normalize_axis
 
-from ..fused.terms import Array, Work, written
+from ..fused.terms import Array, Terms, Work, written
 
 
 def last(x: Array, axes: Sequence[int]) -> Array:
@@ -32,13 +31,10 @@ def reduced(y: Array, x: Array, axes: Sequence[int]) -> Array:
     return y.reshape([*kept, *(1 for _ in axes)])
 
 
-def built(work: Work, op: Any, space: Sequence[int], n_columns: int, *terms: Term | None) -> Term:
+def built(op: Any, space: Sequence[int], n_columns: int, *terms: Term | None) -> Term:
     """Return what the fusion's rule makes of terms over rows."""
     at = Place(tuple(space), (), (), n_columns)
-    try:
-        made: Term = RULES[op.name].build(op, at, *terms)
-    except DeclinedError as error:
-        work.decline(str(error))
+    made: Term = RULES[op.name].build(op, at, *terms)
     return made
 
 
@@ -51,7 +47,7 @@ def reduction(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> No
         x, y, axes = x[..., None], y[..., None], (x.ndim,)
     rows = last(x, axes)
     with work.over(rows.shape, len(axes)) as k:
-        k.write(reduced(y, x, axes), built(work, op, rows.shape, len(axes), k.read(rows)))
+        k.write(reduced(y, x, axes), built(op, rows.shape, len(axes), k.read(rows)))
 
 
 @written("sum", "prod", "count_nonzero", "sum_like")
@@ -83,7 +79,7 @@ def rowwise(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None
     rows = last(y, (axis,))
     with work.over(rows.shape, 1) as k:
         terms = [None if v is None else k.read(v) for v in views]
-        k.write(rows, built(work, op, rows.shape, 1, *terms))
+        k.write(rows, built(op, rows.shape, 1, *terms))
 
 
 @written("argmax", "argmin", "hardmax")
@@ -109,7 +105,7 @@ def is_last(op: Any) -> bool:
     return bool(getattr(op, "last", False))
 
 
-def first_of(k: Any, x: Term, how: str, *, last: bool = False) -> Term:
+def first_of(k: Terms, x: Term, how: str, *, last: bool = False) -> Term:
     """Return the place of the extreme of each row; NaN is more extreme than any number."""
     x = x.to(np.dtype(np.int32)) if x.dtype.kind == "b" else x
     hit = k.call("eq", x, x.reduce(how))

@@ -15,22 +15,26 @@ from typing import Any
 import numpy as np
 
 from gradwright.fuse.builder import FLOAT64, INT64, Term, call, where
-from gradwright.fuse.rules import RULES, Place, broadcast, rule_of
-from gradwright.op import OPS
-from gradwright.program.declined import DeclinedError
-from gradwright.spec import promote
+from gradwright.fuse.rules import Place, broadcast, rule_of
+from gradwright.spec import TensorSpec, promote
 
-from ..fused.terms import Array, Work, written
+from ..fused.terms import Array, Work, lowered, written
+from ..launch import KINDS, Strided
 
 BITWISE = frozenset(("add", "sub", "mul", "and", "or", "xor", "not", "eq", "ne"))
 """Functions of which an int64 has the bits that a uint64 has."""
-NAMES = [
-    *(cls.name for cls in OPS.values() if cls.element),
-    *(name for name, rule in RULES.items() if rule.locate is broadcast),
-]
 
 
-@written(*NAMES)
+def of_elements(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
+    """Return how an op runs that is a function of elements, if fusion has a rule for it."""
+    rule = rule_of(op)
+    is_one = rule is not None and rule.locate is broadcast
+    return lowered(element)(op, ins, outs) if is_one else None
+
+
+KINDS.append(of_elements)
+
+
 def element(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Compute as the fusion's rule does, in dtypes that hold all numbers."""
     y = ys[0]
@@ -42,11 +46,7 @@ def element(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None
         read = [t.to(INT64) if t is not None and t.dtype == np.uint64 else t for t in terms]
         rule = rule_of(op)
         assert rule is not None, "the names are those that have one"
-        try:
-            made: Term = rule.build(op, Place(y.shape, (), ()), *read)
-        except DeclinedError as error:
-            work.decline(str(error))
-        k.write(y, made)
+        k.write(y, rule.build(op, Place(y.shape, (), ()), *read))
 
 
 # -- formulas -------------------------------------------------------------------------------------
@@ -158,3 +158,16 @@ def is_close(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Non
         found = (near & call("isfinite", y)) | call("eq", x, y)
         both = call("isnan", x) & call("isnan", y)
         k.write(ys[0], found | both if op.equal_nan else found)
+
+
+@written("cross")
+def cross(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
+    """Subtract products of the other two components."""
+    y = ys[0]
+    wide = work.wide(y.dtype)
+    a, b, parts = (np.moveaxis(t, op.axis, 0) for t in (*xs, y))
+    for i, j, m in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        with work.over(parts.shape[1:]) as k:
+            given = (t[n, ...] for t in (a, b) for n in (j, m))
+            aj, am, bj, bm = (k.read(t).to(wide) for t in given)
+            k.write(parts[i, ...], aj * bm - am * bj)

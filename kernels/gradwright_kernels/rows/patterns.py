@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradwright.fuse.builder import BOOL, INT64, Term
+from gradwright.ops.attention.biases import slopes
 from gradwright.spec import normalize_axis
 
 from ..fused.terms import Array, Terms, Work, written
@@ -137,3 +138,16 @@ def unravel_index(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -
         for y, n in zip(reversed(ys), reversed(shape), strict=True):
             k.write(y, k.call("mod", number, n))
             number = k.call("floordiv", number, n)
+
+
+@written("apply_alibi")
+def apply_alibi(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
+    """Subtract the slope of each head times how far a key lies from its query."""
+    x, y = xs[0], ys[0]
+    heads, n_queries, n_keys = x.shape[-3:]
+    rows, wide = work.places(n_queries), work.wide(y.dtype)
+    table = work.constant(slopes(heads).astype(wide)[:, None, None])
+    with work.over(y.shape, 1) as k:
+        i, j = places(work, k, rows)
+        away = k.call("abs", j - i - (n_keys - n_queries)).to(wide)
+        k.write(y, k.read(x) - k.read(table) * away)

@@ -59,8 +59,9 @@ def _smaller_int(a, b):
 @triton.jit
 def _together(a, b):
     top = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
-    less = tl.minimum(a, b) - top
-    return tl.where(tl.abs(top) == float("inf"), top, top + tl.log(1.0 + tl.exp(less)))
+    is_end = tl.abs(top) == float("inf")
+    less = tl.minimum(tl.minimum(a, b) - tl.where(is_end, 0.0, top), 0.0)
+    return tl.where(is_end, top, top + tl.log(1.0 + tl.exp(less)))
 
 
 @triton.jit

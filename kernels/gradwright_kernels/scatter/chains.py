@@ -17,6 +17,7 @@ Bytes moved for R rows of k values of W numbers of s bytes, of which u places ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import triton
@@ -37,7 +38,7 @@ NONE = 1 << 62
 
 
 @triton.jit
-def _join_kernel(
+def _walk_chains(
     place_ptr,
     next_ptr,
     first_ptr,
@@ -110,13 +111,13 @@ def join(work: Work, y: Array, place: Array, x: Array, how: str) -> None:
     block = min(WIDEST, triton.next_power_of_2(width))
     tall = max(1, min(ELEMENTS // block, triton.next_power_of_2(rows * k)))
     acc = work.wide(y.dtype)
-    args = {"place_ptr": np.dtype(np.int64), "next_ptr": np.dtype(np.int64)}
+    args: dict[str, Any] = {"place_ptr": np.dtype(np.int64), "next_ptr": np.dtype(np.int64)}
     args |= {"first_ptr": np.dtype(bool), "x_ptr": x.dtype, "y_ptr": y.dtype}
     numbered = {"n_values": rows * k, "k": k, "n": y.shape[1], "width": width, "HOW": how}
     tiles = {"ROWS": tall, "BLOCK": block, "ACC": triton_type(acc)}
     grid = triton.cdiv(rows * k, tall), triton.cdiv(width, block), 1
     index = index_type(max(x.size, y.size))
-    run = prepare(_join_kernel, grid, args | numbered | tiles | {"INDEX": index})
+    run = prepare(_walk_chains, grid, args | numbered | tiles | {"INDEX": index})
     work.call(lambda xs, ys: run(*xs, *ys), [place, following, begins, work.dense(x)], [y])
 
 

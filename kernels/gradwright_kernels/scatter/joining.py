@@ -19,7 +19,7 @@ from .chains import join, placed
 def begun(work: Work, y: Array, x: Array | None, how: str) -> Array:
     """Return memory of y that starts as x, or as a reduction of nothing, dense as y is."""
     if x is None:
-        work.fill(y, start_of("sum" if how == "set" else how, y.dtype))
+        work.fill(y, start_of("sum" if how == "set" else how, work.wide(y.dtype)))
     else:
         work.copy(y, x)
     return y
@@ -85,8 +85,8 @@ def at_coordinates(
     begun(work, y, start, how)
     if not x.size or not y.size:
         return
-    flat = [work.dense(indices)[..., c].reshape(-1) for c in range(n)]
-    place = placed(work, flat, y.shape[:n]).reshape(1, -1)
+    named = work.dense(indices).reshape(-1, n)
+    place = placed(work, [named[:, c] for c in range(n)], y.shape[:n]).reshape(1, -1)
     width = math.prod(y.shape[n:])
     join(
         work,
@@ -168,3 +168,31 @@ def weighted_rows_add(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array
         k.write(values, by * of)
     flat = values.reshape(index.size, g.shape[1])
     at_slices(work, ys[0], 0, work.dense(index).reshape(-1), flat, "sum")
+
+
+@written("sum_rows")
+def sum_rows(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
+    """Number places as they first come, then add up the values of each number."""
+    ids, values, (rows, sums) = work.dense(xs[0]), xs[1], ys
+    work.fill(rows, -1)
+    work.fill(sums, 0)
+    if not ids.size:
+        return
+    place = placed(work, [ids.reshape(-1)], [xs[2].shape[0]])
+    n, numbers = place.size, work.places(place.size)
+    earliest, number, own = (work.room((n,), np.int64) for _ in range(3))
+    with work.over((n, n), 1) as k:
+        alike = k.call("eq", k.read(place), k.read(place[:, None]))
+        found = k.call("where", alike, k.column(), k.integer(n)).reduce("min")
+        k.write(earliest[:, None], found)
+    with work.over((n, n), 1) as k:  # how many first ones there are before the first of this place
+        is_first = k.call("eq", k.read(earliest), k.column())
+        before = is_first & k.call("lt", k.column(), k.read(earliest[:, None]))
+        k.write(number[:, None], before.to(number.dtype).reduce("sum"))
+    with work.over((n,)) as k:
+        is_first = k.call("eq", k.read(earliest), k.read(numbers))
+        k.write(own, k.call("where", is_first, k.read(number), k.integer(-1)))
+    join(work, rows.reshape(1, -1, 1), own[None], place.reshape(1, -1, 1), "set")
+    width = math.prod(values.shape[1:])
+    flat = work.dense(values).reshape(1, n, width)
+    join(work, sums.reshape(1, len(rows), width), number[None], flat, "sum")

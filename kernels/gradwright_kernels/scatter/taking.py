@@ -87,7 +87,8 @@ def gather_nd(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> No
     if not y.size:
         return
     lead = indices.ndim - 1
-    places = [placed(work, [indices[..., c]], [x.shape[c]]) for c in range(n)]
+    each = np.moveaxis(indices, -1, 0)
+    places = [placed(work, [each[c, ...]], [x.shape[c]]) for c in range(n)]
     taken(work, y, x, places, range(lead), range(lead, y.ndim))
 
 

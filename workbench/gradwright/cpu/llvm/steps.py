@@ -19,7 +19,7 @@ from ..places import address
 from .bind import bind_copy, bind_kernel
 from .gemm import bind_matmul
 from .repeat import looped
-from .unpacked import bind_product
+from .unpacked import AT_ONCE, bind_product
 
 Array = np.ndarray[Any, Any]
 LINE = 64
@@ -127,8 +127,10 @@ class Steps:
 
     def unpacked(self, a: Array, b: Array, c: Array, *, adds: bool = False) -> None:
         """Store ``a @ b`` in ``c``, or add it: each row has the bits that it would have alone."""
-        made = functools.partial(bind_product, a, b, c, adds=adds)
-        self.add(("unpacked", adds), [a, b, c], made)
+        for start in range(0, len(b), AT_ONCE):
+            some, more = slice(start, start + AT_ONCE), adds or start > 0
+            parts = a[:, some], b[some], c
+            self.add(("unpacked", more), parts, functools.partial(bind_product, *parts, adds=more))
 
     def apart(self, write: Callable[[], None]) -> list[Call]:
         """Return the calls that are written, instead of adding them."""

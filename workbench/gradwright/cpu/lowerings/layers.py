@@ -18,6 +18,7 @@ from ...program.lowering import lowering
 from ...spec import TensorSpec
 from ..call import Call, Native, numbered
 from ..llvm.attention import bind_attention, bind_attention_grad, bind_mask_grad
+from ..llvm.attention.cached import WIDEST, bind_cached
 from ..llvm.bind import bind_kernel
 from ..llvm.check import INTEGERS, bind_class_check
 from ..llvm.convolution import (
@@ -158,6 +159,21 @@ def _attends(name: str, bind: Callable[..., Sequence[Call] | None]) -> None:
 _attends("flash_attention", bind_attention)
 _attends("flash_attention_grad", bind_attention_grad)
 _attends("flash_attention_mask_grad", bind_mask_grad)
+
+
+@lowering("cached_attention")
+def _cached(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Read what is taken of a cache, for one new position; several are opened into products."""
+    *given, filled = ins
+    q, values = ins[0], ins[4]
+    if q is None or values is None or filled is None or not floats(*given, kinds="f"):
+        return None
+    sizes = q.shape[3], values.shape[3]
+    if q.shape[2] != 1 or op.softcap is not None or not 0 < min(sizes) <= max(sizes) <= WIDEST:
+        return None
+    if 0 in outs[1].shape or filled.dtype.char not in "ilq":
+        return None
+    return Native(lambda xs, ys: bind_cached(op, xs, ys))
 
 
 def _averages(name: str, bind: Callable[..., Sequence[Call] | None], of: int) -> None:

@@ -1,17 +1,18 @@
 """Threads: a pool that runs independent calls of one chain at the same time.
 
-A fork of a chain names n calls. The thread that meets it and at most n - 1 workers take one after
-the other until none is left; the first then waits only for what a worker has begun. So a worker
-that the system does not let run costs nothing, whoever finds the pool taken makes all calls by
-itself, and results are the same in any case: what is one call was decided when the plan was made.
+A fork of a chain names n calls. The thread that meets it makes the last one, and it and at most
+n - 1 workers take the others until none is left; it then waits only for what a worker has begun. So
+a worker that the system does not let run costs nothing, whoever finds the pool taken makes all calls
+by itself, and results are the same in any case: what is one call was decided when the plan was made.
+Of two pieces each stays with its thread, and what it writes with that thread's cache.
 
 Workers are threads of Python that sit in machine code, with the GIL free. Between two forks they
 look for work for about 50 µs, then they sleep. They begin with the first run that needs them, and
 end before a fork of the process and at its exit.
 
 A fork whose turn is SERIAL or PARALLEL does that. With a turn from 0 on it is being measured: it
-does one and the other in turns, keeps the shortest times, and after TURNS runs goes parallel if
-that took less than ``percent`` of the serial time.
+does one and the other in turns, keeps the shortest times of its owner, and after TURNS runs goes
+parallel if that took less than ``percent`` of the serial time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Tuning: which calls of a plan run in pieces on several threads, by rule, by record, by measuring.
 
 What is worth the question is measured where it runs, in the first sixteen runs of a plan: whole and
-in pieces in turns, with the caches and the workers as they are in a step. The results are known to
+in pieces in turns, with caches and workers as they are in a step, by the processor's time of
+the thread that asks, which others do not disturb. The results are known to
 the whole process and, in the folder of the kernels, to later ones. Where bits must not depend on a
 clock a rule decides, by size. A record decides before either.
 """

@@ -24,7 +24,7 @@ from ....program.declined import DeclinedError
 from ...call import Call
 from ..repeat import Turn, repeated, split
 from . import kernels
-from .calls import QUERIES, Calls, Tile, Turned, runs
+from .calls import QUERIES, Calls, Tile, Turned, keys_at_once, runs
 
 Array = np.ndarray[Any, Any]
 FORWARD = "q", "k", "v", "mask", "y", "lse"
@@ -92,7 +92,7 @@ class _Heads:
         share = arrays["q"].shape[1] // arrays["k"].shape[1]
         per_head = {n: 1 if n in SHARED else share for n in arrays}
         head = {n: x[samples.start, heads.start * per_head[n]] for n, x in arrays.items()}
-        calls = Calls(self.numbers, piece)
+        calls = Calls(self.numbers, piece, keys_at_once(self.op, arrays["k"].shape[2]))
         self.write(self.op, head, calls)
         steps = {n: x.strides for n, x in arrays.items()}
         sharing = calls.steps({n: step[1] for n, step in steps.items() if n not in SHARED})

@@ -25,6 +25,9 @@ from .softmax import bind_weights
 Array = np.ndarray[Any, Any]
 QUERIES, KEYS = 128, 128
 """Of a tile: 64 kB of scores in float32, twice that on the way back."""
+MANY, LONG = 256, 1024
+"""Keys of a tile where all see so many: results are shrunk and read half as often, which takes 3 to
+6 % of the time (64 and 128 features, 1,024 to 4,096 keys). Borders would waste more."""
 PAD = 64
 """Bytes behind a row: rows 512 bytes apart would meet in a few places of the cache."""
 OWN = 100
@@ -38,6 +41,8 @@ class Calls:
     numbers: Mapping[str, int]
     piece: int
     """Pieces may run at the same time, and have scratch of their own."""
+    keys: int = KEYS
+    """Of a tile."""
     first: list[Call] = field(default_factory=list)
     """Made once for a head of keys."""
     made: list[Call] = field(default_factory=list)
@@ -101,7 +106,9 @@ class Calls:
         if n > 1:
             axes = {**dict.fromkeys(("k", "v", "dk", "dv"), 0), "mask": 1, "dmask": 1}
             moves = {
-                name: KEYS * head[name].strides[axis] for name, axis in axes.items() if name in head
+                name: self.keys * head[name].strides[axis]
+                for name, axis in axes.items()
+                if name in head
             }
             steps = self.steps(moves | {name: step for name, (_, step) in self.own.items()})
             self.made = [repeated(n, [Turn(c, steps) for c in self.made])]
@@ -109,20 +116,20 @@ class Calls:
 
     def turned(self, name: str, x: Array) -> Turned:
         """Turn the rows of a head, once for all that share it; the result moves as ``name``t."""
-        n, (length, features) = -(-len(x) // KEYS), x.shape
-        shape = n, features, KEYS
+        n, (length, features) = -(-len(x) // self.keys), x.shape
+        shape = n, features, self.keys
         make = functools.partial(padded, shape, x.dtype)
         place: Array = shared(("attention", name, self.piece, shape, x.dtype), make)
         for tile in range(n):
-            rows = x[tile * KEYS : min((tile + 1) * KEYS, length)]
+            rows = x[tile * self.keys : min((tile + 1) * self.keys, length)]
             self.first += turning(rows[None], place[tile][:, None, :], self.numbers[name])
         self.own[f"{name}t"] = OWN + len(self.own), place.strides[0]
         return Turned(place)
 
     def room(self, name: str, tile: Tile, dtype: np.dtype[Any]) -> Array:
         """Return memory for the scores of a tile."""
-        make = functools.partial(padded, (QUERIES, KEYS), dtype)
-        key = "attention", name, self.piece, dtype
+        make = functools.partial(padded, (QUERIES, self.keys), dtype)
+        key = "attention", name, self.piece, self.keys, dtype
         whole: Array = shared(key, make)
         return whole[: tile.queries, : tile.keys.stop - tile.keys.start]
 
@@ -135,7 +142,8 @@ class Turned:
 
     def of(self, tile: Tile) -> Array:
         """Return those of a tile."""
-        found: Array = self.array[tile.keys.start // KEYS, :, : tile.keys.stop - tile.keys.start]
+        first, n = tile.keys.start, tile.keys.stop - tile.keys.start
+        found: Array = self.array[first // self.array.shape[2], :, :n]
         return found
 
 
@@ -172,22 +180,28 @@ class Tile:
         return {n: x.astype(np.int64) for n, x in found.items()}
 
 
+def keys_at_once(op: Any, n_keys: int) -> int:
+    """Return how many keys a tile has."""
+    return MANY if n_keys >= LONG and max(op.reach) < 0 else KEYS
+
+
 def runs(op: Any, q: Array, k: Array) -> Iterator[tuple[slice, list[tuple[int, Tile]]]]:
     """Yield runs of queries and the tiles that any of them sees, with how many follow alike."""
     n_queries, n_keys = len(q), len(k)
     offset, (left, right) = op.starts(n_queries, n_keys), op.reach
+    some = keys_at_once(op, n_keys)
     for start in range(0, n_queries, QUERIES):
         rows = slice(start, min(start + QUERIES, n_queries))
         at = np.arange(rows.start, rows.stop) + offset
-        low = max(int(at[0]) - left, 0) // KEYS * KEYS if left >= 0 else 0
+        low = max(int(at[0]) - left, 0) // some * some if left >= 0 else 0
         high = min(int(at[-1]) + right + 1, n_keys) if right >= 0 else n_keys
         tiles: list[tuple[int, Tile]] = []
-        for begin in range(low, high, KEYS):
-            keys = slice(begin, min(begin + KEYS, high))
+        for begin in range(low, high, some):
+            keys = slice(begin, min(begin + some, high))
             first = at - left - begin if left >= 0 and at[-1] - left > begin else None
             last = at + right - begin if right >= 0 and at[0] + right + 1 < keys.stop else None
             tile = Tile(len(at), keys, first, last)
-            is_plain = first is None and last is None and keys.stop - keys.start == KEYS
+            is_plain = first is None and last is None and keys.stop - keys.start == some
             if is_plain and tiles and tiles[-1][1].first is None and tiles[-1][1].last is None:
                 tiles[-1] = tiles[-1][0] + 1, tiles[-1][1]
             else:

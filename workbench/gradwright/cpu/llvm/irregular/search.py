@@ -41,7 +41,7 @@ def bind_search(a: Array, x: Array, y: Array, *, right: bool) -> Sequence[Call] 
         Call(
             _compiled(TYPES[a.dtype.char], right), block, [(0, 0), (1, 1), (2, 2)],
             cut=Cut(BLOCK.index("count"), x.size, steps, LEAST, LANES),
-            cost=0.5 * x.size * bits, label=("places", a.dtype.char, len(a), x.size.bit_length()),
+            cost=0.5 * x.size * bits, label=f"places {a.dtype.char} {len(a)} of {x.size}",
         )
     ]  # fmt: skip
 

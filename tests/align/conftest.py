@@ -1,0 +1,27 @@
+"""Tests of alignment run in numpy, and find plans of theirs again on disk.
+
+They look at losses, steps, what is kept and resumed; that kernels compute what numpy does is held
+elsewhere, for every op and for random programs. Most of them train a model of a few hundred weights
+for a few steps: compiling kernels of a plan, and making one again, took a third of their time.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+WITH_KERNELS = {
+    "test_distinct.py",
+    "test_one_that_was_killed_goes_on_to_the_same_bits",
+    "test_it_goes_on_to_the_bit_from_within_a_rollout[dapo]",
+    "test_a_reward_is_learnt[grpo]",
+}
+"""Files and tests that run as users' programs do: stand-ins of steps, and what is the same bit for
+bit after a kill or a resume."""
+
+
+@pytest.fixture(autouse=True)
+def in_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switch kernels off, and plans on disk on."""
+    if not WITH_KERNELS & {request.node.name, request.path.name}:
+        monkeypatch.setenv("GRADWRIGHT_KERNELS", "off")
+        monkeypatch.delenv("GRADWRIGHT_PLANS", raising=False)
