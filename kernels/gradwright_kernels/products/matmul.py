@@ -111,13 +111,8 @@ def _matmul_kernel(
 def matmul(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
     """Launch a program for each tile and batch, for integers one for each element."""
     if accumulator(*ins, *outs) is None:
-<<<<<<< HEAD
-        found: Strided | None = lowered(integer_matmul)(op, ins, outs)
-        return found
-=======
         made: Strided | None = lowered(integer_matmul)(op, ins, outs)
         return made
->>>>>>> work
     return Strided(_bind)
 
 
