@@ -46,10 +46,10 @@ bench: .venv/.test
 	$(BIN)/python -m tests.benchmarks.engine
 
 gpu-test: .venv/.test $(STUBS)
-	GRADWRIGHT_GPU=1 $(BIN)/python -m pytest -q tests/kernels/test_numbers.py
+	$(BIN)/python -m tests.kernels.gpu test
 
 gpu-bench: .venv/.test $(STUBS)
-	$(BIN)/python -m tests.benchmarks.kernels kernels/RESULTS.md
+	$(BIN)/python -m tests.kernels.gpu bench
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz

@@ -226,6 +226,13 @@ def note(kind, **facts):
 """
 """Defines ``note`` in a notebook: how the kernel tells the test what it has seen."""
 
+SLOW = """
+import time
+class Slow(gw.Callback):
+    def on_step_end(self, trainer, record): time.sleep(0.002)
+"""
+"""A callback in a notebook: a training that goes on until a test ends it leaves others a core."""
+
 HIDDEN = """
 import numpy as np
 import gradwright as gw

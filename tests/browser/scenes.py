@@ -458,6 +458,19 @@ def adapters() -> Iterator[Scene]:
     yield Scene("bench_adapters", bench, BENCH)
 
 
+def kernels() -> Iterator[Scene]:
+    """A kernel that was generated, its cost, and nothing looked at yet."""
+    g = gw.Graph("layer")
+    y = gw.nn.softmax(gw.nn.gelu(g.placeholder("x", (37, 20)) * 0.5), name="p")
+    feeds = {"x": np.random.default_rng(0).standard_normal((37, 20)).astype("f4")}
+    yield Scene("kernels_empty", gww.KernelView(g, loss=y, feeds=feeds), PANEL)
+    view = gww.KernelView(g, loss=y, feeds=feeds)
+    view.look_into("p")
+    view.kernel_cost()
+    yield Scene("kernels_source", view, (*PANEL, 1000))
+    yield Scene("kernels_cost", view, (1000,), _tab("Cost"))
+
+
 def rollouts() -> Iterator[Scene]:
     """Yield a training by rewards whose policy has left its reference, and pairs."""
     yield Scene("rollouts_empty", gww.RolloutPanel(digits()[0]), PANEL)
@@ -527,6 +540,7 @@ SCENES = (
     texts,
     adapters,
     rollouts,
+    kernels,
     preferences,
     benches,
 )

@@ -112,4 +112,4 @@ def test_adapters_are_seen_switched_trained_and_merged(page, lab, screens):
     assert_accessible(panel)
     page.set_theme("JupyterLab Dark")
     panel.screenshot(path=screens / "adapters_dark.png")
-    assert_accessible(panel)
+    assert_accessible(panel, "JupyterLab Dark")

@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import ParameterTable
-from tests.browser.lab import EVIL, NOTE, VIEW, expect, redraw, wait_for
+from tests.browser.lab import EVIL, NOTE, SLOW, VIEW, expect, redraw, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -42,11 +42,13 @@ table.observe(lambda change: note("selected", name=change["new"]), "selected")
 table
 """
 
-TRAIN = """
+TRAIN = f"""
+{SLOW}
 class Report(gw.Callback):
     def on_epoch_end(self, trainer, record):
         note("epoch", step=record.step, w=digest("hidden/w"))
 trainer.add_callback(Report())
+trainer.add_callback(Slow())
 thread = threading.Thread(target=lambda: trainer.fit(data, epochs=10**6, progress=False))
 thread.start()
 """

@@ -118,7 +118,7 @@ def test_rollouts_are_followed_paused_and_looked_into(page, lab, screens):
     panel.get_by_label("Colour", exact=True).select_option("advantage")
     for theme in THEMES:
         page.set_theme(theme)
-        assert_accessible(panel)
+        assert_accessible(panel, theme)
         name = theme.lower().replace("jupyterlab ", "").replace(" ", "_")
         view.locator(VIEW).first.screenshot(path=screens / f"rollouts_{name}.png")
     page.set_theme(THEMES[0])
@@ -154,6 +154,6 @@ def test_rollouts_are_followed_paused_and_looked_into(page, lab, screens):
     expect(pairs.locator(".gw-rollout-token")).to_contain_text("log-ratio")
     for theme in THEMES:
         page.set_theme(theme)
-        assert_accessible(pairs)
+        assert_accessible(pairs, theme)
     pairs.screenshot(path=screens / "pairs_contrast.png")
     page.set_theme(THEMES[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import NOTE, VIEW, expect, place, wait_for
+from tests.browser.lab import NOTE, SLOW, VIEW, expect, place, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +26,9 @@ note("digest", w=digest("hidden/w"), b=digest("head/b"), steps=trainer.steps_don
 
 TEN_STEPS = 'trainer.fit({"x": X, "t": y}, steps=10, batch_size=64, progress=False); None'
 
-ANEW = """
+ANEW = f"""
+{SLOW}
+trainer.add_callback(Slow())
 for name, init in (("hidden/w", 0.05), ("head/w", 0.05)):
     g.values[name] = init * np.random.default_rng(0).standard_normal(g[name].shape)
 """

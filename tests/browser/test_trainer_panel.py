@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import NOTE, VIEW, expect, points, wait_for
+from tests.browser.lab import NOTE, SLOW, VIEW, expect, points, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +28,8 @@ trainer = gw.Trainer(
     g, loss, optimizer=gw.optim.SGD(gw.schedules.Cosine(0.002, steps=10**7)),
     metrics={{"<img src=x onerror=window.executed=1>": gw.metrics.accuracy(t, logits)}},
 )
+{SLOW}
+trainer.add_callback(Slow())
 rng = np.random.default_rng(0)
 y = rng.integers(0, 4, 512)
 data = {{"x": (np.eye(4, 16)[y] * 2 + rng.standard_normal((512, 16))).astype("float32"), "t": y}}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, VIEW, expect, place, points, wait_for
+from tests.browser.lab import EVIL, NOTE, SLOW, VIEW, expect, place, points, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -48,13 +48,15 @@ bench.observe(on_frozen, "frozen")
 bench
 """
 
-TRAIN = """
+TRAIN = f"""
+{SLOW}
 class Report(gw.Callback):
     def on_epoch_end(self, trainer, record):
         note("epoch", epoch=record.epoch, loss=record.metrics["loss"], step=record.step,
              w=digest("hidden/w"), b=digest("hidden/b"))
 trainer.add_callback(Report())
-data = {"x": X, "t": y}
+trainer.add_callback(Slow())
+data = {{"x": X, "t": y}}
 thread = threading.Thread(
     target=lambda: trainer.fit(data, epochs=10**6, batch_size=32, validation=data, progress=False)
 )

@@ -20,10 +20,10 @@ from gradwright_kernels.device.staging import Pinned
 Array = np.ndarray[Any, Any]
 
 
-def counted(session: gw.Session) -> int:
+def counted(session: gw.Session) -> int | None:
+    """Return how many graphs were launched, if it is a simulated GPU, which counts them."""
     device: Any = session.device
-    graphs: int = device.cuda.graphs
-    return graphs
+    return getattr(device.cuda, "graphs", None)
 
 
 def test_a_graph_decides_whether_it_commits() -> None:
@@ -47,7 +47,7 @@ def test_a_graph_decides_whether_it_commits() -> None:
                     values.append("wrong")
                 values.append(g.values["w"].tolist())
             assert g.values.version("w") == g.values.version("n") == 4 == g.values["n"]
-            assert device == "cpu" or counted(session) == 6
+            assert device == "cpu" or counted(session) in (6, None)
         found.append(values)
     assert found[0] == found[1]
 
@@ -68,7 +68,8 @@ def test_sizes_and_memory_have_graphs_of_their_own() -> None:
         session.release()
         run(np.ones(8, np.float32))
         run(np.ones(8, np.float32))
-        assert (g.values["w"], counted(session) - graphs) == (26.0, 1)
+        assert g.values["w"] == 26.0
+        assert graphs is None or counted(session) == graphs + 1
 
 
 def kept(cuda: Simulated, do: Any) -> int:

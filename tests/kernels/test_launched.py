@@ -236,6 +236,26 @@ def test_a_session_is_a_copy_a_graph_and_a_wait_from_the_third_run_on(
         assert fake.log.pinned == pinned
 
 
+def test_errors_of_the_driver_name_the_node_and_what_to_try(
+    fake: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "gpu", lambda ordinal: fake.driver)
+    g = gw.Graph()
+    y = gw.exp(g.placeholder("x", (30,)), name="grown")
+    with gw.Session(g, device="cuda:0") as session:
+        run = session.prepare(y, ["x"])
+        run(np.zeros(30))
+        fake.cuda.fake_fail(719)
+        with pytest.raises(LoweringError, match=r"error 719\)(.|\n)*check=\"replay\"") as caught:
+            run(np.zeros(30))
+        fake.cuda.fake_fail(0)
+    with gw.Session(g, device="cuda:0", check="replay") as session:
+        monkeypatch.setattr(fake.driver, "launch", lambda *a: fake.driver.call("x", "cuInit", 1))
+        with pytest.raises(LoweringError) as caught:
+            session.run(y, {"x": np.zeros(30)})
+    assert caught.value.node is y.node and "grown" in str(caught.value)
+
+
 def test_the_driver_has_all_calls_that_are_made() -> None:
     header = Path(triton.__file__).parent / "backends/nvidia/include/cuda.h"
     text = header.read_text("utf-8")

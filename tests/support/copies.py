@@ -142,8 +142,15 @@ class Copies:
         deterministic: bool,
         memory: Manager = "arena",
         fallback: str | None = None,
+        results: str | None = None,
     ) -> None:
         pass
+
+    def takes(self, value: Any) -> None:
+        pass
+
+    def ahead(self, batches: Any) -> Any:
+        return batches
 
     def nested(self) -> Copies:
         return Copies()

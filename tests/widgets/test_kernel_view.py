@@ -1,4 +1,4 @@
-"""Kernels in a widget without a browser: looked into, walked, asked, refused; and without Triton."""
+"""Kernels in a widget without a browser: looked into, walked, refused; and without Triton."""
 
 from __future__ import annotations
 

@@ -94,7 +94,13 @@ MESSAGES = [
     {"kind": "check.map", "name": "hidden/w"},
     {"kind": "check.curve", "index": [0, 0], "name": "hidden/w", "part": "real"},
 ]
-LONG = {"training.start", "training.step", "check.start", "compare.start", "kernels.look"}  # they take no facts
+LONG = {
+    "training.start",
+    "training.step",
+    "check.start",
+    "compare.start",
+    "kernels.look",
+}  # they take no facts
 
 
 def variations(message):

@@ -13,13 +13,61 @@ from gradwright.spec import TensorSpec
 
 from .cuda import Cuda
 
+POOLED = 1 << 28
+"""Bytes that a pool keeps, at most: some batches and results of a usual size."""
+
+
+class Pool:
+    """Memory of a device for what comes and goes: freed blocks are kept, and given out again.
+
+    A driver frees memory when all is done that runs, and would hold up the steps of a training. Who
+    frees a block has waited for what used it. Sizes are rounded up to multiples of 512 bytes.
+    """
+
+    def __init__(self, cuda: Cuda, most: int = POOLED) -> None:
+        self._cuda, self._most, self.kept = cuda, most, 0
+        self._sizes: dict[int, int] = {}
+        self._free: dict[int, list[int]] = {}
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of memory; raises MemoryError."""
+        size = max(1, -(-nbytes // 512)) * 512
+        if self._free.get(size):
+            self.kept -= size
+            return self._free[size].pop()
+        try:
+            address = self._cuda.allocate(size)
+        except MemoryError:
+            self.clear()
+            address = self._cuda.allocate(size)
+        self._sizes[address] = size
+        return address
+
+    def free(self, address: int) -> None:
+        """Keep a block, or give it back if there are enough."""
+        size = self._sizes[address]
+        if self.kept + size > self._most:
+            del self._sizes[address]
+            self._cuda.free(address)
+        else:
+            self.kept += size
+            self._free.setdefault(size, []).append(address)
+
+    def clear(self) -> None:
+        """Give back all that is kept."""
+        while self._free:
+            _, addresses = self._free.popitem()
+            for address in addresses:
+                self.kept -= self._sizes.pop(address)
+                self._cuda.free(address)
+
 
 class Block:
-    """Memory of a device, given back when nobody holds it any more."""
+    """Memory of a device or a pool, given back when nobody holds it any more."""
 
     base = None
 
-    def __init__(self, cuda: Cuda, nbytes: int) -> None:
+    def __init__(self, cuda: Cuda | Pool, nbytes: int) -> None:
         self.nbytes, self.address = nbytes, cuda.allocate(nbytes)
         weakref.finalize(self, cuda.free, self.address).atexit = False
 

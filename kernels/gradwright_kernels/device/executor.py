@@ -65,6 +65,10 @@ class GpuExecutor:
         self._early = [t for t, n in found if made.get(n, -1) < n_body]
         self._late = [t for t, n in found if made.get(n, -1) >= n_body]
         self._results = dict(found)
+        self._stay = {
+            t for t in self._early if device.keeps and ask.is_whole and t is not ask.commit_if
+        }
+        """Results that are left on the device."""
         at_home = {*self.laid.homes.values(), *self._copied}
         self._is_one = (
             ask.is_whole
@@ -261,7 +265,7 @@ class GpuExecutor:
         table, device, program = self._table, self._device, self.laid.program
         arena = device.arena(self.laid.layout.nbytes, program.outputs)
         if table is None or not table.is_bound(arena, homes):
-            how = self._constants, self._results, self._asked
+            how = self._constants, self._results, self._stay, self._asked
             table = self._table = Table(self.laid, device, arena, homes, *how)
         return table
 

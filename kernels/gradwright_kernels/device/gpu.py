@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import threading
 import weakref
@@ -19,10 +20,13 @@ from gradwright.program.ledger import Ledger, Manager
 from gradwright.program.program import Program
 from gradwright.program.row import names_of
 
-from .array import Block
+from .ahead import Ahead
+from .array import Block, Pool
 from .cuda import Cuda
+from .dlpack import CPU, CUDA
 from .executor import GpuExecutor
 from .staging import Pinned
+from .there import OnDevice, taken
 from .value import DeviceValue
 
 
@@ -32,12 +36,18 @@ class Gpu:
     All plans of a session share one arena: they run on one stream, in its order.
     """
 
+    keeps = False
+    """Whether results stay on the device."""
     fallback = ""
     """What computes ops without a kernel: ``"cpu"``, or nothing, so that they are errors."""
 
-    def __init__(self, name: str, cuda: Cuda) -> None:
+    def __init__(self, name: str, cuda: Cuda, ordinal: int | None = None) -> None:
+        self.dlpack = (CPU, 0) if ordinal is None else (CUDA, ordinal)
+        """What DLPack calls this device; a simulated one has memory of the host."""
         self.name, self.cuda, self.stream = name, cuda, cuda.make_stream()
         self.ledger = Ledger()
+        self.pool = Pool(cuda)
+        """Memory for results that stay, and for batches that come."""
         self._arena: Block | None = None
         self._pinned: Pinned | None = None
         self.homes = weakref.WeakValueDictionary[Tensor, DeviceValue]()
@@ -51,6 +61,7 @@ class Gpu:
         deterministic: bool,
         memory: Manager = "arena",
         fallback: str | None = None,
+        results: str | None = None,
     ) -> None:
         """Take what a session may be told; raises GraphError for what a GPU does not know."""
         if threads is not None or memory != "arena":
@@ -58,11 +69,24 @@ class Gpu:
                 f"threads={threads!r}, memory={memory!r} are not for device {self.name!r}",
                 need="no threads, and an arena",
             )
-        self.fallback = fallback or ""
+        self.fallback, self.keeps = fallback or "", results == "device"
+
+    @functools.cached_property
+    def event(self) -> int:
+        """An event for who has others wait for what was begun."""
+        return self.cuda.make_event()
+
+    def takes(self, value: Any) -> OnDevice | None:
+        """Return a feed that lies on this device; None: the host has it."""
+        return taken(self, value)
+
+    def ahead(self, batches: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:
+        """Yield batches that are copied here while the one before is used."""
+        return Ahead(self).of(batches)
 
     def nested(self) -> Gpu:
         """Return a device for plans inside plans, which run while those do."""
-        inner = Gpu(self.name, self.cuda)
+        inner = Gpu(self.name, self.cuda, self.dlpack[1] if self.dlpack[0] == CUDA else None)
         inner.fallback, inner.ledger = self.fallback, self.ledger
         return inner
 
@@ -122,6 +146,7 @@ class Gpu:
     def release(self) -> None:
         """Let the arena go, and the host's part of it."""
         self._arena = self._pinned = None
+        self.pool.clear()
 
     @contextlib.contextmanager
     def uninterrupted(self) -> Iterator[None]:

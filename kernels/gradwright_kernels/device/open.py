@@ -34,7 +34,8 @@ def freest() -> int:
 def open_cuda(number: int | None = None) -> Gpu:
     """Return a GPU for a new session, by default the one with most free memory."""
     name = "cuda" if number is None else f"cuda:{number}"
-    return Gpu(name, gpu(freest() if number is None else number))
+    ordinal = freest() if number is None else number
+    return Gpu(name, gpu(ordinal), ordinal)
 
 
 def open_simulated(number: int | None = None) -> Gpu:

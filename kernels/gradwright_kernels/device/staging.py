@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from gradwright.spec import TensorSpec
 
 from .array import DeviceArray, laid
 from .cuda import Cuda
+from .there import OnDevice, feed, kept
 
 if TYPE_CHECKING:
     from .gpu import Gpu
@@ -41,7 +42,7 @@ class Pinned:
 
     def __init__(self, cuda: Cuda, nbytes: int) -> None:
         self.nbytes, self.address = nbytes, cuda.host_memory(nbytes)
-        self._bytes = (ctypes.c_uint8 * max(nbytes, 1)).from_address(self.address)
+        self._bytes: Any = (ctypes.c_uint8 * max(nbytes, 1)).from_address(self.address)
         weakref.finalize(self, cuda.free_host_memory, self.address).atexit = False
 
     def view(self, offset: int, spec: TensorSpec) -> Array:
@@ -75,7 +76,7 @@ class Traffic:
         pinned = device.pinned(at)
         self._pinned = weakref.ref(pinned)
         self._feeds = [
-            (t, pinned.view(a.address - self._start, TensorSpec(a.shape, a.dtype)))
+            (t, a, pinned.view(a.address - self._start, TensorSpec(a.shape, a.dtype)))
             for t, a in feeds
         ]
         self._arrays = results
@@ -90,13 +91,28 @@ class Traffic:
         return self._pinned() is not None
 
     def enter(self, env: Env) -> None:
-        """Begin to copy feeds to the device."""
-        for t, view in self._feeds:
-            view[...] = env[t]
-        if self._feeds:
-            pinned = self._pinned()
-            assert pinned is not None, "it is bound anew when the block is gone"
-            self._cuda.copy_in(self._start, pinned.address, self._taken, self._stream)
+        """Begin to copy feeds to the device; what lies there already is copied within it."""
+        there: list[tuple[OnDevice, DeviceArray]] = []
+        for t, array, view in self._feeds:
+            value: Any = env[t]
+            if isinstance(value, OnDevice):
+                there.append((value, array))
+            else:
+                view[...] = value
+        if not there and self._feeds:
+            self._copy_in(self._start, self._taken)
+            return
+        for t, array, _ in self._feeds:
+            if not isinstance(env[t], OnDevice):
+                self._copy_in(array.address, array.extent)
+        for value, array in there:
+            feed(self._device, value, array)
+
+    def _copy_in(self, address: int, nbytes: int) -> None:
+        pinned = self._pinned()
+        assert pinned is not None, "it is bound anew when the block is gone"
+        source = pinned.address + address - self._start
+        self._cuda.copy_in(address, source, nbytes, self._stream)
 
     def fetch(self, results: Sequence[Tensor | None]) -> None:
         """Begin to copy small results to the block; graphs may keep that."""
@@ -104,8 +120,14 @@ class Traffic:
             if t in self._raw:
                 self._copy(self._arrays[t], self._raw[t])
 
-    def leave(self, env: Env, results: Sequence[Tensor]) -> None:
-        """Copy the others, wait for all that was begun, and give the host what it asked for."""
+    def leave(self, env: Env, results: Sequence[Tensor], stay: Collection[Tensor]) -> None:
+        """Copy the others, wait for all that was begun, and give the host what it asked for.
+
+        Those that ``stay`` on the device are copied there, to memory of their own.
+        """
+        left: Any = {t: kept(self._device, self._arrays[t]) for t in results if t in stay}
+        env.update(left)
+        results = [t for t in results if t not in stay]
         large = {
             t: np.empty(self._arrays[t].extent, np.uint8) for t in results if t not in self._raw
         }

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +51,8 @@ class Table:
     """A program bound to memory: for each step the launches, written down once.
 
     ``constants`` are those that lie on the device, and stay there; ``results`` are what the host
-    gets, and ``asked`` is the value on which updates depend, if it is one of the program.
+    gets, but for those that ``stay``. ``asked`` is the value on which updates depend, if the
+    program has it.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Table:
         homes: Mapping[Tensor, DeviceValue],
         constants: dict[int, DeviceArray],
         results: Mapping[Tensor, int],
+        stay: Collection[Tensor],
         asked: int | None,
     ) -> None:
         self._start, self._arena, self.homes = arena.address, weakref.ref(arena), dict(homes)
@@ -79,7 +81,7 @@ class Table:
         given = None if asked is None else self._arrays[asked]
         self._allow = [] if lying.ok is None else self._deciding(None, [])
         self._decide = [] if lying.ok is None and not alarms else self._deciding(given, alarms)
-        self._results = results
+        self._results, self._stay = results, stay
         there: dict[Tensor | None, DeviceArray] = {}
         if lying.ok is not None or alarms:
             there[None] = self._ok
@@ -311,7 +313,7 @@ class Table:
             act()
         self.do(range(first, n))
         self.copy(updates)
-        self._traffic.fetch([None, *self._made(results)])
+        self._traffic.fetch([None, *self._made(results, go=True)])
 
     # -- what comes in and goes out --------------------------------------------------------------
 
@@ -321,21 +323,23 @@ class Table:
 
     def leave(self, env: Env, results: Sequence[Tensor]) -> None:
         """Copy results to the host, and wait for all that was begun."""
-        self._traffic.fetch(self._made(results))
+        self._traffic.fetch(self._made(results, go=True))
         self._give(env, results)
 
     def _give(self, env: Env, results: Sequence[Tensor]) -> None:
         """Give the host results, when all that was begun is done."""
         made, program = self._made(results), self._lying.program
-        self._traffic.leave(env, made)
+        self._traffic.leave(env, made, self._stay)
         for t in results:
             number = self._results[t]
             if number not in self._arrays:  # it is the host's, and passes through
                 held = program.constants.get(number)
                 env[t] = (env[program.sources[number]] if held is None else held).copy()
 
-    def _made(self, results: Sequence[Tensor]) -> list[Tensor]:
-        return [t for t in results if self._results[t] in self._arrays]
+    def _made(self, results: Sequence[Tensor], *, go: bool = False) -> list[Tensor]:
+        """Return the results that the program makes; with ``go`` those that the host gets."""
+        made = (t for t in results if self._results[t] in self._arrays)
+        return [t for t in made if not (go and t in self._stay)]
 
     def copy(self, updates: Mapping[Tensor, int]) -> None:
         """Begin to copy values to where variables lie."""

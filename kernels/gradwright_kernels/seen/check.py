@@ -72,9 +72,7 @@ class KernelCheck(Tabular):
         return Table(["", "check", "found"], rows, title=title)
 
 
-def check_kernel(
-    op: Any, *inputs: Any, rtol: float | None = None, seed: int = 0
-) -> KernelCheck:
+def check_kernel(op: Any, *inputs: Any, rtol: float | None = None, seed: int = 0) -> KernelCheck:
     """Run an op's kernel on a simulated GPU and hold it against what else is known of the op.
 
     ``forward``: its numbers beside those of the op's own ``forward`` in float64; ``gradient``: the
@@ -183,7 +181,9 @@ def _gradient(
                 text = f"of input {number}, {name}: {analytic:.6g}, not {numeric.value:.6g}"
                 return Verdict("gradient", False, text)
     beside = f"; on the host: {', '.join(host)}" if host else ""
-    return Verdict("gradient", True, f"{n} slopes by finite differences, off by {worst:.1g}{beside}")
+    return Verdict(
+        "gradient", True, f"{n} slopes by finite differences, off by {worst:.1g}{beside}"
+    )
 
 
 def _on_device(
@@ -205,9 +205,7 @@ def _on_device(
     return weights, found, list(host)
 
 
-def _alone(
-    op: Op, xs: Sequence[Array | None]
-) -> tuple[Graph, list[Tensor | None], list[Tensor]]:
+def _alone(op: Op, xs: Sequence[Array | None]) -> tuple[Graph, list[Tensor | None], list[Tensor]]:
     """Return a graph of the op alone, with its inputs and outputs."""
     g = Graph(op.name.rpartition("/")[2])
     held = [

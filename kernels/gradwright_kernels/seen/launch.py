@@ -29,6 +29,7 @@ MOST_PROGRAMS = 64
 """Programs that are looked at; of a larger grid the first, the last and some between."""
 NOBODY, SEVERAL = -1, -2
 
+
 @dataclass(frozen=True, eq=False)
 class Operand:
     """An array that a launch has."""
@@ -45,6 +46,7 @@ class Operand:
             found = found[..., None] + np.arange(n) * (stride // size)
         return np.asarray(found - self.array.low // size)
 
+
 @dataclass(frozen=True)
 class Source:
     """The text of a kernel, or of a function that it calls."""
@@ -53,6 +55,7 @@ class Source:
     name: str
     first: int
     lines: tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Touch:
@@ -69,6 +72,7 @@ class Touch:
     distinct: int
     sectors: float
     """Sectors that are asked for, as multiples of the fewest that would do."""
+
 
 @dataclass(frozen=True)
 class Walk:
@@ -233,7 +237,9 @@ class SeenLaunch:
         """Return the text of the kernel."""
         kernel = self.call.kernel
         above = (line.lstrip().startswith("def ") for line in kernel.raw_src)
-        first = kernel.starting_line_number + next((n for n, is_def in enumerate(above) if is_def), 0)
+        first = kernel.starting_line_number + next(
+            (n for n, is_def in enumerate(above) if is_def), 0
+        )
         return _source((kernel.fn.__code__.co_filename, first, kernel.__name__))
 
 
@@ -250,12 +256,15 @@ def _sample(n: int) -> list[int]:
         return list(range(n))
     return sorted({round(k * (n - 1) / (MOST_PROGRAMS - 1)) for k in range(MOST_PROGRAMS)})
 
+
 def _restore(memory: Sequence[tuple[Block, Array, Array]]) -> None:
     for block, raw, written in memory:
         block.raw[:], block.written[:] = raw, written
 
+
 def _distinct(accesses: Sequence[Access]) -> int:
     return int(np.unique(np.concatenate([a.elements for a in accesses])).size)
+
 
 def _summed(key: tuple[Place, int, str], found: Sequence[Access]) -> Touch:
     lanes = sum(a.lanes.size for a in found)
@@ -268,5 +277,3 @@ def _summed(key: tuple[Place, int, str], found: Sequence[Access]) -> Touch:
         _distinct(found) * found[0].size,
         sum(a.sectors for a in found) / max(1, least),
     )
-
-__all__ = ["NOBODY", "OUTSIDE", "SEVERAL", "Operand", "SeenLaunch", "Source", "Touch"]

@@ -135,10 +135,11 @@ def _read(cuda: Simulated, y: DeviceArray) -> Array:
 def _must_be_whole(cuda: Simulated, y: DeviceArray, launches: Sequence[SeenLaunch]) -> None:
     """Note what no program has written of a result, where all were looked at."""
     block = cuda.blocks.find(y.address)
-    missing = np.flatnonzero(block.written[: y.extent] == 0) if block is not None else ()
+    assert block is not None, "its memory is held"
+    missing = np.flatnonzero(block.written[: y.extent] == 0)
     for launch in reversed(launches):
         for operand in launch.operands:
-            if len(missing) and operand.array is y:
+            if missing.size and operand.array is y:
                 launch.miss(operand, int(missing[0]) // y.dtype.itemsize)
                 return
 
@@ -155,6 +156,7 @@ class StepRow:
     ops: tuple[str, ...]
     nodes: tuple[str, ...]
     why: str
+    """Why it runs on the host, or with which others it is one launch."""
 
 
 class Steps:
@@ -179,11 +181,15 @@ class Steps:
         for number, t in self.program.sources.items():
             held = values.array(t.node.name) if t.kind == "variable" else feeds[t]
             self._arrays[number] = np.asarray(held, t.dtype)
+        if self._lying.ok is not None:  # the device's own: whether updates become values
+            self._arrays[self._lying.ok] = np.array(True)
         self._done = 0
         rows = plan.head.executor.rows(0, 0)
         self.rows = [
-            StepRow(n, r.what, r.ops, tuple(dict.fromkeys(o.name for o in r.origins)), r.why)
-            for n, r in enumerate(rows)
+            StepRow(
+                n, r.what, r.ops, tuple(dict.fromkeys(o.name for o in r.origins)), r.why or s.why
+            )
+            for n, (r, s) in enumerate(zip(rows, self._lying.steps, strict=True))
         ]
         self._sizes = {k: int(v) for k, v in plan.head.sizes.items()}
         self._names = {i: t.name for i, t in self.program.sources.items()}

@@ -1,4 +1,4 @@
-"""What a launch does to memory, access by access; what is wrong is noted, and the launch goes on."""
+"""What a launch does to memory, access by access; it goes on where something is wrong."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Finding:
     place: Place
 
     def __str__(self) -> str:
-        file, line = self.place
+        line = self.place[1]
         of = f" ({self.name})" if self.name else ""
         who = f", program {self.program}" if self.program >= 0 else ""
         return f"line {line}{who}: {self.parameter}{of} {self.text}"
@@ -159,5 +159,3 @@ def _sectors(at: Array, active: Array, size: int) -> tuple[int, int]:
     asked = int(new.sum() + (ordered[:, 0] >= 0).sum())
     least = int(-(-live.sum(axis=1) * size // SECTOR).sum())
     return asked, least
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -33,6 +33,7 @@ class Cpu(Memory):
         deterministic: bool,
         memory: Manager = "arena",
         fallback: str | None = None,
+        results: str | None = None,
     ) -> None:
         """Fix threads, what they are for, and memory; raises GraphError for what is none."""
         check_switches()
@@ -40,6 +41,13 @@ class Cpu(Memory):
         self.tuning = tuned(threads, record, deterministic=deterministic)
         # OpenBLAS adds in another order with more threads: bits would depend on other sessions.
         self._limit = Limit(1 if deterministic else threads)
+
+    def takes(self, value: Any) -> None:
+        """Return None: the host has it."""
+
+    def ahead(self, batches: Iterable[Mapping[Any, Any]]) -> Iterable[Mapping[Any, Any]]:
+        """Return them as they are: they are here."""
+        return batches
 
     def nested(self) -> Cpu:
         """Return a device for plans inside plans, which run while those do."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, Protocol
 
 from ..errors import LoweringError
 from ..shared import first_use
+from ..spec.buffer import There
 from .executor import Ask, Executor, Keep
 from .ledger import Ledger, Manager
 from .lowering import load
@@ -30,11 +31,19 @@ class Device(Protocol):
         deterministic: bool,
         memory: Manager = "arena",
         fallback: str | None = None,
+        results: str | None = None,
     ) -> None:
         """Fix what a session may be told; raises GraphError for what is none.
 
-        ``fallback="cpu"`` has the host compute what the device has no kernel for.
+        ``fallback="cpu"`` has the host compute what the device has no kernel for;
+        ``results="device"`` leaves there what is fetched.
         """
+
+    def takes(self, value: Any) -> There | None:
+        """Return a feed that lies on this device already; None: the host has it."""
+
+    def ahead(self, batches: Iterable[Mapping[Any, Any]]) -> Iterable[Mapping[Any, Any]]:
+        """Return batches that are brought here while the one before is used."""
 
     def nested(self) -> Device:
         """Return a device for plans inside plans, which run while those do."""

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import DTypeError, FeedError, GradwrightError
 from ..graph import Graph, Tensor, coerce
 from ..spec import Dim, TensorSpec
+from ..spec.buffer import There
 from ..spec.containers import ContainerSpec
 
 Array = np.ndarray[Any, Any]
@@ -33,7 +34,7 @@ def _fitted(t: Tensor, value: Any) -> Array:
                 error.problem, need=error.need, facts=error.facts, hint=error.hint
             ) from None
     try:
-        array = np.asarray(value)
+        array: Any = value if isinstance(value, There) else np.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise FeedError(f"{label} is fed with no array: {error}", need=str(t.spec)) from None
     known = t.spec.of_rank(array.ndim)
@@ -51,6 +52,11 @@ def _fitted(t: Tensor, value: Any) -> Array:
                 need=str(t.spec),
                 facts=[f"got {array.dtype}{list(array.shape)}"],
             )
+    if isinstance(array, There):
+        if array.dtype != t.dtype:
+            raise DTypeError(f"{label} is fed from a device with {array.dtype}", need=str(t.spec))
+        fed: Array = value
+        return fed
     try:
         return coerce(array, sized, label)
     except DTypeError as error:

@@ -11,6 +11,7 @@ from ..errors import DTypeError, FeedError, GraphError
 from ..graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update
 from ..graph import read_only as as_read_only
 from ..plan import Plan
+from ..program.device import Device
 from ..spec import TensorSpec, spec_of
 from ..spec.containers import ContainerSpec, to_python
 from .feeds import as_feed, named
@@ -113,8 +114,11 @@ class Request:
         self.rng = next((n.outputs[0] for n in reached if isinstance(n.op, Rng)), None)
         self.stamp = stamp
 
-    def fit(self, arrays: list[Any]) -> tuple[Any, ...]:
-        """Make arrays of what is fed, in place, and return what plans depend on of them."""
+    def fit(self, arrays: list[Any], device: Device) -> tuple[Any, ...]:
+        """Make arrays of what is fed, in place, and return what plans depend on of them.
+
+        What lies on the device stays there.
+        """
         shapes = tuple(
             [
                 a.shape if type(a) is np.ndarray and a.dtype is dtype else None
@@ -127,7 +131,8 @@ class Request:
         for i, (t, dtype) in enumerate(zip(self.feeds, self._dtypes, strict=True)):
             a = arrays[i]
             if type(a) is not np.ndarray or a.dtype is not dtype:
-                a = arrays[i] = as_feed(t, a)
+                held = device.takes(a)
+                a = arrays[i] = as_feed(t, a if held is None else held)
             found.append(a.shape if dtype is not None else spec_of(a))
         shapes = tuple(found)
         if shapes != self.shapes:  # what has been planned before has been checked before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..program.ledger import Manager
 from ..program.lowering import lowering_revision
 from ..program.options import Kernels
 from ..spec import TensorSpec
+from ..spec.buffer import There
 from .feeds import example, keyed, named
 from .given import fill, lend
 from .listeners import Listener, RunEvent
@@ -66,6 +67,8 @@ class Session(Planned):
             are the same, to the bit; ``session.memory`` tells what is held, what was freed and why.
         fallback: what computes an op that the device has no kernel for: None is an error when the
             plan is made, ``"cpu"`` the host, which ``plan.kernels`` tells of.
+        results: where fetched arrays lie: None is the host, ``"device"`` leaves them on a GPU, from
+            which they are copied when they are read, and which torch, JAX and CuPy take by DLPack.
         max_plans: how many plans are kept, least recently used first to go.
         cache_bytes: how many bytes they may hold together; None is a quarter of the machine's
             memory. The latest is kept whatever it takes.
@@ -98,6 +101,7 @@ class Session(Planned):
         checkpoint: Checkpoint = None,
         memory: Manager = "arena",
         fallback: str | None = None,
+        results: str | None = None,
         max_plans: int = 256,
         cache_bytes: int | None = None,
         skip_rewrites: Collection[str] | str = (),
@@ -107,6 +111,8 @@ class Session(Planned):
             raise GraphError(f"check={check!r} is not known", need="None, 'replay' or 'rewrites'")
         if fallback not in (None, "cpu"):
             raise GraphError(f"fallback={fallback!r} is not known", need="None or 'cpu'")
+        if results not in (None, "device"):
+            raise GraphError(f"results={results!r} is not known", need="None or 'device'")
         if not isinstance(graph, Graph):
             raise GraphError(f"{graph!r} is no graph", need="a gw.Graph")
         if not is_count(max_plans, 1) or not (cache_bytes is None or is_count(cache_bytes, 0)):
@@ -124,7 +130,8 @@ class Session(Planned):
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
         manager = checked_manager(memory)
-        asked = {} if fallback is None else {"fallback": fallback}  # not all devices know of it
+        stated = {"fallback": fallback, "results": results}  # not all devices know of them
+        asked = {name: s for name, s in stated.items() if s is not None}
         self.device.configure(threads, tuning, deterministic=deterministic, memory=manager, **asked)
         self._running = self.device.running()
         self.listeners = checked_listeners(listeners)
@@ -215,6 +222,21 @@ class Session(Planned):
         given = dict.fromkeys(named(self.graph, t) for t in feeds)
         return Prepared(self, self._request(fetches, given, updates, training, commit_if))
 
+    def ahead(self, batches: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:
+        """Yield batches of feeds, each brought to the device while the one before is used.
+
+        On a GPU their arrays are there already when a step asks for them; on the CPU nothing is to
+        be done.
+
+        >>> import gradwright as gw, numpy as np
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (2,))
+        >>> with gw.Session(g) as session:
+        ...     [session.run(x.sum(), b).item() for b in session.ahead([{"x": [1.0, 2.0]}])]
+        [3.0]
+        """
+        yield from self.device.ahead(batches)
+
     def plan(
         self,
         fetches: Any,
@@ -272,11 +294,13 @@ class Session(Planned):
             stamp = graph.revision + redefinitions() + lowering_revision()
             if request.stamp != stamp:  # the graph was edited, or ops or lowerings were defined
                 request.check(graph, stamp)
-            shapes = request.fit(arrays)
+            shapes = request.fit(arrays, self.device)
             number = self.step if step is None else step
             if step is not None and not is_word(step):
                 raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
+            if listeners or self.check:  # who looks at numbers reads them on the host
+                env = {t: a.copy() if isinstance(a, There) else a for t, a in env.items()}
             lender = None
             try:
                 if out is not None:

@@ -57,6 +57,21 @@ class Living:
     """
 
 
+class There:
+    """Base of arrays that lie on a device and are fed to it as they are.
+
+    They have ``shape``, ``ndim`` and ``dtype``, and a ``copy`` of the host's.
+    """
+
+    shape: tuple[int, ...]
+    ndim: int
+    dtype: np.dtype[Any]
+
+    def copy(self) -> Array:
+        """Return it as an array of the host's."""
+        raise NotImplementedError
+
+
 class Zeros:
     """What a variable begins as whose value comes before anybody reads it: no memory is taken.
 

@@ -171,7 +171,9 @@ class KernelsPanel(Panel):
             self._walk = walk
             self._told.pop("kernels.cost", None)
             count = len(self._launches)
-        first = next((k for k, line in enumerate(walk.lines) if line.accesses[0] < line.accesses[1]), 0)
+        first = next(
+            (k for k, line in enumerate(walk.lines) if line.accesses[0] < line.accesses[1]), 0
+        )
         with self.widget.hold_sync():
             self.kernel_step, self.kernel_launch = step, number
             self.kernel_program, self.kernel_line = program, first

@@ -158,7 +158,8 @@ function mountKernels(host: HTMLElement, model: Model, store: KernelStore): () =
     launches.value = String(model.get("kernel_launch"));
     chip.value = String(model.get("kernel_chip"));
     findings.hidden = !findings.childNodes.length;
-    facts.textContent = busy ? "running …" : launch ? `${launch.name} · ${counted(launch.total, "program")}${launch.programs.length < launch.total ? `, ${launch.programs.length} looked at` : ""} · ${bytesText(launch.bytes)}` : "";
+    const together = store.steps.find(({ number }) => number === launch?.step)?.why;
+    facts.textContent = busy ? "running …" : launch ? `${launch.name} · ${counted(launch.total, "program")}${launch.programs.length < launch.total ? `, ${launch.programs.length} looked at` : ""} · ${bytesText(launch.bytes)}${together ? ` · ${together}` : ""}` : "";
     if (!launch || !colors) return;
     for (const { name, made } of faces) made.setAttribute("aria-selected", String(name === face));
     text.root.hidden = face !== "source";
