@@ -11,12 +11,12 @@ import pytest
 
 WITH_KERNELS = {
     "test_distinct.py",
-    "test_one_that_was_killed_goes_on_to_the_same_bits",
     "test_it_goes_on_to_the_bit_from_within_a_rollout[dapo]",
     "test_a_reward_is_learnt[grpo]",
 }
-"""Files and tests that run as users' programs do: stand-ins of steps, and what is the same bit for
-bit after a kill or a resume."""
+"""Files and tests that run as users' programs do: stand-ins of steps, what is the same bit for bit
+after a resume, what is learnt. Kernels that come in the background come when they are compiled:
+what is compared to the bit either waits for them (``deterministic``) or has none."""
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from gradwright.graph import Node, Tensor, Values
 from gradwright.op import Op, infer_specs
 from gradwright.plan import Plan
 from gradwright.program.forward import results
-from gradwright.program.lowering import Returning, find_launch, load
+from gradwright.program.lowering import Returning, load
 from gradwright.program.program import Instr, Program
 from gradwright.session import Session
 from gradwright.spec import TensorSpec, spec_of
@@ -34,7 +34,7 @@ from ..device.launcher import Eager
 from ..device.lying import Lying
 from ..device.simulated.driver import Simulated
 from ..fused.group import group
-from ..launch import Strided, use
+from ..launch import Strided, find, use
 from .launch import SeenLaunch
 
 Array = np.ndarray[Any, Any]
@@ -85,7 +85,7 @@ def see(op: Op, *inputs: Any, nodes: Sequence[str] = (), names: Sequence[str] = 
     cuda = Simulated()
     runtime = Seeing(cuda, nodes)
     with use(runtime):
-        found = group(op) if isinstance(op, Fused) else find_launch(op, DEVICE, ins, outs)
+        found = group(op) if isinstance(op, Fused) else find(op, ins, outs)
         if isinstance(found, Strided):
             found = found.bind(xs, [stand_in(s) for s in outs])
         else:

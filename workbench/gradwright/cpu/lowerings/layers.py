@@ -168,8 +168,10 @@ def _cached(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
     q, values = ins[0], ins[4]
     if q is None or values is None or filled is None or not floats(*given, kinds="f"):
         return None
-    sizes = q.shape[3], values.shape[3]
-    if q.shape[2] != 1 or op.softcap is not None or not 0 < min(sizes) <= max(sizes) <= WIDEST:
+    if not (q.is_concrete and values.is_concrete) or op.softcap is not None:
+        return None
+    sizes = int(q.shape[3]), int(values.shape[3])
+    if q.shape[2] != 1 or not 0 < min(sizes) <= max(sizes) <= WIDEST:
         return None
     if 0 in outs[1].shape or filled.dtype.char not in "ilq":
         return None

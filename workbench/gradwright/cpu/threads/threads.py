@@ -1,10 +1,10 @@
 """Threads: a pool that runs independent calls of one chain at the same time.
 
 A fork of a chain names n calls. The thread that meets it makes the last one, and it and at most
-n - 1 workers take the others until none is left; it then waits only for what a worker has begun. So
-a worker that the system does not let run costs nothing, whoever finds the pool taken makes all calls
-by itself, and results are the same in any case: what is one call was decided when the plan was made.
-Of two pieces each stays with its thread, and what it writes with that thread's cache.
+n - 1 workers take the others until none is left; it then waits only for what a worker has begun.
+So a worker that the system does not let run costs nothing, whoever finds the pool taken makes all
+calls by itself, and results are the same in any case: what is one call was decided when the plan
+was made. Of two pieces each stays with its thread, and what it writes with that thread's cache.
 
 Workers are threads of Python that sit in machine code, with the GIL free. Between two forks they
 look for work for about 50 µs, then they sleep. They begin with the first run that needs them, and
