@@ -3,7 +3,7 @@
 The sources are put together in build/docs/source: this folder, the notebooks and tables beside it,
 and what is written from the library itself (reference, ops, gallery). Sphinx makes build/site of
 them; a warning is an error. Notebooks are run by the site's kernel, and kept in a cache for as long
-as neither they nor the library change. ``--quick`` runs three tutorials alone.
+as neither they nor the library change. ``--quick`` runs four tutorials alone.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def build(out: Path, *, quick: bool) -> int:
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--quick", action="store_true", help="run three tutorials alone")
+    asked.add_argument("--quick", action="store_true", help="run four tutorials alone")
     asked.add_argument("--out", type=Path, default=ROOT / "build", help="default: build")
     given = asked.parse_args()
     code = build(given.out.resolve(), quick=given.quick)

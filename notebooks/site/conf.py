@@ -34,8 +34,8 @@ os.environ["JUPYTER_PATH"] = os.pathsep.join(
 )
 nb_kernel_rgx_aliases = {".*": "gradwright-site"}
 nb_execution_mode = "cache"
-# Three tutorials are enough for views and exercises to be seen.
-LEFT = ["further/*", "tutorials/0[234689]*", "tutorials/10*"]
+# Four tutorials are enough for views, exercises and an op of one's own to be seen.
+LEFT = ["further/*", "tutorials/0[234689]*"]
 nb_execution_excludepatterns = LEFT if tags.has("quick") else []  # noqa: F821 - Sphinx has it
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the site, built with three tutorials run and no other notebook."""
+    """Return the folder of the site, built with four tutorials run and no other notebook."""
     out = tmp_path_factory.mktemp("build")
     places = [str(ROOT / folder) for folder in ("workbench", "widgets", "kernels")]
     paths = os.pathsep.join([*places, os.environ.get("PYTHONPATH", "")])
@@ -97,7 +97,7 @@ def test_documentation_reads_as_it_was_written(pages: dict[str, str]) -> None:
 
 
 def test_widgets_are_shown_without_a_kernel(site: Path) -> None:
-    for tutorial in ("01_first_graph", "05_seeing"):
+    for tutorial in ("01_first_graph", "05_seeing", "10_your_own_op"):
         text = (site / f"tutorials/{tutorial}.html").read_text("utf-8")
         frames = re.findall(r'<iframe class="site-view"[^>]*srcdoc="([^"]*)"', text)
         assert frames and text.count("<noscript>") >= len(frames)
