@@ -112,6 +112,24 @@ def test_the_first_ratio_must_be_one() -> None:
     fit(gw.align.trainer(policy(dropout=0.5), loose, rewards=short), steps=1)
 
 
+def test_the_first_ratio_is_looked_at_again_where_weights_have_moved() -> None:
+    """Generation is held against a few rows; these stand for the first ratio as long as they do."""
+    trainer = gw.align.trainer(policy(), GRPO(**SMALL), rewards=short)
+    session, asked = trainer.objective._session, []
+    run = session.run
+    session.run = lambda tensor, *args, **how: asked.append(tensor) or run(tensor, *args, **how)
+    fit(trainer, steps=1)
+    assert len(asked) == 1
+
+    def move(_: object) -> None:
+        for t in trainer.graph.variables:
+            trainer.values[t.name] = trainer.values[t.name] * 1.5
+
+    trainer.objective.watchers.append(move)
+    with pytest.raises(TrainingError, match="weights that have moved"):
+        fit(trainer, steps=4)
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_log_probs_are_measured_in_the_precision_of_steps(told: bool) -> None:
     """Then the first ratio is 1 to the bit, and the loss of a group −mean A = 0."""

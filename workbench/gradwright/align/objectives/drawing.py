@@ -17,6 +17,7 @@ from ..model import LanguageModel
 from ..rewards.judge import Rewards, judge, named
 from ..rewards.reward import Scores
 from ..rollouts.rollout import SAID, Prompt, Rollout, Sampler
+from .looks import Looks
 from .valuation import Valuation
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Drawing:
     ) -> None:
         self.model, self.method, self.sampler = model, method, sampler
         self._session, self._lowered, self.told = session, lowered, dict(told)
+        self.looks = Looks(session)
+        """Log-probabilities of a few rows by the weights as they are."""
         self.valuation: Valuation | None = None
         """What makes advantages of scores, once there are any."""
         self.rows_at_once: int | None = None
@@ -145,7 +148,7 @@ class Drawing:
         if "log_probs" not in told or self._lowered([tensor])[0] is not tensor:
             return {}
         few = looked_at(len(mask))
-        now = self._session.run(tensor, {t: a[few] for t, a in feeds.items()})
+        now = self.looks.at(tensor, {t: a[few] for t, a in feeds.items()})
         is_same = np.abs(now - told["log_probs"][few]).max(initial=0) <= SAME
         return told if is_same else {}
 

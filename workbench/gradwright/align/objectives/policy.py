@@ -325,7 +325,8 @@ class PolicyObjective:
         """Raise TrainingError where policy and sampler are not the same before the first step.
 
         It looks at two to eight rows of the batch, by the tensor that the loss is made of, in
-        training: what differs there is no ratio but an error.
+        training: what differs there is no ratio but an error. Where the rollout was held against
+        the same rows, by the same weights, and training computes the same, that look is the one.
         """
         most = self.method.ratio_tolerance
         if most is None:
@@ -333,7 +334,7 @@ class PolicyObjective:
         few, own = looked_at(len(feeds[self.model.ids])), set(self._fed.values())
         old = feeds[self._fed["old_log_probs"]][few]
         of_rows = {t: a[few] for t, a in feeds.items() if t not in own}
-        now = self._session.run(self._said(), of_rows, training=True)
+        now = self.drawing.looks.at(self._said(), of_rows, training=True)
         off = np.abs(now - old)
         worst = float(off.max(initial=0.0))
         if worst <= most:

@@ -18,6 +18,7 @@ import numpy as np
 from ...shared import Bounded
 from ..call import Call, Cut, layout_of, moved
 from ..threads.alike import Product, keeps_bits
+from .batched import bind_batched
 from .blas import PLAIN, ROW_MAJOR, TRANSPOSED, blas
 
 Array = np.ndarray[Any, Any]
@@ -76,6 +77,8 @@ def _bound(xs: Sequence[Array], ys: Sequence[Array], adds: bool) -> Call | None:
     if batch is None or left is None or right is None or out is None or out.is_transposed:
         return None
     m, k, n = c.shape[-2], a.shape[-1], c.shape[-1]
+    if not adds and (small := bind_batched(a, b, c, *batch)) is not None:
+        return small
     if max(m, n, k, left.lead, right.lead, out.lead) >= 2**31:
         return None
     vector = _vector(a, b, c, left, right, m, n, k)

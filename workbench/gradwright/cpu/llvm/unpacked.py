@@ -77,12 +77,17 @@ def source(machine: Machine, rows: int, adds: bool) -> str:
     True
     """
     text = Text(machine)
-    code, item, width = text.code, text.item, text.width
-    at = code.entries(BLOCK, 3)
+    write_product(text, text.code.entries(BLOCK, 3), rows, adds)
+    return text.code.module()
+
+
+def write_product(text: Text, at: dict[str, Num], rows: int, adds: bool) -> None:
+    """Write the loops of a product, whose entries of the block have been read."""
+    code, item, width, shapes = text.code, text.item, text.width, text.machine.shapes
     vectors = (at["n"] + (width - 1)).op("sdiv", width)
     last = at["m"] - 1
     begin = text.zero
-    for n in machine.shapes[rows]:
+    for n in shapes[rows]:
         with code.loop(begin, vectors - (n - 1), step=n) as block:
             shift = block.index * (width * item)
             b, c = text.shift(at["b"], shift), text.shift(at["c"], shift)
@@ -92,7 +97,6 @@ def source(machine: Machine, rows: int, adds: bool) -> str:
                 of = [code.call("i64", "llvm.smin.i64", tile.index + r, last) for r in range(rows)]
                 _tile(text, of, n, at, b, c, mask, adds)
         begin = block.index
-    return code.module()
 
 
 def _tile(
