@@ -155,11 +155,12 @@ class _Powers:
 
     def __init__(self, y: Array, top: Array) -> None:
         self.low = y - top[:, None]
-        left = self.low > -np.inf
-        self.sizes = None if left.all() else left.sum(-1)
-        self.tokens = None
-        if self.sizes is not None and 2 * self.sizes.max() < y.shape[-1]:
-            self.tokens, self.low = _together(self.low, left, self.sizes)
+        self.sizes = self.tokens = None
+        if self.low.min(initial=0) == -np.inf:
+            left = self.low > -np.inf
+            self.sizes = left.sum(-1)
+            if 2 * self.sizes.max() < y.shape[-1]:
+                self.tokens, self.low = _together(self.low, left, self.sizes)
         self.p = np.exp(self.low)
 
 
