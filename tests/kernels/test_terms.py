@@ -66,6 +66,28 @@ def test_the_last_of_several_writes_counts_and_halves_are_rounded_once() -> None
     exact("scatter_nd_update", [table, ids, RNG.standard_normal((4, 3)).astype("f4")])
     g = np.full((60, 1), 0.1, np.float16)
     exact("gather_grad", [g, np.zeros(60, np.int64), np.zeros((2, 1), np.float16)], axis=0)
+    g = np.ones((4, 1), bool)  # of which an even number is still true
+    exact("gather_grad", [g, np.zeros(4, np.int64), np.zeros((2, 1), bool)], axis=0)
+
+
+def test_views_may_begin_anywhere() -> None:
+    """Behind an element of four bytes no load of sixteen begins: kernels by hand get a copy."""
+    g, x, labels = (
+        gw.Graph(),
+        RNG.standard_normal((4, 3)).astype("f4"),
+        np.array([9, 0, 2, 1], "i4"),
+    )
+    held, named = g.placeholder("x", (4, 3)), g.placeholder("labels", (4,), "int32")
+    part, rest = held[1:], named[1:]
+    asked = [
+        gw.cumsum(part, axis=0),
+        gw.loss.sparse_softmax_cross_entropy(rest, part),
+        gw.unsorted_segment_sum(part, rest, 3),
+    ]
+    feeds = {held: x, named: labels}
+    with gw.Session(g, device="cuda-sim") as session:
+        for got, want in zip(session.run(asked, feeds), g.output(feeds, asked), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int64"])

@@ -35,7 +35,7 @@ def drawn(work: Work, name: str, key: Array, shape: Sequence[int], dtype: str, *
     y = work.room(shape, dtype)
     op = find_op(name)(shape=tuple(shape), dtype=dtype, **how)
     launch = find_launch(op, "cuda", [spec_of(key)], [spec_of(y)])
-    work.call(launch, [key], [y])
+    work.call(launch, [work.dense(key)], [y])
     return y
 
 
