@@ -33,6 +33,12 @@ def exact(name: str, xs: list[Any], tolerance: float = 0.0, **attrs: Any) -> Non
         assert y.dtype == np.asarray(want).dtype
 
 
+def test_hyperbolic_sines_reach_to_the_largest_number() -> None:
+    x = np.array([710.4, -710.4, 709.0, 0.0, -1e-300, np.inf])
+    exact("sinh", [x], 1e-13)
+    exact("cosh", [x], 1e-13)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_running_sums_go_from_block_to_block(monkeypatch: pytest.MonkeyPatch, axis: int) -> None:
     monkeypatch.setattr(scan, "LONGEST", 4)
@@ -110,6 +116,9 @@ def test_ints_wrap_around_and_are_compared_as_what_they_are() -> None:
         exact(name, [a, b])
         exact(name, [a.view("i1"), b.view("i1")])
     exact("bitwise_and", [np.array([2**64 - 1, 5], "u8"), np.array([2**63 + 3, 4], "u8")])
+    large = np.array([2**64 - 1, 2**63 + 3, 2**63 + 9], "u8")
+    exact("min", [large], axis=0)
+    exact("unsorted_segment_min", [large, np.array([0, 2, 2])], num_segments=4)
     exact("matmul", [RNG.integers(-(2**40), 2**40, (2, 3, 5)), RNG.integers(0, 2**40, (5, 4))])
 
 

@@ -101,7 +101,7 @@ def arctan2(y: Term, x: Term) -> Term:
 def _sinh(x: Term) -> Term:
     e = call("expm1", call("abs", x) * 0.5)  # halves, whose squares do not overflow early
     half = where(call("isinf", e), e, (e + e / (e + 1)) * 0.5)
-    return call("copysign", 2 * half * (e + 1 + 1 / (e + 1)) * 0.5, x)
+    return call("copysign", half * (e + 1 + 1 / (e + 1)), x)
 
 
 def _cosh(x: Term) -> Term:
