@@ -292,10 +292,10 @@ def test_there_may_be_more_products_than_a_grid_has_rows() -> None:
         find_launch(find_op("matmul")(), "cuda", ins, ins[:1]).bind([x, x], [x])
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
-def test_classes_are_copied_whatever_they_are(dtype: str) -> None:
+@pytest.mark.parametrize(("dtype", "ignored"), [("uint8", -100), ("int32", 7), ("int64", None)])
+def test_classes_are_copied_whatever_they_are(dtype: str, ignored: int | None) -> None:
     labels = np.arange(1500).reshape(3, 500).astype(dtype)
-    [found] = launched(CheckClasses(ignore_index=7), [labels, np.zeros((3, 500, 10))])
+    [found] = launched(CheckClasses(ignore_index=ignored), [labels, np.zeros((3, 500, 10))])
     np.testing.assert_array_equal(found, labels)
 
 
