@@ -85,6 +85,15 @@ def test_heads_in_several_runs_of_rows(name: str, monkeypatch: pytest.MonkeyPatc
     agree(find_op("head_log_probs_grad")(**settings), [*asked, h, w, ids, b], 30 * atol, rtol)
 
 
+def test_a_bias_may_rule_out_words() -> None:
+    h, w = drawn("float32", (3, 6), (5, 6))
+    b, ids = np.array([0, -np.inf, 1, -np.inf, 2], np.float32), np.array([0, 4, 2])
+    agree(find_op("head_log_probs")(), [h, w, ids, b], 1e-5, 1e-5)
+    agree(
+        find_op("head_log_probs_grad")(), [*drawn("float32", *[(3,)] * 4), h, w, ids, b], 1e-5, 1e-5
+    )
+
+
 def test_heads_refuse_ids_that_are_no_words() -> None:
     g = gw.Graph()
     h, w, ids = (
