@@ -28,7 +28,7 @@ from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec
 
 from ..fused.group import group
-from ..launch import WHOLE, Strided, find, use
+from ..launch import WHOLE, Strided, find, is_dense, use
 from .cuda import Cuda
 from .guard import chosen_last, guarded
 from .joined import Joined, join
@@ -187,7 +187,7 @@ class Lying:
         """Return an instruction that reads dense copies, which are made before it."""
         ins = list(instr.ins)
         for n, x in enumerate(ins):
-            if x is None or n in instr.op.shape_only or _is_aligned(self.ghost(x)):
+            if x is None or n in instr.op.shape_only or is_dense(self.ghost(x)):
                 continue
             if x not in copies:
                 spec = self.program.specs[x]
@@ -272,11 +272,6 @@ class Lying:
 def up(nbytes: int) -> int:
     """Return how far the next buffer is, for one of this size."""
     return -(-max(nbytes, 1) // ALIGN) * ALIGN
-
-
-def _is_aligned(ghost: Array) -> bool:
-    """Tell whether elements lie one after the other from where a load of 16 bytes may begin."""
-    return ghost.flags.c_contiguous and ghost.ctypes.data % 16 == 0
 
 
 def _scratch(step: Step) -> int:

@@ -20,7 +20,7 @@ from gradwright.program.lowering import Launch, Make, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
 
 from ..device.array import DeviceArray
-from ..launch import WHOLE, Strided, alarm, constant, workspace
+from ..launch import WHOLE, Strided, alarm, constant, is_dense, workspace
 from .elements import DTYPES
 from .group import launched
 
@@ -159,7 +159,7 @@ class Work:
 
     def dense(self, x: Array) -> Array:
         """Return an array, or a copy of it where it does not lie dense, from an aligned address."""
-        if x.flags.c_contiguous and x.ctypes.data % 16 == 0:
+        if is_dense(x):
             return x
         made = self.room(x.shape, x.dtype)
         self.copy(made, x)

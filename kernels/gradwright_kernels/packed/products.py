@@ -103,7 +103,7 @@ def _made(op: Any, x: Any, packed: list[Any], y: TensorSpec, *, back: bool) -> L
     args |= {"zero_ptr": pointer(seen[1]), "y_ptr": y.dtype, "M": m, "N": n, "K": k}
     args |= {"n_rows": n_rows, "width": width, "BACK": back, "BM": bm, "BN": bn, "BK": bk}
     args |= {"OPERAND": named(x.dtype), "ACC": acc, **format}
-    args |= {"INDEX": index_type(max(x.size, y.size, n_rows * width))}
+    args |= {"INDEX": index_type(max(x.size, y.size, n_rows * width, w.size))}
     grid = triton.cdiv(m, bm), triton.cdiv(n, bn), 1
     run, first = prepare(_packed_product_kernel, grid, args, warps), 2 if back else 1
     is_turned = isinstance(op, AwqMatmul)
