@@ -215,7 +215,8 @@ class GpuExecutor:
     @functools.cached_property
     def _sources(self) -> list[Tensor]:
         """The variables that it reads or changes on the device."""
-        read = [t for t in self.laid.program.sources.values() if t.kind == "variable"]
+        found = self.laid.program.sources.values()
+        read = [t for t in found if t.kind == "variable" and t not in self.laid.stated]
         return list(dict.fromkeys((*read, *self._copied)))
 
     def _homes_of(self, values: Values | None) -> dict[Tensor, DeviceValue]:
@@ -276,6 +277,9 @@ class GpuExecutor:
         names = names_of(self.laid.program.outputs)
         taken = arena - device.arena_bytes if arena > device.arena_bytes else 0
         constants = sum(a.nbytes for a in self.laid.program.constants.values() if any(a.strides))
+        if taken + constants + variables > free:
+            device.pool.clear()  # what is kept for results to come makes room
+            free, total = device.cuda.memory()
         if taken + constants + variables > free:
             raise MemoryLimitError(
                 f"a run of {names} takes {size(taken + constants + variables)} on device "

@@ -106,7 +106,8 @@ def taken(device: Gpu, value: Any) -> OnDevice | None:
     Raises LoweringError for memory of another GPU.
     """
     if isinstance(value, OnDevice):
-        return value if value.lies_on(device) else None
+        is_ready = value.lies_on(device) and value.array.flags.c_contiguous
+        return value if is_ready else None
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return None
     kind, number = map(int, value.__dlpack_device__())

@@ -179,7 +179,7 @@ class Steps:
         self.program: Program = laid.program
         self._arrays: dict[int, Any] = dict(self.program.constants)
         for number, t in self.program.sources.items():
-            held = values.array(t.node.name) if t.kind == "variable" else feeds[t]
+            held = feeds[t] if t in feeds else values.array(t.node.name)
             self._arrays[number] = np.asarray(held, t.dtype)
         if self._lying.ok is not None:  # the device's own: whether updates become values
             self._arrays[self._lying.ok] = np.array(True)
