@@ -40,6 +40,9 @@ def test_results_stay_and_are_fed_again() -> None:
             (X + 5).tolist(),
         ]
         assert (g.values.version("w"), float(y.copy().sum()), y.nbytes) == (4, 21.0, 24)
+        own = dlpack.borrow(y.__dlpack__(copy=True))
+        assert own.address != y.array.address == dlpack.borrow(y.__dlpack__()).address
+        assert len(y) == 2 and f"{session.run(x.sum(), {x: y}):.1f}" == "21.0"
         assert isinstance(again, OnDevice) and np.array(y, "f8").dtype == "f8"
         whole = session.run(gw.cast(x, "int64"), {x: X})
         assert np.asarray(run(whole)[0]).tolist() == (X + 5).tolist()  # converted by the host
