@@ -84,9 +84,7 @@ class OnDevice(There):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._device.dlpack
 
-    def __dlpack__(
-        self, *, stream: int | None = None, copy: bool | None = None, **how: Any
-    ) -> Any:
+    def __dlpack__(self, *, stream: int | None = None, copy: bool | None = None, **how: Any) -> Any:
         """Return a capsule; work of ``stream`` comes after what makes the array.
 
         On a simulated GPU it is memory of the host.

@@ -93,7 +93,8 @@ def see(op: Op, *inputs: Any, nodes: Sequence[str] = (), names: Sequence[str] = 
     if not callable(found):
         raise LoweringError(
             f"device 'cuda' has no kernel for {op.name} of {', '.join(map(str, ins))}",
-            hint=f'@gw.lowering("{op.name}", device="cuda") registers one',
+            hint=f'@gw.lowering("{op.name}", device="cuda") registers one; what is generated for a '
+            "graph is seen by KernelView(graph)",
         )
     n = len(xs)
     called = [*names, *(f"input {k}" for k in range(len(names), n)), *names[n:]]
