@@ -105,8 +105,9 @@ class GpuExecutor:
         """Run and commit at once, unless the host has a part in it; return whether it did."""
         if not self._is_one:
             return None
-        table, updates = self._read(env, values), self._ask.updates
+        updates = self._ask.updates
         with self._device.cuda.lock, values.lock, self._device.uninterrupted():
+            table = self._read(env, values)  # nobody sets them before they are updated
             is_well = table.whole(env, self._copied, self._early, self._ask.commit_if)
             if updates and is_well:
                 self._take(values, {v.node.name: table.homes[v] for v in updates}, {})
