@@ -328,6 +328,18 @@ def test_steps_name_the_operands_that_they_lie_in(rng):
     np.testing.assert_array_equal(y, x[::-1, ::-1])
 
 
+@multiplied
+def test_turns_share_their_scratch(rng):
+    """What moves from turn to turn are operands: long sums have parts in memory of their own."""
+    x, w = (rng.standard_normal(s).astype("f4") for s in ((5, 2, 2100), (2100, 3)))
+    y = np.empty((5, 2, 3), "f4")
+    steps = Steps([x, w, y])
+    steps.repeat(range(4), lambda t: steps.product(x[t], w, y[t]))
+    steps.product(x[4], w, y[4])
+    run_all(steps.calls)
+    np.testing.assert_allclose(y, x @ w, 1e-4, 1e-4)
+
+
 def test_steps_decline_what_blas_cannot_read(rng):
     x = rng.standard_normal((4, 4))
     with pytest.raises(DeclinedError):
