@@ -44,12 +44,28 @@ def context(browser: Any) -> Iterator[Any]:
     context.close()
 
 
+@pytest.fixture(scope="package")
+def pages(context: Any) -> Iterator[list[Page]]:
+    """Return the page that tests hand on, if there is one."""
+    pages: list[Page] = []
+    yield pages
+    for page in pages:
+        page.close()
+
+
 @pytest.fixture
-def page(context: Any, lab: Lab) -> Iterator[Page]:
-    """Return a fresh page of the size of a laptop screen."""
-    page = Page(context, lab)
+def page(
+    context: Any, lab: Lab, pages: list[Page], request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """Return a page of the size of a laptop screen with nothing open; who fails leaves none."""
+    page = pages.pop() if pages else Page(context, lab)
+    failed = request.session.testsfailed
     yield page
-    page.close()
+    if request.session.testsfailed == failed:
+        page.clear()
+        pages.append(page)
+    else:
+        page.close()
     lab.end_kernels()
 
 

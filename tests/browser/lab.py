@@ -289,6 +289,21 @@ UNHURRIED = f"""{{
 """anywidget 0.11 drops all messages to a widget whose module is not there after two seconds."""
 
 
+CLEAR = """async () => {
+  if (!window.jupyterapp) return false;
+  const {commands, shell, serviceManager} = window.jupyterapp;
+  for (const {context} of shell.widgets('main')) if (context) context.model.dirty = false;
+  await commands.execute('application:close-all');
+  await commands.execute('filebrowser:open-path', {path: '/'});
+  shell.collapseRight();
+  shell.activateById('filebrowser');
+  document.activeElement?.blur();
+  await serviceManager.sessions.shutdownAll();
+  return true;
+}"""
+"""Closes all documents of JupyterLab and what stands beside them, and ends their kernels."""
+
+
 class Page(Watched):
     """A page on which JupyterLab runs."""
 
@@ -296,13 +311,40 @@ class Page(Watched):
         super().__init__(context, lab.base, lab.base.replace("http", "ws"))
         self.page.add_init_script(UNHURRIED)
         self.lab = lab
+        self._is_there = False
 
-    def open_notebook(self, name: str) -> None:
-        """Open JupyterLab on a notebook and wait for its kernel."""
+    def clear(self) -> None:
+        """Close all that is open, for the next test: to load JupyterLab takes 7 s of a processor.
+
+        What goes wrong meanwhile, as in a kernel that ends while it computes, is forgotten.
+        """
+        self.page.unroute_all()
+        self.page.mouse.move(0, 0)
+        self._is_there = self._is_there and self.page.evaluate(CLEAR)
+        redraw(self.page)
+        self.errors.clear()
+        self.outside.clear()
+
+    def open_lab(self) -> None:
+        """Have JupyterLab with nothing open, loaded anew unless it is there."""
+        if not self._is_there:
+            self.load_lab()
+
+    def load_lab(self) -> None:
+        """Load JupyterLab with nothing open."""
         self.page.goto(f"{self.lab.base}/lab?reset&token={self.lab.token}")
+        self.restored()
+        self._is_there = True
+
+    def restored(self) -> None:
+        """Wait until JupyterLab has loaded."""
         self.page.wait_for_function(
             "() => window.jupyterapp && window.jupyterapp.restored.then(() => true)"
         )
+
+    def open_notebook(self, name: str) -> None:
+        """Open JupyterLab on a notebook and wait for its kernel."""
+        self.open_lab()
         self.command("docmanager:open", {"path": name})
         self.page.wait_for_function(
             """(path) => {
@@ -324,14 +366,16 @@ class Page(Watched):
               body: JSON.stringify({raw: text}),
             },
           ).then((answer) => { if (!answer.ok) throw new Error(answer.statusText); })"""
-        if self.page.url == "about:blank":
+        if not self.page.url.startswith(self.lab.base):
             self.page.goto(f"{self.lab.base}/lab?reset&token={self.lab.token}")
         place = [self.lab.base, self.lab.token]
         self.page.evaluate(save, [plugin, json.dumps(values), *place])
+        self._is_there = False
         try:
             yield
         finally:
             self.page.evaluate(save, [plugin, "{}", *place])
+            self._is_there = False
 
     def command(self, name: str, args: dict[str, Any] | None = None) -> None:
         """Run a command of JupyterLab."""
@@ -383,7 +427,7 @@ class Page(Watched):
     def reload_notebook(self, name: str) -> None:
         """Save the notebook and load the whole page anew; the kernel goes on."""
         self.command("docmanager:save")
-        self.page.goto(f"{self.lab.base}/lab/tree/{name}?token={self.lab.token}")
+        self.page.goto(f"{self.lab.base}/lab/tree/{name}?reset&token={self.lab.token}")
 
     def set_theme(self, name: str) -> None:
         """Switch JupyterLab's theme and wait until its style sheet is in place."""

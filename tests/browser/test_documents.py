@@ -100,13 +100,8 @@ class Documents:
 
     def start(self) -> None:
         """Open JupyterLab on the folder of models."""
-        self.page.page.goto(f"{self.lab.base}/lab/tree/models?reset&token={self.lab.token}")
-        self.ready()
-
-    def ready(self) -> None:
-        self.page.page.wait_for_function(
-            "() => window.jupyterapp && window.jupyterapp.restored.then(() => true)"
-        )
+        self.page.open_lab()
+        self.page.command("filebrowser:open-path", {"path": "models"})
 
     def item(self, name: str) -> Any:
         return self.page.page.locator(f'.jp-DirListing-item[title^="Name: {name}"]')
@@ -262,6 +257,7 @@ def test_documents_follow_their_files_and_outlive_the_server(
     page: Page, lab: Lab, models: Path, screens: Path
 ) -> None:
     documents = Documents(page)
+    page.load_lab()
     documents.start()
     # A part of the extension that is loaded now, and is not there any more.
     page.page.route("**/gradwright/static/*", lambda route: route.abort())
@@ -307,7 +303,7 @@ def test_documents_follow_their_files_and_outlive_the_server(
     page.page.wait_for_function("() => window.jupyterapp.serviceManager.workspaces")
     wait_for(lambda: "small.gw" in workspace(page), "the layout to be saved")
     page.page.goto(f"{lab.base}/lab?token={lab.token}")
-    documents.ready()
+    page.restored()
     drawn(documents.current(), 9)
     assert page.page.evaluate("window.executed") is None
 

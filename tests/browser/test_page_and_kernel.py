@@ -32,14 +32,13 @@ LATE = "AbortSignal.timeout = () => AbortSignal.abort()"
 """No module is there so early: anywidget gives all of them up at once."""
 
 
-def test_a_slow_module_hears_a_slider_moves_by_key_and_a_still_stays(browser, lab, screens):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+def test_a_slow_module_hears_a_slider_moves_by_key_and_a_still_stays(context, lab, screens):
     page = Page(context, lab)
-    context.add_init_script(LATE)
+    page.page.add_init_script(LATE)
     try:
         late_keys_and_stills(page, lab, screens)
     finally:
-        context.close()
+        page.close()
         lab.end_kernels()
 
 

@@ -17,6 +17,7 @@ from gradwright_widgets import TensorView, Workbench
 from gradwright_widgets.panels.check.panel import CheckPanel
 from gradwright_widgets.panels.stepper.panel import StepPanel
 from tests.support.panels import EVIL
+from tests.support.sweeps import spread
 from tests.widgets import benches
 from tests.widgets.benches import data, network, state
 
@@ -103,12 +104,12 @@ LONG = {
 }  # they take no facts
 
 
-def variations(message):
-    """Give the message, without each of its keys, and with each of them wrong in many ways."""
+def variations(message, wrongs):
+    """Give the message, without each of its keys, and with each of them wrong in every way."""
     yield message
     for key in message.keys() - {"kind"}:
         yield {k: v for k, v in message.items() if k != key}
-        yield from ({**message, key: wrong} for wrong in HOSTILE)
+        yield from ({**message, key: wrong} for wrong in wrongs)
 
 
 def test_every_handler_is_tried(bench):
@@ -132,8 +133,9 @@ def test_no_message_raises_or_changes_what_it_should_not(bench, where, monkeypat
         bench.stepper.into()
     before = bench.graph.values.snapshot()
     names = [node.name for node in bench.graph.nodes]
+    wrongs = HOSTILE if where == "stepped" else spread(HOSTILE, 12)
     for message in MESSAGES:
-        for sent in variations(message):
+        for sent in variations(message, wrongs):
             try:
                 bench._receive(bench, sent, [])
             except Exception:
