@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.lab import EVIL, NOTE, VIEW, expect
+from tests.browser.test_accessible import assert_accessible
 
 pytest.importorskip("triton", reason="Triton has wheels for Linux only")
 pytestmark = pytest.mark.browser
@@ -97,6 +98,7 @@ def test_a_kernel_is_looked_into(page, lab, screens):
     expect(users).to_contain_text("out2[1, 1] is written by 0")
     for theme in ("Light", "Dark"):
         page.set_theme(f"JupyterLab {theme}")
+        assert_accessible(panel, f"JupyterLab {theme}")
         view.locator(VIEW).first.screenshot(path=screens / f"kernels_{theme.lower()}.png")
 
     # What it takes on a GPU.
