@@ -202,6 +202,11 @@ def contiguous(arrays: Sequence[Any]) -> list[Any]:
     return found
 
 
+def is_dense(array: Any) -> bool:
+    """Tell whether elements lie one after the other from where a load of 16 bytes may begin."""
+    return bool(array.flags.c_contiguous and array.ctypes.data % 16 == 0)
+
+
 @dataclass(frozen=True)
 class Strided:
     """What a lowering returns whose kernels take inputs as they lie, such as transposed.

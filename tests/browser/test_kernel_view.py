@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.lab import EVIL, NOTE, VIEW, expect
+from tests.browser.test_accessible import assert_accessible
 
 pytest.importorskip("triton", reason="Triton has wheels for Linux only")
 pytestmark = pytest.mark.browser
@@ -89,9 +90,15 @@ def test_a_kernel_is_looked_into(page, lab, screens):
     result = panel.locator(".gw-kernels-operand[data-parameter=out2] canvas")
     expect(result).to_have_attribute("aria-label", "out2: program 1 touches 160 of 800 elements")
     result.click(position={"x": 2, "y": 2})
-    expect(panel.locator(".gw-kernels-users")).to_contain_text("out2[0, 0] is written by 0")
+    users = panel.locator(".gw-kernels-users")
+    expect(users).to_contain_text("out2[0, 0] is written by 0")
+    result.press("ArrowDown")
+    expect(users).to_contain_text("out2[1, 0] is written by 0")
+    result.press("ArrowRight")
+    expect(users).to_contain_text("out2[1, 1] is written by 0")
     for theme in ("Light", "Dark"):
         page.set_theme(f"JupyterLab {theme}")
+        assert_accessible(panel, f"JupyterLab {theme}")
         view.locator(VIEW).first.screenshot(path=screens / f"kernels_{theme.lower()}.png")
 
     # What it takes on a GPU.

@@ -216,6 +216,31 @@ def test_threads_share_rows_and_directions_to_the_bit(kind, way, batch):
             run_all([p for c in calls for p in (callable(c.cut) and c.cut(n)) or [c]])
             for a, b in zip(ys, whole, strict=True):
                 np.testing.assert_array_equal(a, b)
+        assert_apart(next(c.cut(2) for c in calls if callable(c.cut)))
+
+
+def assert_apart(pieces):
+    """Hold that no two pieces write to the same place, whether they meet there or not."""
+    rng, written = np.random.default_rng(0), 0
+    own = [*{id(x): x for piece in pieces for x in scratch(piece.held)}.values()]
+    assert len(pieces) > 1 and own
+    for piece in pieces:
+        for x in own:
+            x[...] = rng.integers(0, 256, x.shape, np.uint8)
+        before = np.concatenate(own)
+        run_all([piece])
+        now = before != np.concatenate(own)
+        assert not (now & written).any()
+        written = now | written
+
+
+def scratch(held):
+    """Yield the memory in what calls hold."""
+    if isinstance(held, np.ndarray) and held.dtype == np.uint8:
+        yield held
+    elif isinstance(held, tuple | list):
+        for part in held:
+            yield from scratch(part)
 
 
 @multiplied
@@ -326,6 +351,18 @@ def test_steps_name_the_operands_that_they_lie_in(rng):
     assert [[n for _, n in call.slots] for call in steps.calls] == [[1], [2]] * 4
     run_all(steps.calls)
     np.testing.assert_array_equal(y, x[::-1, ::-1])
+
+
+@multiplied
+def test_turns_share_their_scratch(rng):
+    """What moves from turn to turn are operands: long sums have parts in memory of their own."""
+    x, w = (rng.standard_normal(s).astype("f4") for s in ((5, 2, 2100), (2100, 3)))
+    y = np.empty((5, 2, 3), "f4")
+    steps = Steps([x, w, y])
+    steps.repeat(range(4), lambda t: steps.product(x[t], w, y[t]))
+    steps.product(x[4], w, y[4])
+    run_all(steps.calls)
+    np.testing.assert_allclose(y, x @ w, 1e-4, 1e-4)
 
 
 def test_steps_decline_what_blas_cannot_read(rng):

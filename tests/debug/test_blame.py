@@ -3,9 +3,9 @@
 Three networks of at least 30 ops. Every node that the gradient passes through is broken in the
 first of four ways that shows: a sign, a factor, two inputs mixed up, and a sum that drops a term.
 Then the same networks, unbroken, with ties of relu, abs and max: there must be no alarm at all.
-Then every op alone, each way on the first of three samples in which it shows. The whole sweep
-(``tests.support.sweeps``) breaks every node and every sample in all ways, with 208 seeds, and takes
-minutes.
+Then every op alone, each way on the first of three telling samples in which it shows. The whole
+sweep (``tests.support.sweeps``) breaks every node and every sample in all ways, with 208 seeds, and
+takes minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gradwright.ops.loading import load as load_ops
 from gradwright.spec import is_floating
 from gradwright.testing import cases, samples
 from tests.debug.mutants import MUTATIONS, broken
-from tests.support.sweeps import IS_WHOLE, spread
+from tests.support.sweeps import IS_WHOLE, telling
 
 Feeds = dict[str, np.ndarray[Any, Any]]
 SEEDS = 208 if IS_WHOLE else 16
@@ -244,7 +244,8 @@ CLASSES = [
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_ops_broken_vjp_is_seen(cls: type[Op]) -> None:
     ways = [*MUTATIONS]
-    for sample in spread([s for s in samples(cls) if s.smooth], 3):
+    smooth = [s for s in samples(cls) if s.smooth]
+    for sample in (smooth[n] for n in telling(smooth, 3)):
         for op, xs in cases(cls, sample):
             if not ways:
                 return

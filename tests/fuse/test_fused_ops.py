@@ -24,7 +24,7 @@ from gradwright.testing import cases, samples
 from gradwright.testing.common import cast, known_specs, stand_in, wanted
 from tests.fuse.reference import Reference, problem, units
 from tests.support.random_graphs import ALL, is_plain, is_real
-from tests.support.sweeps import spread
+from tests.support.sweeps import spread, telling
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 OPS_EACH = 24
@@ -49,8 +49,9 @@ class Batch:
 
         Two of them in float32; one in float64, whose kernels are the same but for the dtype.
         """
-        numbered = [*enumerate(samples(cls))]
-        for number, sample in spread(numbered, 1 if self.dtype == "float64" else 2):
+        found = samples(cls)
+        for number in telling(found, 1 if self.dtype == "float64" else 2):
+            sample = found[number]
             for op, xs in cases(cls, sample):
                 with np.errstate(over="ignore"):
                     arrays = xs if self.dtype == "float64" else cast(op, xs, self.dtype)

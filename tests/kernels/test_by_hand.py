@@ -85,6 +85,15 @@ def test_heads_in_several_runs_of_rows(name: str, monkeypatch: pytest.MonkeyPatc
     agree(find_op("head_log_probs_grad")(**settings), [*asked, h, w, ids, b], 30 * atol, rtol)
 
 
+def test_a_bias_may_rule_out_words() -> None:
+    h, w = drawn("float32", (3, 6), (5, 6))
+    b, ids = np.array([0, -np.inf, 1, -np.inf, 2], np.float32), np.array([0, 4, 2])
+    agree(find_op("head_log_probs")(), [h, w, ids, b], 1e-5, 1e-5)
+    agree(
+        find_op("head_log_probs_grad")(), [*drawn("float32", *[(3,)] * 4), h, w, ids, b], 1e-5, 1e-5
+    )
+
+
 def test_heads_refuse_ids_that_are_no_words() -> None:
     g = gw.Graph()
     h, w, ids = (
@@ -116,7 +125,8 @@ def test_convolutions_and_what_goes_back(
     x, w, b = drawn(name, image, kernel, kernel[:1])
     conv = find_op(f"conv{len(image) - 2}d")(**settings)
     agree(conv, [x, w, b], atol, rtol)
-    agree(conv, [np.moveaxis(np.moveaxis(x, 1, -1).copy(), -1, 1), w], atol, rtol)
+    last = np.moveaxis(x, 1, -1).copy()
+    agree(conv, [np.moveaxis(last, -1, 1), w, np.repeat(b, 2)[::2]], atol, rtol)
     [g] = drawn(name, run_forward(conv, [x.astype("f8"), w.astype("f8")])[0].shape)
     agree(find_op("conv_input_grad")(**settings), [g, w, x], atol, rtol)
     agree(find_op("conv_weight_grad")(**settings), [x, g, w], 8 * atol, rtol)

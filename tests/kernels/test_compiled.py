@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from gradwright_kernels import compile_ahead
 from gradwright_kernels.compile import compiler
 from gradwright_kernels.compile.compiler import Call
 from gradwright_kernels.launch import index_type
+from gradwright_kernels.packed import products
 from tests.kernels.test_launched import ADD, add_kernel
 
 F32 = np.dtype("float32")
@@ -139,6 +141,20 @@ def test_arrays_of_2_to_the_31_elements_are_indexed_in_64_bits() -> None:
     assert index_type(2**31) is tl.int64
     [binary] = compile_ahead(find_op("softmax")(), gw.TensorSpec((2**21, 1024)))
     hold_to_budget(binary)
+
+
+def test_packed_weights_of_2_to_the_31_bytes_are_indexed_in_64_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of Llama 3.1 405B's head have fewer numbers than that, and more bytes."""
+    taken: list[Any] = []
+    monkeypatch.setattr(products, "prepare", lambda kernel, grid, args, warps: taken.append(args))
+    w = gw.TensorSpec((128_256, 16_384 // 32 * 34), "uint8")
+    ins = [gw.TensorSpec((1, 16_384)), w]
+    products.packed_matmul(
+        find_op("ggml_matmul")(format="q8_0"), ins, [gw.TensorSpec((1, 128_256))]
+    )
+    assert taken[0]["INDEX"] is tl.int64
 
 
 def test_budgets_notice_a_spill() -> None:

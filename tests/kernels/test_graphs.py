@@ -72,6 +72,76 @@ def test_sizes_and_memory_have_graphs_of_their_own() -> None:
         assert graphs is None or counted(session) == graphs + 1
 
 
+def test_updates_are_one_launch_however_their_gradients_lie() -> None:
+    """Those that lie dense are; those that lie turned or reversed have launches of their own."""
+    rng, found = np.random.default_rng(0), []
+    shapes = [(16, 16), (8, 32), (32, 4), (2, 8, 2), (96,), (64, 2)]
+    feeds = [[rng.standard_normal(s, np.float32) for s in shapes] for _ in range(3)]
+    for device in ("cpu", "cuda-sim"):
+        g = gw.Graph()
+        x = [g.placeholder(f"x{k}", s) for k, s in enumerate(shapes)]
+        by = [x[0], x[1], x[2].T, x[3], x[4][::-1], x[5].T]
+        held = {g.variable(f"w{k}", t.shape): t for k, t in enumerate(by)}
+        updates = {w: w - 0.5 * t for w, t in held.items()}
+        with gw.Session(g, device=device) as session:
+            run = session.prepare([], x, updates)
+            for arrays in feeds:
+                run(*arrays)
+            found.append([g.values[w.name].copy() for w in held])
+            if device == "cuda-sim":
+                given = dict(zip(x, shapes, strict=True))
+                laid: Any = session.plan([], given, updates=updates).head.executor.laid
+                assert [len(joined.steps) for joined in laid.joined] == [3]
+    for expected, y in zip(*found, strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+def test_what_decides_may_be_an_update_and_variables_may_be_fed() -> None:
+    found = []
+    for device in ("cpu", "cuda-sim"):
+        g = gw.Graph()
+        w, last, n = (
+            g.variable("w", (2,)),
+            g.variable("last", (), dtype="bool"),
+            g.variable("n", ()),
+        )
+        x = g.placeholder("x", ())
+        good = x > 0.0
+        with gw.Session(g, device=device) as session:
+            run = session.prepare([], [x], {w: w + x, last: good}, commit_if=good)
+            held = []
+            for number in (1, -1, 2, 3, -1):
+                run(np.float32(number))
+                held += [g.values["w"].tolist(), g.values["last"].item()]
+            stated = session.prepare([(w * 2.0).sum(), w], [w], {n: n + w.sum()})
+            over = session.prepare([n + 0.0], [w], {w: w + 1.0}, commit_if=w.sum() > 0.0)
+            for number in (5, 6, 7, -8):
+                a = np.full(2, number, np.float32)
+                held += [stated(a)[0].item(), g.values["n"].item()]
+                held += [over(a)[0].item(), g.values["w"].tolist()]
+        found.append(held)
+    assert found[0] == found[1]
+
+
+def test_a_graph_that_was_not_kept_to_its_end_is_made_again(monkeypatch: Any) -> None:
+    g = gw.Graph()
+    w, x = g.variable("w", (3,)), g.placeholder("x", ())
+    with gw.Session(g, device="cuda-sim") as session:
+        run = session.prepare(w.sum(), [x], {w: w + x})
+        assert run(np.float32(1)) == 0.0
+        device: Any = session.device
+        with monkeypatch.context() as patch:
+            patch.setattr(device.cuda, "copy_out", _refused)
+            with pytest.raises(LoweringError, match="an illegal address"):
+                run(np.float32(2))
+        assert [run(np.float32(1)).item() for _ in range(3)] == [3.0, 6.0, 9.0]
+        assert g.values["w"].tolist() == [4.0] * 3
+
+
+def _refused(*args: Any) -> None:
+    raise LoweringError("an illegal address")
+
+
 def kept(cuda: Simulated, do: Any) -> int:
     cuda.begin_graph(0)
     do()

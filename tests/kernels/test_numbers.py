@@ -18,7 +18,7 @@ from gradwright.op import OPS, Op, find_op, infer_specs, run_forward
 from gradwright.ops.core.pullback import Pullback
 from gradwright.ops.loading import load
 from gradwright.program.lowering import find_launch, lowered_ops
-from gradwright.spec import dtype, kind, spec_of
+from gradwright.spec import TensorSpec, dtype, kind, spec_of
 
 pytest.importorskip("triton", reason="Triton has wheels for Linux only")
 
@@ -280,12 +280,22 @@ def test_matmul_takes_transposes_as_they_lie() -> None:
     a, b = (cast(normal((20, 30), n), "float32") for n in range(2))
     agree(find_op("matmul")(), [a.T, b], 2e-5, 2e-6)
     agree(find_op("matmul")(), [a[::2], b.T[:, 3:]], 2e-5, 2e-6)
+    a, b = cast(normal((2, 3, 4, 5, 6)), "float32"), cast(normal((4, 1, 2, 6, 2)), "float32")
+    turned = a.transpose(2, 1, 0, 3, 4)  # three axes of batches, none of which goes on in another
+    agree(find_op("matmul")(), [turned, b], 2e-5, 2e-6)
+    agree(find_op("linear")(), [turned, b[0, 0, 0], b[0, 0, 0, :4:2, 0]], 2e-5, 2e-6)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
-def test_classes_are_copied_whatever_they_are(dtype: str) -> None:
+def test_there_may_be_more_products_than_a_grid_has_rows() -> None:
+    x, ins = np.empty((70_000, 2, 2), np.float32), [TensorSpec((70_000, 2, 2))] * 2
+    with use(Eager(cuda())):  # which refuses more than 65,535 along any but the first axis
+        find_launch(find_op("matmul")(), "cuda", ins, ins[:1]).bind([x, x], [x])
+
+
+@pytest.mark.parametrize(("dtype", "ignored"), [("uint8", -100), ("int32", 7), ("int64", None)])
+def test_classes_are_copied_whatever_they_are(dtype: str, ignored: int | None) -> None:
     labels = np.arange(1500).reshape(3, 500).astype(dtype)
-    [found] = launched(CheckClasses(ignore_index=7), [labels, np.zeros((3, 500, 10))])
+    [found] = launched(CheckClasses(ignore_index=ignored), [labels, np.zeros((3, 500, 10))])
     np.testing.assert_array_equal(found, labels)
 
 

@@ -32,6 +32,7 @@ ROOMS = {
     "cpu/lowerings": "lowerings are registered by name",
     "cpu/llvm": "what lowerings are made of",
     "fused": "functions of kernels, which bear the names of ops, as Triton has them",
+    "rows/elements.py": "functions of terms, which bear the names of ops",
     "launch.py": "lowerings of gradients are registered by name",
 }
 """Where names of ops belong."""

@@ -9,6 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
+from gradwright.op import Sample
+
 IS_WHOLE = os.environ.get("GRADWRIGHT_TEST_SWEEPS") == "whole"
 Item = TypeVar("Item")
 
@@ -18,3 +20,23 @@ def spread(items: Sequence[Item], n: int) -> list[Item]:
     if IS_WHOLE or len(items) <= n:
         return list(items)
     return [items[round(i * (len(items) - 1) / max(n - 1, 1))] for i in range(n)]
+
+
+def telling(samples: Sequence[Sample], n: int) -> list[int]:
+    """Return the numbers of n samples; all of a whole sweep, or of fewer.
+
+    Before others come those whose arrays have elements, with settings that none before has: the
+    last ones are often empty.
+    """
+    if IS_WHOLE or len(samples) <= n:
+        return [*range(len(samples))]
+    seen, ranks = set[str](), list[tuple[bool, bool]]()
+    for sample in samples:
+        is_empty = any(getattr(x, "size", 1) == 0 for x in sample.inputs)
+        settings = repr(sorted(sample.attrs.items()))
+        ranks.append((is_empty, settings in seen))
+        if not is_empty:
+            seen.add(settings)
+    order = sorted(range(len(samples)), key=ranks.__getitem__)
+    best = [i for i in order if not any(ranks[i])]
+    return spread(best, n) if len(best) >= n else order[:n]

@@ -44,7 +44,7 @@ BLOCK = 512
 def _product_kernel(
     x_ptr, w_ptr, bias_ptr, y_ptr, n_positions, OUT1, OUT2, out_size, IN0, IN1, IN2, own, other,
     x_n, x_c, x_0, x_1, x_2, w_own, w_other, w_0, w_1, w_2, w_group, y_n, y_c, y_0, y_1, y_2,
-    K0: tl.constexpr, K1: tl.constexpr, K2: tl.constexpr, STRIDE0: tl.constexpr,
+    bias_c, K0: tl.constexpr, K1: tl.constexpr, K2: tl.constexpr, STRIDE0: tl.constexpr,
     STRIDE1: tl.constexpr, STRIDE2: tl.constexpr, DILATION0: tl.constexpr, DILATION1: tl.constexpr,
     DILATION2: tl.constexpr, PAD0, PAD1, PAD2, BACK: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, BK: tl.constexpr, OPERAND: tl.constexpr, ACC: tl.constexpr,
@@ -53,7 +53,7 @@ def _product_kernel(
     """Make BM positions of BN channels of a group.
 
     x_ptr: [N, groups·other, in0, in1, in2], y_ptr: [N, groups·own, out0, out1, out2], w_ptr:
-    [groups, own, other, k0, k1, k2], all by strides; bias_ptr: [groups·own] or absent.
+    [groups, own, other, k0, k1, k2], all by strides; bias_ptr: [groups·own] by a stride, or absent.
     n_positions: N·out_size. Program (m, n, g): tile m of positions, n of channels; group g.
     """
     position = tl.program_id(0).to(INDEX) * BM + tl.arange(0, BM)
@@ -80,7 +80,8 @@ def _product_kernel(
         right = tl.load(w_at[None, :] + at[:, None], mask=inside, other=0.0).to(OPERAND)
         total = tl.dot(left, right, total, input_precision="ieee", out_dtype=ACC)
     if bias_ptr is not None:
-        bias = tl.load(bias_ptr + group * own + channel, mask=channel < own, other=0.0)
+        at = (group * own + channel) * bias_c
+        bias = tl.load(bias_ptr + at, mask=channel < own, other=0.0)
         total += bias.to(ACC)[None, :]
     to = image * y_n + group * own * y_c + at0 * y_0 + at1 * y_1 + at2 * y_2
     to = to[:, None] + channel.to(INDEX)[None, :] * y_c
@@ -92,7 +93,7 @@ def _product_kernel(
 def _by_channel_kernel(
     x_ptr, w_ptr, bias_ptr, y_ptr, n_positions, OUT1, OUT2, out_size, IN0, IN1, IN2, own, other,
     x_n, x_c, x_0, x_1, x_2, w_own, w_other, w_0, w_1, w_2, w_group, y_n, y_c, y_0, y_1, y_2,
-    K0: tl.constexpr, K1: tl.constexpr, K2: tl.constexpr, STRIDE0: tl.constexpr,
+    bias_c, K0: tl.constexpr, K1: tl.constexpr, K2: tl.constexpr, STRIDE0: tl.constexpr,
     STRIDE1: tl.constexpr, STRIDE2: tl.constexpr, DILATION0: tl.constexpr, DILATION1: tl.constexpr,
     DILATION2: tl.constexpr, PAD0, PAD1, PAD2, BACK: tl.constexpr, BLOCK: tl.constexpr,
     ACC: tl.constexpr, INDEX: tl.constexpr,
@@ -119,7 +120,7 @@ def _by_channel_kernel(
             x = tl.load(x_at + at, mask=inside & in0 & in1 & in2, other=0.0).to(ACC)
             total += x * tl.load(w_at + tap0 * w_0 + tap1 * w_1 + tap2 * w_2).to(ACC)
     if bias_ptr is not None:
-        total += tl.load(bias_ptr + group * own + channel).to(ACC)
+        total += tl.load(bias_ptr + (group * own + channel) * bias_c).to(ACC)
     to = image * y_n + (group * own + channel) * y_c + at0 * y_0 + at1 * y_1 + at2 * y_2
     tl.store(y_ptr + to, total.to(y_ptr.dtype.element_ty), mask=inside)
 
@@ -179,6 +180,7 @@ def _bound(
     args: dict[str, Any] = geometry(windows, size) | strides("x", x) | strides("y", y)
     args |= {"x_ptr": x.dtype, "w_ptr": w.dtype, "y_ptr": y.dtype}
     args |= {"bias_ptr": None if bias is None else bias.dtype}
+    args |= {"bias_c": 0 if bias is None else bias.strides[0] // bias.itemsize}
     args |= {"n_positions": len(y) * out_size, "out_size": out_size, "own": own, "other": other}
     args |= {f"OUT{n}": v for n, v in enumerate(padded(y.shape[2:], 1)) if n}
     args |= {f"IN{n}": v for n, v in enumerate(padded(x.shape[2:], 1))}

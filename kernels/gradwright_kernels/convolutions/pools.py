@@ -200,7 +200,7 @@ def _pool(op: Any, how: str, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     acc = accumulator(TensorSpec((), x.dtype)) if kind(x.dtype) == "f" else named(x.dtype)
     args |= {"HOW": how, "BLOCK": BLOCK, "ACC": acc, "INDEX": index_type(max(reach(x), y.size))}
     args = {name: args[name] for name in _pool_kernel.arg_names}
-    run = prepare(_pool_kernel, triton.cdiv(y.size, BLOCK), args, loose=_loose(x=x))
+    run = prepare(_pool_kernel, triton.cdiv(y.size, BLOCK), args, loose=_loose(x=x, tap=taps))
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
         if how == "max":

@@ -33,11 +33,14 @@ class Ahead:
     def of(self, batches: Iterable[Mapping[Any, Any]]) -> Iterator[dict[Any, Any]]:
         """Yield batches whose arrays are on the device, or on their way there."""
         before: dict[Any, Any] | None = None
-        for batch in batches:
-            begun = self._begun(batch)
-            if before is not None:
-                yield before
-            before = begun
+        try:
+            for batch in batches:
+                begun = self._begun(batch)
+                if before is not None:
+                    yield before
+                before = begun
+        finally:
+            self._device.cuda.wait(self._stream)  # who drops a batch gives its memory to others
         if before is not None:
             yield before
 

@@ -32,9 +32,13 @@ class Pool:
     def allocate(self, nbytes: int) -> int:
         """Return the address of memory; raises MemoryError."""
         size = max(1, -(-nbytes // 512)) * 512
-        if self._free.get(size):
+        try:
+            address = self._free[size].pop()
+        except (KeyError, IndexError):  # tried, not asked: other threads take blocks, too
+            pass
+        else:
             self.kept -= size
-            return self._free[size].pop()
+            return address
         try:
             address = self._cuda.allocate(size)
         except MemoryError:

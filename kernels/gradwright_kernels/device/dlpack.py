@@ -55,8 +55,8 @@ _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def _let_go(address: int) -> None:
-    _lent.pop(address, None)
+def _let_go(address: int, lent: dict[int, Any] = _lent) -> None:
+    lent.pop(address, None)  # its own: who lets go at the end of Python finds modules empty
 
 
 def _unused(capsule: int) -> None:

@@ -219,8 +219,10 @@ class Driver:
         """Return what a stream has been given as a graph, and have it work again."""
         kept, ready = c_void_p(), c_void_p()
         self.call("end a graph", "cuStreamEndCapture", stream, byref(kept))
-        self.call("prepare a graph", "cuGraphInstantiateWithFlags", byref(ready), kept, 0)
-        self.call("forget a graph", "cuGraphDestroy", kept)
+        try:
+            self.call("prepare a graph", "cuGraphInstantiateWithFlags", byref(ready), kept, 0)
+        finally:
+            self.call("forget a graph", "cuGraphDestroy", kept)
         return ready.value or 0
 
     def launch_graph(self, graph: int, stream: int) -> None:

@@ -105,8 +105,9 @@ class GpuExecutor:
         """Run and commit at once, unless the host has a part in it; return whether it did."""
         if not self._is_one:
             return None
-        table, updates = self._read(env, values), self._ask.updates
+        updates = self._ask.updates
         with self._device.cuda.lock, values.lock, self._device.uninterrupted():
+            table = self._read(env, values)  # nobody sets them before they are updated
             is_well = table.whole(env, self._copied, self._early, self._ask.commit_if)
             if updates and is_well:
                 self._take(values, {v.node.name: table.homes[v] for v in updates}, {})
@@ -215,7 +216,8 @@ class GpuExecutor:
     @functools.cached_property
     def _sources(self) -> list[Tensor]:
         """The variables that it reads or changes on the device."""
-        read = [t for t in self.laid.program.sources.values() if t.kind == "variable"]
+        found = self.laid.program.sources.values()
+        read = [t for t in found if t.kind == "variable" and t not in self.laid.stated]
         return list(dict.fromkeys((*read, *self._copied)))
 
     def _homes_of(self, values: Values | None) -> dict[Tensor, DeviceValue]:
@@ -276,6 +278,9 @@ class GpuExecutor:
         names = names_of(self.laid.program.outputs)
         taken = arena - device.arena_bytes if arena > device.arena_bytes else 0
         constants = sum(a.nbytes for a in self.laid.program.constants.values() if any(a.strides))
+        if taken + constants + variables > free:
+            device.pool.clear()  # what is kept for results to come makes room
+            free, total = device.cuda.memory()
         if taken + constants + variables > free:
             raise MemoryLimitError(
                 f"a run of {names} takes {size(taken + constants + variables)} on device "

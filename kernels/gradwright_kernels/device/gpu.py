@@ -77,7 +77,7 @@ class Gpu:
         return self.cuda.make_event()
 
     def takes(self, value: Any) -> OnDevice | None:
-        """Return a feed that lies on this device; None: the host has it."""
+        """Return a feed that lies on this device, ready to be read; None: it goes by the host."""
         return taken(self, value)
 
     def ahead(self, batches: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:

@@ -39,14 +39,19 @@ BLOCK = 256
 def guarded(program: Program, ask: Ask) -> tuple[Program, int | None]:
     """Return a program whose updates are chosen, and the value that chooses, which nobody makes.
 
-    None: an update is something else beside, or no array like its variable; the host decides then.
+    None: an update is something else beside, or no array like its variable, or that is fed; the
+    host decides then.
     """
+    held = {t: number for number, t in program.sources.items()}
+    read = set(ask.variables)
     counts = collections.Counter(ask.updates.values())
     pairs = [(v, t, program.numbers.get(t)) for v, t in ask.updates.items()]
     if not ask.is_whole or not all(
         n is not None
         and counts[t] == 1
         and t not in ask.kept
+        and t is not ask.commit_if
+        and (v not in held or v in read)
         and is_plain(v.spec)
         and program.specs[n] == v.spec
         for v, t, n in pairs
@@ -59,7 +64,6 @@ def guarded(program: Program, ask: Ask) -> tuple[Program, int | None]:
         sources=dict(program.sources),
         numbers=dict(program.numbers),
     )
-    held = {t: number for number, t in program.sources.items()}
     ok = work.new_value(OK)
     for v, t, new in pairs:
         if v not in held:

@@ -28,7 +28,7 @@ from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec
 
 from ..fused.group import group
-from ..launch import WHOLE, Strided, find, use
+from ..launch import WHOLE, Strided, find, is_dense, use
 from .cuda import Cuda
 from .guard import chosen_last, guarded
 from .joined import Joined, join
@@ -66,6 +66,9 @@ class Lying:
         singly: bool = False,
     ) -> None:
         self._cuda, self._device, self._fallback = cuda, device, fallback
+        found = {t for t in program.sources.values() if t.kind == "variable"}
+        self.stated = found.difference(ask.variables)
+        """Variables that are fed: their own values are not read."""
         program, self.ok = (program, None) if singly else guarded(program, ask)
         """The value on which all updates depend; None: the host decides."""
         self.program = fuse(
@@ -78,7 +81,8 @@ class Lying:
         if self.ok is not None:
             chosen_last(self.program, self.ok)
         updates = ask.updates if ask.is_whole else {}
-        own = {v: t for v, t in updates.items() if v not in ask.kept and t not in ask.kept}
+        kept = {*ask.kept, *self.stated}
+        own = {v: t for v, t in updates.items() if v not in kept and t not in kept}
         self.overwrites = overwrites(self.program, Lifetimes(self.program).roots, own)
         self.joined: list[Joined] = []
         """Updates that are one launch."""
@@ -107,8 +111,9 @@ class Lying:
     @cached_property
     def fed(self) -> list[int]:
         """The feeds that go to the device: all but objects of Python, which only pass through."""
-        found = self.program.sources.items()
-        return [n for n, t in found if t.kind != "variable" and is_plain(self.program.specs[n])]
+        program, stated = self.program, self.stated
+        found = [n for n, t in program.sources.items() if t.kind != "variable" or t in stated]
+        return [n for n in found if is_plain(program.specs[n])]
 
     @cached_property
     def n_body(self) -> int:
@@ -187,7 +192,7 @@ class Lying:
         """Return an instruction that reads dense copies, which are made before it."""
         ins = list(instr.ins)
         for n, x in enumerate(ins):
-            if x is None or n in instr.op.shape_only or self.ghost(x).flags.c_contiguous:
+            if x is None or n in instr.op.shape_only or is_dense(self.ghost(x)):
                 continue
             if x not in copies:
                 spec = self.program.specs[x]

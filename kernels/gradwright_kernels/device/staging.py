@@ -102,11 +102,11 @@ class Traffic:
         if not there and self._feeds:
             self._copy_in(self._start, self._taken)
             return
+        for value, array in there:
+            feed(self._device, value, array)
         for t, array, _ in self._feeds:
             if not isinstance(env[t], OnDevice):
                 self._copy_in(array.address, array.extent)
-        for value, array in there:
-            feed(self._device, value, array)
 
     def _copy_in(self, address: int, nbytes: int) -> None:
         pinned = self._pinned()

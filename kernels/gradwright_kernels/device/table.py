@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwright.errors import LoweringError
 from gradwright.graph import Tensor
 from gradwright.program.executor import Env
 from gradwright.program.forward import ServedError, explained, results
@@ -292,8 +293,12 @@ class Table:
             cuda.begin_graph(stream)
             try:
                 self._all_of_it(updates, results)
-            finally:
-                self._graph = Graph(cuda, stream)
+            except BaseException:
+                with contextlib.suppress(LoweringError):  # a driver may have given it up already
+                    Graph(cuda, stream)
+                    self._device.wait_for_all()  # feeds are on their way
+                raise
+            self._graph = Graph(cuda, stream)
         if self._graph is None:
             self._all_of_it(updates, results)
             self._has_run = True

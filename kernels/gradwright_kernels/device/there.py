@@ -67,6 +67,14 @@ class OnDevice(There):
             raise ValueError(f"{self!r} is copied to the host")
         return self.copy() if dtype is None else self.copy().astype(dtype)
 
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"{self!r} has no length")
+        return self.shape[0]
+
+    def __format__(self, how: str) -> str:
+        return format(self.item(), how) if how else repr(self)
+
     def __float__(self) -> float:
         return float(self.item())
 
@@ -76,19 +84,20 @@ class OnDevice(There):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._device.dlpack
 
-    def __dlpack__(self, *, stream: int | None = None, **how: Any) -> Any:
+    def __dlpack__(self, *, stream: int | None = None, copy: bool | None = None, **how: Any) -> Any:
         """Return a capsule; work of ``stream`` comes after what makes the array.
 
         On a simulated GPU it is memory of the host.
         """
         cuda, mine = self._device.cuda, self._device.stream
         self.wait()
+        array = kept(self._device, self.array).array if copy else self.array
         if self._device.dlpack[0] == dlpack.CPU:
             cuda.wait(mine)
         elif stream != -1:  # -1: it does not matter
             cuda.record(self._device.event, mine)
             cuda.wait_event(stream or 0, self._device.event)
-        return dlpack.lend(self.array, self._device.dlpack)
+        return dlpack.lend(array, self._device.dlpack)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -106,7 +115,8 @@ def taken(device: Gpu, value: Any) -> OnDevice | None:
     Raises LoweringError for memory of another GPU.
     """
     if isinstance(value, OnDevice):
-        return value if value.lies_on(device) else None
+        is_ready = value.lies_on(device) and value.array.flags.c_contiguous
+        return value if is_ready else None
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return None
     kind, number = map(int, value.__dlpack_device__())

@@ -18,6 +18,7 @@ import numpy as np
 
 from gradwright.fuse.builder import BOOL, FLOAT64, INT64, Term
 from gradwright.op import find_op
+from gradwright.ops.attention.sampling import TopKSample, TopPSample
 from gradwright.program.lowering import find_launch
 from gradwright.spec import spec_of
 
@@ -34,7 +35,7 @@ def drawn(work: Work, name: str, key: Array, shape: Sequence[int], dtype: str, *
     y = work.room(shape, dtype)
     op = find_op(name)(shape=tuple(shape), dtype=dtype, **how)
     launch = find_launch(op, "cuda", [spec_of(key)], [spec_of(y)])
-    work.call(launch, [key], [y])
+    work.call(launch, [work.dense(key)], [y])
     return y
 
 
@@ -71,11 +72,16 @@ def among_top_p(work: Work, p: Array, mass: float) -> Array:
 def kept(work: Work, op: Any, p: Array) -> list[Array]:
     """Return masks of the tokens that may be drawn, all of which must hold."""
     masks = []
-    top_k = {"top_k_sample": getattr(op, "k", 0)}.get(op.name, getattr(op, "top_k", 0))
-    mass = {"top_p_sample": getattr(op, "p", 1.0)}.get(op.name, getattr(op, "top_p", 1.0))
+    top_k, mass, least = 0, 1.0, 0.0
+    if isinstance(op, TopKSample):
+        top_k = op.k
+    elif isinstance(op, TopPSample):
+        mass = op.p
+    else:
+        top_k, mass, least = op.top_k, op.top_p, op.min_p
     if top_k:
         masks.append(among_top_k(work, p, min(top_k, p.shape[-1])))
-    if mass < 1 or op.name == "top_p_sample":
+    if mass < 1 or isinstance(op, TopPSample):
         left = p
         if masks:
             left = work.room(p.shape, np.float64)
@@ -83,11 +89,11 @@ def kept(work: Work, op: Any, p: Array) -> list[Array]:
                 some = k.call("where", k.read(masks[0]), k.read(p), 0.0)
                 k.write(left, some / some.reduce("sum"))
         masks.append(among_top_p(work, left, mass))
-    if getattr(op, "min_p", 0.0) > 0:
+    if least > 0:
         masks.append(work.room(p.shape, BOOL))
         with work.over(p.shape, 1) as k:
             x = k.read(p)
-            k.write(masks[-1], k.call("ge", x, x.reduce("max") * op.min_p))
+            k.write(masks[-1], k.call("ge", x, x.reduce("max") * least))
     return masks
 
 

@@ -294,7 +294,8 @@ def start_of(how: str, dtype: np.dtype[Any]) -> float:
 
 def _start(value: Value) -> str:
     dtype = value.dtype
-    return literal("double" if dtype.kind == "f" else "i64", start_of(value.extra, dtype))
+    kind = "i64" if dtype.kind == "b" else KINDS[dtype.kind]
+    return literal(kind, start_of(value.extra, dtype))
 
 
 def _joined(value: Value, a: str, b: str) -> str:

@@ -21,7 +21,7 @@ ORIGIN = "tl.zeros((1, 1), tl.int32)"
 """Makes a tile of one pointer."""
 FARTHEST = 1 << 61
 """The largest index that is told as it is: twice it, and a sign, are an int64."""
-KINDS = {"f": "double", "i": "i64", "u": "i64", "b": "i1"}
+KINDS = {"f": "double", "i": "i64", "u": "u64", "b": "i1"}
 """The type, in LLVM's words, that a constant of each kind of dtype is written as."""
 
 

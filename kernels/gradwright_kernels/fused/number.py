@@ -58,7 +58,7 @@ _LIBRARY = {"fmod": "fmod", "fmodf": "fmod", "sin": "tl.sin", "cos": "tl.cos"}
 
 
 def literal(type_: str, value: Any) -> str:
-    """Return a constant as Triton writes it, ints as signed ones.
+    """Return a constant as Triton writes it, ints as signed ones; those of "u64" have no sign.
 
     >>> literal("float", 0.5), literal("double", float("-inf")), literal("i64", 2**63)
     ('0.5', 'float("-inf")', '-9223372036854775808')
@@ -68,6 +68,8 @@ def literal(type_: str, value: Any) -> str:
         return repr(number) if math.isfinite(number) else f'float("{number}")'
     if type_ == "i1":
         return str(bool(value))
+    if type_ == "u64":
+        return str(int(value))
     bits = int(type_[1:])
     return str((int(value) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1))
 

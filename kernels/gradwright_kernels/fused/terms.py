@@ -20,7 +20,7 @@ from gradwright.program.lowering import Launch, Make, lowering
 from gradwright.spec import TensorSpec, is_half, spec_of
 
 from ..device.array import DeviceArray
-from ..launch import WHOLE, Strided, alarm, constant, workspace
+from ..launch import WHOLE, Strided, alarm, constant, is_dense, workspace
 from .elements import DTYPES
 from .group import launched
 
@@ -158,8 +158,8 @@ class Work:
         return made
 
     def dense(self, x: Array) -> Array:
-        """Return an array, or a copy of it where it does not lie dense."""
-        if x.flags.c_contiguous:
+        """Return an array, or a copy of it where it does not lie dense, from an aligned address."""
+        if is_dense(x):
             return x
         made = self.room(x.shape, x.dtype)
         self.copy(made, x)

@@ -17,7 +17,7 @@ BELOW = tl.constexpr(LOWEST)
 @triton.jit
 def logits(x, CAP: tl.constexpr, TEMPERATURE: tl.constexpr):
     """Return logits of products, and their slope in these."""
-    slope = x * 0.0 + 1.0
+    slope = tl.full(x.shape, 1.0, x.dtype)  # for −∞, too, which a bias may be
     if CAP is not None:
         # tanh |z| = (1 − e)/(1 + e), e = exp(−2·|z|), to 1e-7: no less than logits up to CAP have.
         e = tl.exp(-2.0 * tl.abs(x / CAP))

@@ -19,7 +19,9 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from gradwright.ops.quantised.awq import AwqMatmul
 from gradwright.ops.quantised.blocks import FORMATS
+from gradwright.ops.quantised.products import GgmlMatmul, Nf4Matmul
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
 
@@ -86,7 +88,7 @@ def packed_matmul_grad(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) 
 
 def _made(op: Any, x: Any, packed: list[Any], y: TensorSpec, *, back: bool) -> Launch | None:
     w, scale, zero = (*packed, None, None)[:3]
-    if op.name == "awq_matmul":
+    if isinstance(op, AwqMatmul):
         scale, zero = zero, scale
     format, acc = _format(op, w, scale, zero), accumulator(x, None if scale is None else scale)
     if format is None or acc is None or y.size == 0:
@@ -101,10 +103,10 @@ def _made(op: Any, x: Any, packed: list[Any], y: TensorSpec, *, back: bool) -> L
     args |= {"zero_ptr": pointer(seen[1]), "y_ptr": y.dtype, "M": m, "N": n, "K": k}
     args |= {"n_rows": n_rows, "width": width, "BACK": back, "BM": bm, "BN": bn, "BK": bk}
     args |= {"OPERAND": named(x.dtype), "ACC": acc, **format}
-    args |= {"INDEX": index_type(max(x.size, y.size, n_rows * width))}
+    args |= {"INDEX": index_type(max(x.size, y.size, n_rows * width, w.size))}
     grid = triton.cdiv(m, bm), triton.cdiv(n, bn), 1
     run, first = prepare(_packed_product_kernel, grid, args, warps), 2 if back else 1
-    is_turned = op.name == "awq_matmul"
+    is_turned = isinstance(op, AwqMatmul)
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
         w, *rest = contiguous([*xs[first:]])
@@ -117,11 +119,11 @@ def _made(op: Any, x: Any, packed: list[Any], y: TensorSpec, *, back: bool) -> L
 def _format(op: Any, w: Any, scale: Any, zero: Any) -> dict[str, Any] | None:
     """Return how a weight is packed; None: in a way that the kernel does not read."""
     found = {"FORMAT": "int", "SIZE": 1, "N_BYTES": 1, "EACH": "all", "SIGNED": 0}
-    if op.name == "nf4_matmul":
+    if isinstance(op, Nf4Matmul):
         return found | {"FORMAT": "nf4", "SIZE": op.block_size}
-    if op.name == "awq_matmul":
+    if isinstance(op, AwqMatmul):
         return found | {"FORMAT": "awq", "SIZE": w.shape[0] // scale.shape[0]}
-    if op.name == "ggml_matmul":
+    if isinstance(op, GgmlMatmul):
         if op.format not in UNPACKED or op.activations != "float32":
             return None
         block = FORMATS[op.format]

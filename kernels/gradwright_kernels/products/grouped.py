@@ -23,11 +23,10 @@ from gradwright.fuse.builder import INT64
 
 from ..fused.elements import triton_type
 from ..fused.terms import Array, Work, written
-from ..launch import index_type, prepare
+from ..launch import fitted, index_type, prepare, reach
 
 TILES = {2: (64, 64, 32, 4), 4: (64, 32, 32, 4), 8: (32, 32, 16, 4)}
 """Rows, columns and depth of a tile, and warps, by bytes of an element."""
-SMALLEST = 16
 
 
 @triton.jit
@@ -130,10 +129,6 @@ def counted(work: Work, sizes: Array, n_rows: int) -> Array:
     return made
 
 
-def _small(most: int, size: int) -> int:
-    return max(SMALLEST, min(most, int(triton.next_power_of_2(size))))
-
-
 @written("grouped_matmul")
 def grouped_matmul(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Launch a program for each tile of rows that there may be."""
@@ -145,13 +140,13 @@ def grouped_matmul(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) 
     x = work.dense(x)
     n_groups, depth, width = w.shape
     bm, bn, bk, warps = TILES[y.itemsize]
-    bm, bn, bk = _small(bm, len(x)), _small(bn, width), _small(bk, depth)
+    bm, bn, bk = fitted(bm, len(x)), fitted(bn, width), fitted(bk, depth)
     group, row, col = (s // w.itemsize for s in w.strides)
     args: dict[str, Any] = {"x_ptr": x.dtype, "w_ptr": w.dtype, "sizes_ptr": sizes.dtype}
     args |= {"y_ptr": y.dtype, "depth": depth, "width": width, "n_groups": n_groups}
     args |= {"w_group": group, "w_row": row, "w_col": col}
     args |= {"BM": bm, "BN": bn, "BK": bk, "ACC": triton_type(work.wide(y.dtype))}
-    args |= {"INDEX": index_type(max(x.size, w.size, y.size))}
+    args |= {"INDEX": index_type(max(x.size, reach(w), y.size))}
     grid = triton.cdiv(len(x), bm) + n_groups, triton.cdiv(width, bn), 1
     loose = frozenset({"w_ptr"} if w.ctypes.data % 16 else ())
     run = prepare(_rows_kernel, grid, args, warps, loose)
@@ -169,7 +164,7 @@ def grouped_matmul_grad(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Arr
     x, g = work.dense(x), work.dense(g)
     n_groups, depth, width = y.shape
     bm, bn, bk, warps = TILES[y.itemsize]
-    bm, bn, bk = _small(bm, depth), _small(bn, width), _small(bk, len(x))
+    bm, bn, bk = fitted(bm, depth), fitted(bn, width), fitted(bk, len(x))
     args: dict[str, Any] = {"x_ptr": x.dtype, "g_ptr": g.dtype, "sizes_ptr": sizes.dtype}
     args |= {"y_ptr": y.dtype, "depth": depth, "width": width, "BM": bm, "BN": bn, "BK": bk}
     args |= {"ACC": triton_type(work.wide(y.dtype))}

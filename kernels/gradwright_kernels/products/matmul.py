@@ -14,17 +14,18 @@ TF32. What is added is read once where the product is stored, which saves a pass
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import triton
 import triton.language as tl
 
-from gradwright.errors import LoweringError
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ..fused.terms import lowered
+from ..fused.terms import Work, lowered
 from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
 from .integers import integer_matmul
 
@@ -73,10 +74,11 @@ def _matmul_kernel(
 
     a_ptr: [outer, inner, M, K], b_ptr: [outer, inner, K, N], y_ptr: [outer, inner, M, N], by
     strides in elements; bias_ptr: [N] or absent; added_ptr: as y_ptr, which it may be, or absent.
-    Program (t, z): tile t of batch z = outer·inner.
+    Program p: tile p % tiles of batch p // tiles, which counts outer·inner.
     """
-    tile, batch = tl.program_id(0), tl.program_id(1).to(INDEX)
     down, across = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    tile, batch = tl.program_id(0) % (down * across), tl.program_id(0) // (down * across)
+    batch = batch.to(INDEX)
     group = tile // (GROUP * across)
     rows = min(down - group * GROUP, GROUP)
     row = (group * GROUP + tile % rows) * BM + tl.arange(0, BM)
@@ -116,29 +118,34 @@ def matmul(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided |
     return Strided(_bind)
 
 
-def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
-    """Return what launches the kernel on arrays that lie so."""
-    run = product(*xs, *ys)
-    return lambda xs, ys: run(*xs, *ys)
-
-
 @lowering("linear", device="cuda")
 def linear(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Strided | None:
     """Launch the product, which adds the bias where it is stored."""
     is_taken = accumulator(*(s for s in (*ins, *outs) if s is not None)) is not None
-    return Strided(_bind_linear) if is_taken else None
+    return Strided(_bind) if is_taken else None
 
 
-def _bind_linear(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
-    x, w, bias = (*xs, None)[:3]
-    run = product(x, w, ys[0], bias)
-    return lambda xs, ys: run(*(x for x in xs if x is not None), *ys)
+def _bind(xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
+    """Return what launches the kernel on arrays that lie so, or on copies whose batches are one."""
+    a, b, *rest = (x for x in xs if x is not None)
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if len(_batches(lead, (a, b))[0]) <= MOST_BATCHES:
+        run = product(a, b, *ys, *rest)
+        return lambda xs, ys: run(*(x for x in xs if x is not None), *ys)
+    work = Work("product", xs, ys)
+    a, b = (
+        work.dense(np.broadcast_to(z, (*lead, *z.shape[-2:]))) if z.ndim > 2 else z for z in (a, b)
+    )
+    run = product(a, b, *ys, *rest)
+    work.call(lambda xs, ys: run(*xs, *ys), [a, b, *rest], ys)
+    return work.done()
 
 
 def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Callable[..., None]:
     """Return what multiplies arrays that lie so: a function of a, b, what is added, and y.
 
-    Numbers of two dtypes are multiplied in that of the sums.
+    Numbers of two dtypes are multiplied in that of the sums. Axes of batches are walked in
+    ``MOST_BATCHES`` ways at most.
     """
     loose = (("a", a), ("b", b), ("bias", bias), ("added", added), ("y", y))
     open_at = frozenset(f"{n}_ptr" for n, x in loose if x is not None and x.ctypes.data % 16)
@@ -148,8 +155,9 @@ def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Call
         a, y = a[None, :], y[..., None, :] if b.ndim > 1 else y[None]
     if b.ndim == 1:
         b, y = b[:, None], y[..., None]
-    lead = y.shape[:-2]
-    sizes, paces = _batches(lead, [_paces(z, lead) for z in (a, b, y)])
+    sizes, steps = _batches(y.shape[:-2], (a, b, y))
+    gap = MOST_BATCHES - len(sizes)
+    sizes, steps = [1] * gap + sizes, [[0] * 3] * gap + steps
     (m, k), n = a.shape[-2:], b.shape[-1]
     if 0 in y.shape:
         return lambda *arrays: None
@@ -161,7 +169,7 @@ def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Call
     args: dict[str, Any] = {
         f"{name}_ptr": z.dtype for name, z in zip("aby", (a, b, y), strict=True)
     }
-    for name, z, (outer, inner) in zip("aby", (a, b, y), paces, strict=True):
+    for name, z, (outer, inner) in zip("aby", (a, b, y), zip(*steps, strict=True), strict=True):
         row, col = (s // z.itemsize for s in z.strides[-2:])
         args |= {f"{name}_row": row, f"{name}_col": col}
         args |= {f"{name}_outer": outer // z.itemsize, f"{name}_inner": inner // z.itemsize}
@@ -171,8 +179,8 @@ def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Call
     args |= {"M": m, "N": n, "K": k, "inner": sizes[1], "GROUP": GROUP, "ACC": acc}
     args |= {"BM": bm, "BN": bn, "BK": bk, "INDEX": index}
     args |= {"OPERAND": named(a.dtype) if same else acc}
-    grid = triton.cdiv(m, bm) * triton.cdiv(n, bn), sizes[0] * sizes[1], 1
-    return prepare(_matmul_kernel, grid, args, warps, open_at)
+    programs = triton.cdiv(m, bm) * triton.cdiv(n, bn) * math.prod(sizes)
+    return prepare(_matmul_kernel, programs, args, warps, open_at)
 
 
 def _paces(z: Any, lead: tuple[int, ...]) -> list[int]:
@@ -181,13 +189,11 @@ def _paces(z: Any, lead: tuple[int, ...]) -> list[int]:
     return [0] * (len(lead) - len(held)) + held
 
 
-def _batches(
-    lead: tuple[int, ...], paces: Sequence[list[int]]
-) -> tuple[tuple[int, int], list[tuple[int, int]]]:
-    """Return two axes of batches, and for each array its strides along them."""
+def _batches(lead: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:
+    """Return axes of batches, as few as arrays that lie so have, and the strides along each."""
     sizes: list[int] = []
     steps: list[list[int]] = []
-    for n, *step in zip(lead, *paces, strict=True):
+    for n, *step in zip(lead, *(_paces(z, lead) for z in arrays), strict=True):
         if n == 1:
             continue
         if sizes and all(before == n * s for before, s in zip(steps[-1], step, strict=True)):
@@ -195,12 +201,4 @@ def _batches(
         else:
             sizes.append(n)
             steps.append(step)
-    if len(sizes) > MOST_BATCHES:
-        raise LoweringError(
-            f"a product has {len(sizes)} axes of batches that are walked in different ways",
-            need=f"{MOST_BATCHES} at most on the device",
-            hint="reshape them to one axis",
-        )
-    gap = MOST_BATCHES - len(sizes)
-    held = [[0] * len(paces)] * gap + steps
-    return (*[1] * gap, *sizes), list(zip(*held, strict=True))  # type: ignore[return-value]
+    return sizes, steps

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from gradwright.fuse.builder import Term
-from gradwright.fuse.rules import RULES, Place
-from gradwright.ops.core.reduce import summed
+from gradwright.fuse.rules import Place, rule_of
+from gradwright.ops.core.like import SumLike
+from gradwright.ops.core.quantifiers import Argmin, CountNonzero
+from gradwright.ops.core.reduce import Prod, summed
+from gradwright.ops.layers.gated import Hardmax
 from gradwright.spec import normalize_axis
 
 from ..fused.terms import Array, Terms, Work, written
@@ -34,7 +37,9 @@ def reduced(y: Array, x: Array, axes: Sequence[int]) -> Array:
 def built(op: Any, space: Sequence[int], n_columns: int, *terms: Term | None) -> Term:
     """Return what the fusion's rule makes of terms over rows."""
     at = Place(tuple(space), (), (), n_columns)
-    made: Term = RULES[op.name].build(op, at, *terms)
+    rule = rule_of(op)
+    assert rule is not None, "the names are those that have one"
+    made: Term = rule.build(op, at, *terms)
     return made
 
 
@@ -54,7 +59,7 @@ def reduction(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> No
 def total(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Add up or multiply over any axes, halves in float32."""
     x, y = xs[0], ys[0]
-    if op.name == "sum_like":
+    if isinstance(op, SumLike):
         lead = x.ndim - y.ndim
         axes = tuple(i for i in range(x.ndim) if i < lead or y.shape[i - lead] != x.shape[i])
     else:
@@ -64,10 +69,10 @@ def total(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     rows = last(x, axes)
     with work.over(rows.shape, len(axes)) as k:
         term = k.read(rows)
-        if op.name == "count_nonzero":
+        if isinstance(op, CountNonzero):
             term = k.call("ne", term, 0) if term.dtype.kind != "b" else term
         term = term.to(summed(y.dtype))
-        k.write(reduced(y, x, axes), term.reduce("prod" if op.name == "prod" else "sum"))
+        k.write(reduced(y, x, axes), term.reduce("prod" if isinstance(op, Prod) else "sum"))
 
 
 @written("log_softmax", "softmax_grad", "log_softmax_grad", "masked_softmax")
@@ -93,8 +98,8 @@ def place_of(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Non
         axis = normalize_axis(op.axis, x.ndim)
     rows = last(x, (axis,))
     with work.over(rows.shape, 1) as k:
-        at = first_of(k, k.read(rows), "min" if op.name == "argmin" else "max", last=is_last(op))
-        if op.name != "hardmax":
+        at = first_of(k, k.read(rows), "min" if isinstance(op, Argmin) else "max", last=is_last(op))
+        if not isinstance(op, Hardmax):
             k.write(reduced(y, x, (axis,)), at)
             return
         k.write(last(y, (axis,)), k.call("eq", k.column(), at))

@@ -42,9 +42,10 @@ def _check_classes_kernel(
     program = tl.program_id(0)
     at = program.to(INDEX) * BLOCK + tl.arange(0, BLOCK)
     label = tl.load(label_ptr + at, mask=at < n, other=0)
-    wrong = (label < 0) | (label >= n_classes)
+    number = label.to(tl.int64)  # as what is ignored may be below 0, where labels cannot be
+    wrong = (number < 0) | (number >= n_classes)
     if IGNORES:
-        wrong = wrong & (label != IGNORED)
+        wrong = wrong & (number != IGNORED)
     tl.store(copy_ptr + at, label, mask=at < n)
     tl.store(alarm_ptr + program, tl.max(tl.where(wrong & (at < n), 1, 0), axis=0))
 

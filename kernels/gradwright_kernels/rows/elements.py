@@ -16,6 +16,19 @@ import numpy as np
 
 from gradwright.fuse.builder import FLOAT64, INT64, Term, call, where
 from gradwright.fuse.rules import Place, broadcast, rule_of
+from gradwright.op import Op
+from gradwright.ops.arithmetic.pairs import Hypot
+from gradwright.ops.arithmetic.trigonometry import (
+    Arccos,
+    Arccosh,
+    Arcsin,
+    Arcsinh,
+    Arctan,
+    Arctan2,
+    Arctanh,
+    Cosh,
+    Sinh,
+)
 from gradwright.spec import TensorSpec, promote
 
 from ..fused.terms import Array, Work, lowered, written
@@ -88,7 +101,7 @@ def arctan2(y: Term, x: Term) -> Term:
 def _sinh(x: Term) -> Term:
     e = call("expm1", call("abs", x) * 0.5)  # halves, whose squares do not overflow early
     half = where(call("isinf", e), e, (e + e / (e + 1)) * 0.5)
-    return call("copysign", 2 * half * (e + 1 + 1 / (e + 1)) * 0.5, x)
+    return call("copysign", half * (e + 1 + 1 / (e + 1)), x)
 
 
 def _cosh(x: Term) -> Term:
@@ -132,19 +145,18 @@ def _hypot(a: Term, b: Term) -> Term:
     return where(call("isinf", a) | call("isinf", b), math.inf, found)
 
 
-FORMULAS: dict[str, Callable[..., Term]] = {
-    **{"sinh": _sinh, "cosh": _cosh, "arcsinh": _arcsinh, "arccosh": _arccosh},
-    **{"arctanh": _arctanh, "arctan": arctan, "arctan2": arctan2, "arcsin": _arcsin},
-    **{"arccos": _arccos, "hypot": _hypot},
+FORMULAS: dict[type[Op], Callable[..., Term]] = {
+    **{Sinh: _sinh, Cosh: _cosh, Arcsinh: _arcsinh, Arccosh: _arccosh, Arctanh: _arctanh},
+    **{Arcsin: _arcsin, Arccos: _arccos, Arctan: arctan, Arctan2: arctan2, Hypot: _hypot},
 }
 
 
-@written(*FORMULAS)
+@written(*(op.name for op in FORMULAS))
 def formula(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Compute in float64."""
-    y = ys[0]
+    y, build = ys[0], FORMULAS[type(op)]
     with work.over(y.shape) as k:
-        k.write(y, FORMULAS[op.name](*(k.read(x).to(FLOAT64) for x in xs)))
+        k.write(y, build(*(k.read(x).to(FLOAT64) for x in xs)))
 
 
 @written("is_close")

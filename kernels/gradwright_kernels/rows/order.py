@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradwright.fuse.builder import Term
+from gradwright.ops.core.sorting import Argsort
 from gradwright.spec import normalize_axis
 
 from ..fused.terms import Array, Terms, Work, written
@@ -68,7 +69,7 @@ def sort(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     if 0 in results[0].shape:
         return
     found = ranks(work, rows, descending=getattr(op, "descending", getattr(op, "largest", False)))
-    y, at = (None, results[0]) if op.name == "argsort" else results
+    y, at = (None, results[0]) if isinstance(op, Argsort) else results
     first(work, rows, found, y, at)
 
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from gradwright.fuse.builder import BOOL, INT64, Term
 from gradwright.ops.attention.biases import slopes
+from gradwright.ops.core.creation import Tril
+from gradwright.ops.matrices.patterns import BandPart
 from gradwright.spec import normalize_axis
 
 from ..fused.terms import Array, Terms, Work, written
@@ -27,10 +29,11 @@ def places(work: Work, k: Terms, rows: Array) -> tuple[Term, Term]:
 def triangle(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Keep what lies between two diagonals."""
     x, y = xs[0], ys[0]
-    low = {"tril": None, "triu": getattr(op, "k", 0)}.get(op.name, -getattr(op, "lower", 0))
-    high = {"triu": None, "tril": getattr(op, "k", 0)}.get(op.name, getattr(op, "upper", 0))
-    if op.name == "band_part":
-        low, high = (None if n < 0 else at for n, at in ((op.lower, low), (op.upper, high)))
+    if isinstance(op, BandPart):
+        low = None if op.lower < 0 else -op.lower
+        high = None if op.upper < 0 else op.upper
+    else:
+        low, high = (None, op.k) if isinstance(op, Tril) else (op.k, None)
     rows = work.places(y.shape[-2])
     with work.over(y.shape, 1) as k:
         i, j = places(work, k, rows)

@@ -23,7 +23,8 @@ import triton
 import triton.language as tl
 
 from gradwright.fuse.builder import FLOAT64, INT64
-from gradwright.ops.core.reduce import summed
+from gradwright.ops.arrays.cumulative import Cummax
+from gradwright.ops.core.reduce import Cumsum, summed
 from gradwright.spec import normalize_axis
 
 from ..fused.elements import triton_type
@@ -184,7 +185,7 @@ def _start(how: str, acc: np.dtype[Any]) -> float:
 @written("cumsum", "cumprod")
 def cumulative(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Add up or multiply along an axis."""
-    how = "sum" if op.name == "cumsum" else "prod"
+    how = "sum" if isinstance(op, Cumsum) else "prod"
     acc = summed(xs[0].dtype)
     scan(work, xs[0], ys[0], op.axis, how, acc, late=op.exclusive, back=op.reverse)
 
@@ -200,7 +201,7 @@ def running(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None
     """Find the extreme so far, then the last place that has reached it."""
     x, (y, at) = xs[0], ys
     axis = normalize_axis(op.axis, x.ndim)
-    scan(work, x, y, axis, "max" if op.name == "cummax" else "min", work.wide(x.dtype))
+    scan(work, x, y, axis, "max" if isinstance(op, Cummax) else "min", work.wide(x.dtype))
     hits = work.room(x.shape, INT64)
     shape = [1] * x.ndim
     shape[axis] = -1

@@ -94,8 +94,13 @@ def _walk_chains(
 
 
 def join(work: Work, y: Array, place: Array, x: Array, how: str) -> None:
-    """Join values x[R, k, W] to y[R, n, W] at places[R, k]; negative places are left out."""
+    """Join values x[R, k, W] to y[R, n, W] at places[R, k]; negative places are left out.
+
+    Of bools a sum is whether one is true, a product whether all are.
+    """
     rows, k, width = x.shape
+    if y.dtype.kind == "b":
+        how = {"sum": "max", "prod": "min"}.get(how, how)
     if not x.size or not y.size:
         return
     following, begins = work.room(place.shape, np.int64), work.room(place.shape, bool)

@@ -93,7 +93,8 @@ def see(op: Op, *inputs: Any, nodes: Sequence[str] = (), names: Sequence[str] = 
     if not callable(found):
         raise LoweringError(
             f"device 'cuda' has no kernel for {op.name} of {', '.join(map(str, ins))}",
-            hint=f'@gw.lowering("{op.name}", device="cuda") registers one',
+            hint=f'@gw.lowering("{op.name}", device="cuda") registers one; what is generated for a '
+            "graph is seen by KernelView(graph)",
         )
     n = len(xs)
     called = [*names, *(f"input {k}" for k in range(len(names), n)), *names[n:]]
@@ -179,7 +180,7 @@ class Steps:
         self.program: Program = laid.program
         self._arrays: dict[int, Any] = dict(self.program.constants)
         for number, t in self.program.sources.items():
-            held = values.array(t.node.name) if t.kind == "variable" else feeds[t]
+            held = feeds[t] if t in feeds else values.array(t.node.name)
             self._arrays[number] = np.asarray(held, t.dtype)
         if self._lying.ok is not None:  # the device's own: whether updates become values
             self._arrays[self._lying.ok] = np.array(True)

@@ -40,7 +40,7 @@ class Device(Protocol):
         """
 
     def takes(self, value: Any) -> There | None:
-        """Return a feed that lies on this device already; None: the host has it."""
+        """Return a feed that lies on this device, ready to be read; None: it goes by the host."""
 
     def ahead(self, batches: Iterable[Mapping[Any, Any]]) -> Iterable[Mapping[Any, Any]]:
         """Return batches that are brought here while the one before is used."""

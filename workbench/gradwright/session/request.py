@@ -13,6 +13,7 @@ from ..graph import read_only as as_read_only
 from ..plan import Plan
 from ..program.device import Device
 from ..spec import TensorSpec, spec_of
+from ..spec.buffer import There
 from ..spec.containers import ContainerSpec, to_python
 from .feeds import as_feed, named
 from .timing import Times
@@ -131,8 +132,11 @@ class Request:
         for i, (t, dtype) in enumerate(zip(self.feeds, self._dtypes, strict=True)):
             a = arrays[i]
             if type(a) is not np.ndarray or a.dtype is not dtype:
-                held = device.takes(a)
-                a = arrays[i] = as_feed(t, a if held is None else held)
+                there = device.takes(a)
+                held = a if there is None else there
+                if isinstance(held, There) and (there is None or held.dtype != dtype):
+                    held = held.copy()  # what lies elsewhere, or is converted, goes by the host
+                a = arrays[i] = as_feed(t, held)
             found.append(a.shape if dtype is not None else spec_of(a))
         shapes = tuple(found)
         if shapes != self.shapes:  # what has been planned before has been checked before

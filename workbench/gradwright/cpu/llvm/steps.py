@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -88,6 +88,7 @@ class Steps:
         self._bounds = [(*bounds(x), n) for n, x in enumerate(operands) if x is not None]
         self._known: dict[Hashable, Sequence[Call]] = {}
         self._held: list[Array] = []
+        self._again: Iterator[Array] = iter(())
 
     # -- what is called --------------------------------------------------------------------------
 
@@ -142,12 +143,18 @@ class Steps:
             self.calls = before
 
     def repeat(self, turns: range, write: Callable[[int], None]) -> None:
-        """Add what is written for each turn as a loop: from turn to turn all moves on evenly."""
+        """Add what is written for each turn as a loop: from turn to turn all moves on evenly.
+
+        Scratch does not: each turn has that of the first.
+        """
         if len(turns) < 3:
             for turn in turns:
                 write(turn)
             return
-        first, second = (self.apart(functools.partial(write, turn)) for turn in turns[:2])
+        begin = len(self._held)
+        first = self.apart(functools.partial(write, turns[0]))
+        self._again = iter(self._held[begin:])
+        second = self.apart(functools.partial(write, turns[1]))
         self.calls.append(looped(len(turns), first, second))
 
     # -- memory ----------------------------------------------------------------------------------
@@ -155,8 +162,10 @@ class Steps:
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return memory that the calls hold, filled with zeros."""
         size = math.prod(shape) * dtype.itemsize
-        raw = np.zeros(size + LINE, np.uint8)
-        self._held.append(raw)
+        raw = next(self._again, None)
+        if raw is None:
+            raw = np.zeros(size + LINE, np.uint8)
+            self._held.append(raw)
         return np.ndarray(shape, dtype, raw, -raw.ctypes.data % LINE)
 
     def dense(self, x: Array) -> Array:

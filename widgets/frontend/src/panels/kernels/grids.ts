@@ -53,12 +53,22 @@ export interface Grid {
 
 /** An operand: who touches what; what the chosen program touches is full, what the line does is darkest. */
 export function operandGrid(operand: Operand, number: number, ask: (element: number) => void): Grid {
-  const canvas = element("canvas", { role: "img", class: "gw-kernels-canvas" });
+  const canvas = element("canvas", { role: "img", class: "gw-kernels-canvas", tabindex: 0, "aria-keyshortcuts": "ArrowLeft ArrowRight ArrowUp ArrowDown" });
   const { rows, columns } = lay(operand.shape, operand.shown);
+  const arrows: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   let side = 1;
-  canvas.addEventListener("click", ({ offsetX, offsetY }) => {
-    const at = Math.floor(offsetY / side) * columns + Math.floor(offsetX / side);
-    if (at >= 0 && at < operand.shown) ask(at);
+  let cursor = -1;
+  const choose = (at: number): void => {
+    if (at < 0 || at >= operand.shown) return;
+    cursor = at;
+    ask(at);
+  };
+  canvas.addEventListener("click", ({ offsetX, offsetY }) => choose(Math.floor(offsetY / side) * columns + Math.floor(offsetX / side)));
+  canvas.addEventListener("keydown", (event) => {
+    if (!(event.key in arrows)) return;
+    event.preventDefault();
+    event.stopPropagation(); // JupyterLab would go to another cell
+    choose(cursor < 0 ? 0 : cursor + arrows[event.key]);
   });
   const text = operand.shown < operand.size ? ` · the first ${operand.shown}` : "";
   const root = element(

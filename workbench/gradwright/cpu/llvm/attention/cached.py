@@ -73,17 +73,22 @@ def bind_cached(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[C
         ],
         np.int64,
     )
-    slots = [(n, n) for n in range(len(GIVEN))]
     numbers = heads * (room + 1) * (features + width)
-    steps = [(n, a.strides[0]) for n, a in enumerate(arrays.values())]
     cut = Cut(
-        *(BLOCK.index("rows"), rows, steps, -(-LEAST // numbers)),
+        BLOCK.index("rows"),
+        rows,
+        [(n, a.strides[0]) for n, a in enumerate(arrays.values())],
+        -(-LEAST // numbers),
         scratch=(BLOCK.index("scores"), scores.nbytes),
     )
     return [
         Call(
-            *(_compiled(features, width, xs[5].dtype.itemsize), block, slots, (scores, arrays)),
-            **{"cut": cut if rows > 1 else None, "cost": 0.1 * rows * numbers},
+            _compiled(features, width, xs[5].dtype.itemsize),
+            block,
+            [(n, n) for n in range(len(GIVEN))],
+            (scores, arrays),
+            cut=cut if rows > 1 else None,
+            cost=0.1 * rows * numbers,
             label=f"cached {xs[0].shape} of {xs[4].shape}",
         )
     ]
