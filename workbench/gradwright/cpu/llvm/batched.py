@@ -30,7 +30,7 @@ BATCHED = (
 )  # fmt: skip
 """The block: that of one product, memory for b turned, what its columns lie apart, sizes of the
 batch, and steps along these."""
-SMALL, MOST = 6_144, {16: 1 << 21, 8: 1 << 16}
+SMALL, MOST = 6_144, {16: 1 << 21, 8: 60_000}
 """Products with more terms BLAS computes as fast where b lies as it should, and where it is turned,
 by how many float32 a vector has. What is left of rows has to be masked, which vectors of 4 do not.
 """
