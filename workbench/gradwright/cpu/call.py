@@ -68,11 +68,18 @@ def layout_of(array: np.ndarray[Any, Any]) -> Any:
 
 
 def moved(call: Call, arrays: Sequence[np.ndarray[Any, Any]]) -> Call:
-    """Return a call for other arrays of the same layouts, each of which it names by its start."""
-    block = call.block.copy()
+    """Return a call for other arrays of the same layouts, each of which it names by its start.
+
+    What a piece has for itself this call has, too: both may run at the same time.
+    """
+    block, held = call.block.copy(), call.held
     for slot, operand in call.slots:
         block[slot] = arrays[operand].ctypes.data
-    return replace(call, block=block)
+    if isinstance(call.cut, Cut) and call.cut.scratch is not None:
+        slot, size = call.cut.scratch
+        held = np.empty(size, np.uint8)
+        block[slot] = held.ctypes.data
+    return replace(call, block=block, held=held)
 
 
 def numbered(calls: Sequence[Call] | None, operands: Sequence[int | None]) -> Sequence[Call] | None:
