@@ -37,20 +37,21 @@ _busy = threading.RLock()
 """Held while LLVM works: one kernel at a time, and none across a fork or the interpreter's end."""
 
 
-@functools.cache
 def available() -> bool:
     """Tell whether kernels can be compiled here: llvmlite is installed and knows this machine.
 
-    ``GRADWRIGHT_KERNELS=off`` says no.
+    ``GRADWRIGHT_KERNELS=off`` says no, from when on it is set.
 
     >>> isinstance(available(), bool)
     True
     """
-    if (
-        switch("GRADWRIGHT_KERNELS") == "off"
-        or importlib.util.find_spec("llvmlite") is None
-        or sys.maxsize < 2**32
-    ):
+    return switch("GRADWRIGHT_KERNELS") != "off" and _compiles()
+
+
+@functools.cache
+def _compiles() -> bool:
+    """Tell it without asking the environment."""
+    if importlib.util.find_spec("llvmlite") is None or sys.maxsize < 2**32:
         return False
     try:
         with _busy:
