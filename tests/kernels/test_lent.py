@@ -82,7 +82,7 @@ def test_nobody_takes_a_capsule() -> None:
 
 
 def test_batches_come_while_a_step_runs() -> None:
-    """What is ahead has a stream of its own; a step waits for its batch, and for no other."""
+    """What is ahead has a stream of its own, and is there when it is given."""
     found = []
     for device in ("cpu", "cuda-sim"):
         g = gw.Graph()

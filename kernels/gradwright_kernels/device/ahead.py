@@ -1,8 +1,8 @@
 """Batches that are on the device before a step asks: the next is copied while one is used.
 
-host         fill a block ┐             fill the other ┐
-copy stream               └ copy, event                └ copy, event
-steps                      wait for the event, compute …
+host         fill ┐      give the one before     wait for the copy, fill ┐
+copy stream       └ copy                                                 └ copy
+steps                                    compute …
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 
 
 class Ahead:
-    """Copies batches to a device, on a stream of its own, through two blocks of pinned memory."""
+    """Copies batches to a device, on a stream beside its steps, through a block of pinned memory.
+
+    Who is given a batch need not wait: it has been copied before the next one is begun.
+    """
 
     def __init__(self, device: Gpu) -> None:
-        self._device, self._stream = device, device.cuda.make_stream()
-        self._events = [device.cuda.make_event() for _ in range(2)]
-        self._blocks: list[Pinned | None] = [None, None]
+        self._device, self._stream = device, device.copying
+        self._block: Pinned | None = None
 
     def of(self, batches: Iterable[Mapping[Any, Any]]) -> Iterator[dict[Any, Any]]:
-        """Yield batches whose arrays are on the device, or on their way there."""
+        """Yield batches whose arrays are on the device."""
         before: dict[Any, Any] | None = None
         try:
             for batch in batches:
@@ -54,7 +56,7 @@ class Ahead:
         for key, array in arrays.items():
             places[key] = at
             at += -(-array.nbytes // APART) * APART
-        block, event = self._free_block(at), self._events[0]
+        block = self._free_block(at)
         found = dict(batch)
         for key, array in arrays.items():
             spec = TensorSpec(array.shape, array.dtype)
@@ -62,16 +64,12 @@ class Ahead:
             held = Block(device.pool, spec.nbytes)
             there = DeviceArray(held.address, spec, name=str(key), held=held)
             cuda.copy_in(held.address, block.address + places[key], spec.nbytes, self._stream)
-            found[key] = OnDevice(device, there, event)
-        cuda.record(event, self._stream)
+            found[key] = OnDevice(device, there)
         return found
 
     def _free_block(self, nbytes: int) -> Pinned:
-        """Return the block that was filled the time before last, when it has been copied."""
+        """Return the block, when what it was filled with has been copied."""
         self._device.cuda.wait(self._stream)
-        self._blocks.reverse()
-        self._events.reverse()
-        block = self._blocks[0]
-        if block is None or block.nbytes < nbytes:
-            block = self._blocks[0] = Pinned(self._device.cuda, nbytes)
-        return block
+        if self._block is None or self._block.nbytes < nbytes:
+            self._block = Pinned(self._device.cuda, nbytes)
+        return self._block

@@ -76,6 +76,11 @@ class Gpu:
         """An event for who has others wait for what was begun."""
         return self.cuda.make_event()
 
+    @functools.cached_property
+    def copying(self) -> int:
+        """A stream for what is copied here while steps run."""
+        return self.cuda.make_stream()
+
     def takes(self, value: Any) -> OnDevice | None:
         """Return a feed that lies on this device, ready to be read; None: it goes by the host."""
         return taken(self, value)

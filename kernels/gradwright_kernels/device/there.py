@@ -35,8 +35,8 @@ class OnDevice(There):
     (<OnDevice f32[2] on cuda-sim>, [4.0, 6.0], 10.0)
     """
 
-    def __init__(self, device: Gpu, array: DeviceArray, event: int | None = None) -> None:
-        self._device, self.array, self._event = device, array, event
+    def __init__(self, device: Gpu, array: DeviceArray) -> None:
+        self._device, self.array = device, array
         self.shape, self.dtype = array.shape, array.dtype
         self.ndim, self.nbytes = len(array.shape), TensorSpec(array.shape, array.dtype).nbytes
 
@@ -44,14 +44,8 @@ class OnDevice(There):
         """Tell whether it is memory of this device."""
         return self._device.cuda is device.cuda
 
-    def wait(self) -> None:
-        """Have the steps of its device wait until it is there."""
-        if self._event is not None:
-            self._device.cuda.wait_event(self._device.stream, self._event)
-
     def copy(self) -> Array:
         """Return it as an array of the host's, when what makes it is done."""
-        self.wait()
         return get(self._device.cuda, self.array, self._device.stream)
 
     def item(self) -> Any:
@@ -90,7 +84,6 @@ class OnDevice(There):
         On a simulated GPU it is memory of the host.
         """
         cuda, mine = self._device.cuda, self._device.stream
-        self.wait()
         array = kept(self._device, self.array).array if copy else self.array
         if self._device.dlpack[0] == dlpack.CPU:
             cuda.wait(mine)
@@ -151,5 +144,4 @@ def feed(device: Gpu, found: OnDevice, to: DeviceArray) -> None:
             f"{to.name!r} is fed with elements that are not dense on the device",
             hint="x.contiguous(), of torch, say",
         )
-    found.wait()
     device.cuda.copy(to.address, array.address, to.extent, device.stream)
