@@ -13,7 +13,7 @@ one.
 
 Reading order: ``compile``, ``launch``, ``fused`` (kernels that are generated), ``device``, ``seen``
 (kernels looked into), then a folder per family of kernels that are written by hand, a file per op.
-They are found, not listed: importing this package imports all files of its folders.
+They are found, not listed: importing this package imports all files of its folders but ``seen``.
 
 A kernel of your own is registered by ``gw.lowering(op, device="cuda")``, made ready by ``prepare``,
 and checked by ``check_kernel``; ``notebooks/triton_kernels.ipynb`` does so.
@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
 import importlib
 import os
 import pkgutil
+from typing import TYPE_CHECKING, Any
 
 if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
     raise LoweringError(
@@ -42,27 +43,55 @@ if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
     )
 
 from .launch import Strided, alarm, compile_ahead, prepare, pullback, workspace
-from .seen.check import KernelCheck, check_kernel
-from .seen.cost import Cost, cost
-from .seen.launch import SeenLaunch
-from .seen.steps import Seen, Steps, see
+
+if TYPE_CHECKING:
+    from .seen.check import KernelCheck as KernelCheck
+    from .seen.check import check_kernel as check_kernel
+    from .seen.cost import Cost as Cost
+    from .seen.cost import cost as cost
+    from .seen.launch import SeenLaunch as SeenLaunch
+    from .seen.steps import Seen as Seen
+    from .seen.steps import Steps as Steps
+    from .seen.steps import see as see
 
 for _found in pkgutil.walk_packages(__path__, f"{__name__}."):
-    importlib.import_module(_found.name)
+    if not _found.name.startswith(f"{__name__}.seen."):
+        importlib.import_module(_found.name)
+importlib.import_module(f"{__name__}.seen.insight")
+
+_SEEN = {
+    "Cost": "cost",
+    "KernelCheck": "check",
+    "Seen": "steps",
+    "SeenLaunch": "launch",
+    "Steps": "steps",
+    "check_kernel": "check",
+    "cost": "cost",
+    "see": "steps",
+}
+"""What looks into kernels, and its module, which is loaded when it is first asked for.
+
+It needs trainers and the debugger, which a session on a GPU need not wait for.
+"""
 
 __all__ = [
-    "Cost",
-    "KernelCheck",
-    "Seen",
-    "SeenLaunch",
-    "Steps",
+    *_SEEN,
     "Strided",
     "alarm",
-    "check_kernel",
     "compile_ahead",
-    "cost",
     "prepare",
     "pullback",
-    "see",
     "workspace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SEEN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.seen.{_SEEN[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SEEN})
