@@ -132,7 +132,7 @@ class KernelsPanel(Panel):
         self._work.join()
 
     def _planned(self) -> Any:
-        """Return the steps of the plan, made anew where graph or example have changed."""
+        """Return the steps of a plan of the graph as it is now, and show them."""
         desk, trainer = self.desk, self.desk.trainer
         feeds = desk.example_feeds()
         made = insight(DEVICE).steps(desk.loss_tensor() if trainer is None else trainer, feeds)
