@@ -21,8 +21,9 @@ from gradwright.fuse.overwrite import overwrites
 from gradwright.graph import Tensor
 from gradwright.program.declined import DeclinedError
 from gradwright.program.executor import Ask
+from gradwright.program.forward import results
 from gradwright.program.liveness import Lifetimes, place
-from gradwright.program.lowering import replaced_ops
+from gradwright.program.lowering import Returning, replaced_ops
 from gradwright.program.memory import Layout
 from gradwright.program.program import Instr, Program
 from gradwright.spec import TensorSpec
@@ -49,7 +50,7 @@ class Step:
     """A function of input and output arrays: the device's for a kernel, else the host's."""
     recorder: Recorder | None = None
     why: str = ""
-    """Why it runs on the host."""
+    """Why it runs on the host, or with which others it is one launch."""
 
 
 class Lying:
@@ -260,6 +261,17 @@ class Lying:
             hint=hint,
         )
         return error.of(instr.origin).met_at(instr.op.name, instr.path, instr.origin.where)
+
+    def forward(self, number: int, xs: Sequence[Array | None]) -> Sequence[Array]:
+        """Return what a step makes of arrays on the host: a loop's plans, or its op."""
+        instr, run = self.program.instrs[number], self.steps[number].run
+        is_returning = isinstance(run, Returning)
+        if self.steps[number].kind == "plans" and not is_returning:
+            specs: list[Any] = [self.program.specs[o] for o in instr.outs]
+            ys = [np.empty(s.shape, s.dtype) for s in specs]
+            run(xs, ys)
+            return ys
+        return results(self.program, instr, run if is_returning else None, xs)
 
     # -- memory ----------------------------------------------------------------------------------
 

@@ -18,8 +18,7 @@ import numpy as np
 from gradwright.errors import LoweringError
 from gradwright.graph import Tensor
 from gradwright.program.executor import Env
-from gradwright.program.forward import ServedError, explained, results
-from gradwright.program.lowering import Returning
+from gradwright.program.forward import ServedError, explained
 from gradwright.program.program import Instr
 from gradwright.spec import spec_of
 
@@ -256,18 +255,10 @@ class Table:
 
     def _forward(self, number: int) -> None:
         """Run a step on the host: a loop's plans, or an op that has no kernel here."""
-        program, step = self._lying.program, self._lying.steps[number]
-        instr, device = program.instrs[number], self._device
+        instr, device = self._lying.program.instrs[number], self._device
         cuda, stream = device.cuda, device.stream
         xs = [None if i is None else get(cuda, self._arrays[i], stream) for i in instr.ins]
-        if step.kind == "plans" and not isinstance(step.run, Returning):
-            ys: Sequence[Array] = [
-                np.empty(self._arrays[o].shape, self._arrays[o].dtype) for o in instr.outs
-            ]
-            step.run(xs, ys)
-        else:
-            returning = step.run if isinstance(step.run, Returning) else None
-            ys = results(program, instr, returning, xs)
+        ys = self._lying.forward(number, xs)
         held = [np.ascontiguousarray(y) for y in ys]
         for o, y in zip(instr.outs, held, strict=True):
             cuda.copy_in(self._arrays[o].address, y.ctypes.data, y.nbytes, stream)

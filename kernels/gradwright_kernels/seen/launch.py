@@ -152,7 +152,8 @@ class SeenLaunch:
 
     def miss(self, operand: Operand, element: int) -> None:
         """Note that no program has written an element."""
-        mine = [a for a in self.accesses if self.operands[a.argument] is operand]
+        argument = self.operands.index(operand)
+        mine = [a for a in self.accesses if a.argument == argument]
         source = self.source()
         place = mine[-1].place if mine else (source.file, source.first)
         n = int(operand.elements.max(initial=-1)) + 1
@@ -172,14 +173,9 @@ class SeenLaunch:
 
     def at(self, argument: int, place: int) -> tuple[list[int], list[int]]:
         """Return the programs that read, and those that write, an element at a place in memory."""
-        found = ([], []) if argument < 0 else self._users(argument, place)
-        reads, writes = (sorted(set(programs)) for programs in found)
-        return reads, writes
-
-    def _users(self, argument: int, place: int) -> tuple[list[int], list[int]]:
         mine = [a for a in self.accesses if a.argument == argument and (a.elements == place).any()]
-        reads = [a.program for a in mine if a.how != "stores"]
-        return reads, [a.program for a in mine if a.how != "loads"]
+        reads = {a.program for a in mine if a.how != "stores"}
+        return sorted(reads), sorted({a.program for a in mine if a.how != "loads"})
 
     def owners(self, argument: int) -> tuple[Array, Array]:
         """Return for each element which program reads it, and which one writes it.

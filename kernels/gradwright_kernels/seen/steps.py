@@ -21,9 +21,8 @@ from gradwright.fuse.ir import Level
 from gradwright.graph import Node, Tensor, Values
 from gradwright.op import Op, infer_specs
 from gradwright.plan import Plan
-from gradwright.program.forward import results
-from gradwright.program.lowering import Returning, load
-from gradwright.program.program import Instr, Program
+from gradwright.program.lowering import load
+from gradwright.program.program import Program
 from gradwright.session import Session
 from gradwright.spec import TensorSpec, spec_of
 from gradwright.train import Trainer
@@ -287,16 +286,8 @@ class Steps:
             self._done = n + 1
 
     def _forward(self, number: int) -> Sequence[Array]:
-        program, step = self.program, self._lying.steps[number]
-        instr: Instr = program.instrs[number]
-        xs = [None if i is None else self._arrays[i] for i in instr.ins]
-        if step.kind == "plans" and not isinstance(step.run, Returning):
-            specs = [program.specs[o] for o in instr.outs]
-            ys = [np.empty(s.shape, s.dtype) for s in specs]
-            step.run(xs, ys)
-            return ys
-        returning = step.run if isinstance(step.run, Returning) else None
-        return results(program, instr, returning, xs)
+        ins = self.program.instrs[number].ins
+        return self._lying.forward(number, [None if i is None else self._arrays[i] for i in ins])
 
 
 def _with_words(given: dict[Tensor, Any], plan: Plan) -> dict[Tensor, Any]:
