@@ -229,8 +229,14 @@ def test_kernels_are_what_the_folders_hold() -> None:
 
 
 def test_importing_gradwright_imports_no_triton() -> None:
-    done = child("-c", "import sys, gradwright as gw; gw.Session(gw.Graph()); print(*sys.modules)")
-    assert not {"triton", "gradwright_kernels"} & set(done.stdout.split()), done.stderr
+    """A session on a GPU does, and neither trainers nor the debugger."""
+    opened = "gw.Session(gw.Graph(), device={!r}); print(*sys.modules)"
+    program = ["import sys, gradwright as gw", opened.format("cpu"), opened.format("cuda-sim")]
+    done = child("-c", "; ".join(program))
+    host, gpu = (set(line.split()) for line in done.stdout.splitlines())
+    assert not {"triton", "gradwright_kernels"} & host, done.stderr
+    asked = {"gradwright_kernels.seen.steps", "gradwright.train", "gradwright.debug"}
+    assert "gradwright_kernels" in gpu and not asked & gpu
 
 
 def test_a_session_without_a_gpu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
