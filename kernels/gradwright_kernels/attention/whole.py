@@ -24,10 +24,10 @@ from gradwright.ops.attention.flash import FlashAttention
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, is_half, kind
 
-from ..launch import Strided, fitted, index_type, prepare, pullback, reach, workspace
+from ..launch import Strided, fitted, index_type, loose, prepare, pullback, reach, workspace
 from .flash import bound
 from .flash_grad import back
-from .given import AXES, loose, lying
+from .given import AXES, lying
 from .mask_grad import of_mask
 
 ROWS = 32
