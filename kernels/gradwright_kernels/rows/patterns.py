@@ -107,12 +107,7 @@ def reverse_sequence(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]
         end = k.read(lengths.reshape(-1, 1, *inner)).to(INT64)
         inside = k.call("lt", t, end) & k.call("le", end, n)
         at = k.call("where", inside, end - 1 - t, t)
-        if n < 2:
-            k.write(y, k.read(x))
-            return
-        kept = [i for i, size in enumerate(x.shape) if size != 1]
-        table = k.table(x, *(-1 if i == 1 else i for i in kept))
-        k.write(y, table.at(at))
+        k.write(y, k.along(1, x, at))
 
 
 @written("dropout")
