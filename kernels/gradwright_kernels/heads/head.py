@@ -152,7 +152,7 @@ def _join_parts_kernel(
 
 def taken(floats: Sequence[Any], weight: Any, ids: Any) -> Any:
     """Return what sums are in; None declines these inputs."""
-    acc = accumulator(*(s for s in floats if s is not None))
+    acc = accumulator(*floats)
     return acc if ids.size and 0 < weight.shape[0] < 2**31 else None
 
 
