@@ -207,6 +207,12 @@ def is_dense(array: Any) -> bool:
     return bool(array.flags.c_contiguous and array.ctypes.data % 16 == 0)
 
 
+def loose(named: Mapping[str, Any]) -> frozenset[str]:
+    """Return the pointers that are no multiples of 16 bytes."""
+    found = (n for n, x in named.items() if x is not None and x.ctypes.data % 16)
+    return frozenset(f"{n}_ptr" for n in found)
+
+
 @dataclass(frozen=True)
 class Strided:
     """What a lowering returns whose kernels take inputs as they lie, such as transposed.
@@ -235,6 +241,10 @@ def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, in
 
 SMALLEST = 16
 """Rows, columns and depth of a product at least: what tensor cores take."""
+
+PROGRAMS = 264
+"""Programs among which one long sum is shared out: two for each processor of an H100, the same on
+every GPU, so that parts are added up in the same order everywhere."""
 
 
 def fitted(most: int, size: int) -> int:

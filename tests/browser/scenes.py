@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 import gradwright as gw
 import gradwright_widgets as gww
 from gradwright_widgets.panels.rollouts.measures import MEASURES
+from tests.browser.shown import (
+    Slow,
+    adapted,
+    broken,
+    digits,
+    nested,
+    off,
+    recorded,
+    storyteller,
+    tower,
+    trained,
+)
 from tests.support.rollouts import adding, preferring, sums
 
 TABS = ("train", "parameters", "step", "tensor", "check", "onnx", "runs")
@@ -32,107 +42,7 @@ class Scene(NamedTuple):
     act: Act | None = None
 
 
-def digits() -> tuple[gw.Trainer, dict[str, Any], dict[str, Any]]:
-    """Return the tour's network with its trainer, and data to train and to validate on."""
-    images, labels = load_digits(return_X_y=True)
-    rows = np.random.default_rng(0).permutation(len(images))
-    train, test = rows[360:], rows[:360]
-    g = gw.Graph("digits")
-    x = g.placeholder("x", (None, 64))
-    t = g.placeholder("t", (None,), dtype="int64")
-    with g.scope("hidden"):
-        w = g.variable("w", (64, 128), init=gw.init.he_normal(seed=0))
-        b = g.variable("b", (128,))
-        h = gw.nn.dropout(gw.nn.relu(x @ w + b), p=0.2)
-    with g.scope("head"):
-        w2 = g.variable("w", (128, 10), init=gw.init.xavier_uniform(seed=1))
-        b2 = g.variable("b", (10,))
-        logits = h @ w2 + b2
-    gw.nn.softmax(logits, name="p")
-    loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
-    accuracy = gw.metrics.accuracy(t, logits)
-    trainer = gw.Trainer(g, loss, optimizer=gw.optim.Adam(2e-3), metrics={"accuracy": accuracy})
-    pixels = (images / 16.0).astype("float32")
-    return trainer, *({"x": pixels[part], "t": labels[part]} for part in (train, test))
-
-
-def tower(blocks: int = 24) -> gw.Graph:
-    """Return a deep network of nested scopes, more than fits on a screen."""
-    g = gw.Graph("tower")
-    h = g.placeholder("tokens", (None, 32))
-    for k in range(blocks):
-        with g.scope(f"block_{k}"):
-            with g.scope("attention"):
-                q = h @ g.variable("query", (32, 32), init=gw.init.he_normal(seed=k))
-                h = gw.nn.softmax(q) * h + h
-            with g.scope("mlp"):
-                u = gw.nn.relu(h @ g.variable("up", (32, 64), init=gw.init.he_normal(seed=k)))
-                h = h + u @ g.variable("down", (64, 32), init=gw.init.he_normal(seed=k))
-    gw.mean(h, name="score")
-    return g
-
-
-class Square(gw.Op):
-    """y = x², with a gradient that forgets the factor 2."""
-
-    def infer(self, x):
-        return x
-
-    def forward(self, x):
-        return x * x
-
-    def vjp(self, gs, ys, xs):
-        return (gs[0] * xs[0],)
-
-
-gw.register("tour/square")(Square)
-
-
 OPENED = ["encoder", "encoder/block::", "loop::", "choose::"]
-
-
-def nested() -> gw.Graph:
-    """A call, a loop and a branch, one in the other's way; a weight gets no gradient."""
-    g = gw.Graph("nested")
-    block = gw.function("block")(lambda x, w: gw.nn.relu(gw.nn.layer_norm(x @ w) - 9.0))
-    x = g.placeholder("x", (None, 4))
-    with g.scope("encoder"):
-        h = block(x, g.variable("w", (4, 4), init=gw.init.identity()))
-    first = g.variable("first", (4,), init=0.1)
-    c, _ = gw.scan(lambda c, row: (gw.tanh(c + row), None), first, h, name="loop")
-    y = gw.cond(gw.sum(c) > 0.0, lambda: c * 2.0, lambda: gw.exp(c), name="choose")
-    gw.mean(gw.square(y), name="loss")
-    return g
-
-
-def broken() -> tuple[gw.Graph, dict[str, Any]]:
-    """Return the tour's graph with a wrong op, and feeds."""
-    g = gw.Graph("broken")
-    a = g.placeholder("a", (None, 64))
-    v = g.variable("v", (64, 5), init=gw.init.he_normal(seed=2))
-    Square()(gw.nn.tanh(a @ v), name="energy").sum(name="total")
-    return g, {"a": np.random.default_rng(0).random((4, 64), "float32")}
-
-
-class Slow(gw.Callback):
-    """Makes a training last long enough to be watched and sampled."""
-
-    def on_step_end(self, trainer, record):
-        time.sleep(0.004)
-
-
-class Fails(gw.Callback):
-    """Ends a training with an error."""
-
-    def on_step_end(self, trainer, record):
-        if record.step == 40:
-            raise OSError("No space left on device: 'digits.gw'")
-
-
-def trained() -> tuple[gw.Trainer, dict[str, Any], dict[str, Any]]:
-    trainer, train, test = digits()
-    trainer.fit(train, epochs=12, batch_size=64, validation=test, progress=False)
-    return trainer, train, test
 
 
 def press(label: str) -> Act:
@@ -295,15 +205,6 @@ def sides() -> Iterator[Scene]:
     yield Scene("compare_failed", failed)
 
 
-@contextlib.contextmanager
-def off(op: type[gw.Op]) -> Iterator[None]:
-    """Have an op compute a hundredth too much."""
-    right: Any = op.forward
-    op.forward = lambda self, x: (right(self, x) * 1.01).astype(x.dtype)
-    yield
-    op.forward = right
-
-
 def plots() -> Iterator[Scene]:
     yield Scene("plot_empty", gww.LivePlot())
     trainer, _, _ = trained()
@@ -355,25 +256,6 @@ def methods() -> Iterator[Scene]:
     yield Scene("trainer_schedule", panel, act=keys(".gw-schedule-stage", "End", "ArrowLeft"))
 
 
-def recorded() -> gw.train.Store:
-    """Return runs of several settings, some with names that nobody would choose."""
-    store = gw.train.Store(tempfile.mkdtemp())
-    names = ("baseline", "wide & fast", "sgd", "sgd", "<img src=x onerror=alert(1)>", "step")
-    for k, name in enumerate(names):
-        plain, train, test = digits()
-        g = plain.graph
-        kind = gw.optim.SGD if name == "sgd" else gw.optim.Adam
-        trainer = gw.Trainer(
-            g,
-            "loss",
-            optimizer=kind((0.1 if name == "sgd" else 1e-3) * (1 + k)),
-            metrics={"accuracy": gw.metrics.accuracy(g["t"], g["p"])},
-            callbacks=[gw.Run(name=name, tags=["digits", kind.__name__], store=store)],
-        )
-        trainer.fit(train, epochs=6 + k, batch_size=64, validation=test, progress=False)
-    return store
-
-
 def comparisons() -> Iterator[Scene]:
     yield Scene("runs_empty", gww.RunComparison(tempfile.mkdtemp()))
     store = recorded()
@@ -382,22 +264,6 @@ def comparisons() -> Iterator[Scene]:
     panel.compare(*(row["key"] for row in panel.run_table()[:5]))
     yield Scene("runs", panel, (400, *BENCH[1:]))
     yield Scene("runs_settings", panel, (400, *BENCH[1:]), _tab("Settings"))
-
-
-def storyteller() -> gw.models.Decoder:
-    """Return a small decoder that has read one rhyme some hundred times."""
-    rhyme = "the cat sat on the mat and the rat ran to the cat, so the mat was flat.\n"
-    tokenizer = gw.models.CharTokenizer.train(rhyme)
-    config = gw.models.DecoderConfig(
-        vocabulary=len(tokenizer), width=48, layers=3, heads=4, kv_heads=2, context=256
-    )
-    model = gw.models.Decoder(config, name="storyteller", tokenizer=tokenizer)
-    trainer = gw.Trainer(model.graph, model.loss, gw.optim.AdamW(4e-3))
-    tokens = tokenizer.encode(rhyme * 3)
-    rows = [tokens[k : k + 96] for k in range(0, 72, 9)]
-    for _ in range(90):
-        trainer.step(model.examples(rows))
-    return model
 
 
 def texts() -> Iterator[Scene]:
@@ -417,24 +283,6 @@ def texts() -> Iterator[Scene]:
     stepped.write("the cat sat", wait=True)
     stepped.step_to(14)
     yield Scene("text_stepped", stepped, PANEL)
-
-
-def adapted() -> tuple[gw.models.Decoder, gw.Trainer, Path]:
-    """Return a small decoder whose ranks have fallen where they count least, and files."""
-    rhyme = "the cat sat on the mat and the rat ran to the cat, so the mat was flat.\n"
-    tokenizer = gw.models.CharTokenizer.train(rhyme)
-    config = gw.models.DecoderConfig(
-        vocabulary=len(tokenizer), width=48, layers=3, heads=4, kv_heads=2, context=256
-    )
-    model = gw.models.Decoder(config, name="storyteller", tokenizer=tokenizer)
-    folder = Path(tempfile.mkdtemp())
-    for name, r in (("rhymes", 4), ("letters", 8)):
-        saved = gw.adapters.add(model, gw.adapters.LoRA(r=r), where="q|v", name=name)
-        gw.adapters.save(saved, folder / name)
-        saved.remove()
-    method = gw.adapters.AdaLoRA(init_r=6, target_r=2, total_step=60, tinit=5, tfinal=10)
-    gw.adapters.add(model, method, where="q|v|up", name="story")
-    return model, gw.Trainer(model.graph, model.loss, gw.optim.AdamW(2e-2)), folder
 
 
 def adapters() -> Iterator[Scene]:

@@ -80,22 +80,22 @@ import sys, time
 sys.path.insert(0, {str(ROOT)!r})
 import gradwright as gw
 import gradwright_widgets as gww
-from tests.browser import scenes
+from tests.browser import shown
 """,
     "trainer": """
-trainer, train, test = scenes.digits()
-trainer.add_callback(scenes.Slow())
+trainer, train, test = shown.digits()
+trainer.add_callback(shown.Slow())
 gww.TrainerPanel(trainer, train, test, epochs=2000, batch_size=64)
 """,
     "trainer_failed": """
-failing, train, test = scenes.digits()
-failing.add_callback(scenes.Fails())
+failing, train, test = shown.digits()
+failing.add_callback(shown.Fails())
 failed = gww.TrainerPanel(failing, train, test, epochs=3, batch_size=64)
 failed.start(); failed.wait()
 failed
 """,
     "check": """
-checked, train, test = scenes.digits()
+checked, train, test = shown.digits()
 feeds = {name: rows[:512] for name, rows in train.items()}
 gww.GradCheckPanel(checked.graph, loss="loss", feeds=feeds, check_limit=None)
 """,

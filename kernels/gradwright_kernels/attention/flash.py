@@ -28,8 +28,8 @@ import triton.language as tl
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ..launch import Strided, prepare
-from .given import AXES, is_taken, loose, lying, settings
+from ..launch import Strided, loose, prepare
+from .given import is_taken, lying, settings
 from .tiles import masked, piece_of, products
 
 
@@ -159,7 +159,7 @@ def bound(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     args, options = settings(op, [q, k, v, y], mask)
     args |= {"LEAST": float(np.finfo(lse.dtype).min), "NAN": math.isnan(op.of_nothing(mask))}
     for name, x in {"q": q, "k": k, "v": v, "mask": mask, "y": y}.items():
-        args |= lying(name, x, AXES)
+        args |= lying(name, x)
     args |= {"lse_ptr": lse.dtype}
     names = _flash_attention_kernel.arg_names
     tiles = triton.cdiv(lse.shape[2], args["ROWS"]) * lse.shape[0] * lse.shape[1]

@@ -28,8 +28,8 @@ import triton.language as tl
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ..launch import Strided, prepare
-from .given import AXES, Tile, is_taken, loose, lying, settings
+from ..launch import Strided, loose, prepare
+from .given import AXES, Tile, is_taken, lying, settings
 from .tiles import masked, piece_of, products, weights
 
 TILES: dict[int, list[Tile]] = {

@@ -95,9 +95,3 @@ def paces(x: Any, rank: int) -> list[int]:
     """Return the strides of an array that is broadcast to so many axes, in elements."""
     own = [0 if n == 1 else s // x.itemsize for n, s in zip(x.shape, x.strides, strict=True)]
     return [0] * (rank - x.ndim) + own
-
-
-def loose(named: Mapping[str, Any]) -> frozenset[str]:
-    """Return the pointers that are no multiples of 16 bytes."""
-    found = (n for n, x in named.items() if x is not None and x.ctypes.data % 16)
-    return frozenset(f"{n}_ptr" for n in found)

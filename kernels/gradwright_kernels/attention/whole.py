@@ -24,10 +24,10 @@ from gradwright.ops.attention.flash import FlashAttention
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, is_half, kind
 
-from ..launch import Strided, fitted, index_type, prepare, pullback, reach, workspace
+from ..launch import Strided, fitted, index_type, loose, prepare, pullback, reach, workspace
 from .flash import bound
 from .flash_grad import back
-from .given import AXES, loose, lying
+from .given import lying
 from .mask_grad import of_mask
 
 ROWS = 32
@@ -105,7 +105,7 @@ def _bind_back(op: Any, tiled: FlashAttention, xs: Sequence[Any], ys: Sequence[A
     args = {"y_ptr": y.dtype, "delta_ptr": np.dtype("float32"), "n": rows.size, "width": width}
     args |= {"n_rows": g.shape[2], "n_heads": g.shape[1], "ROWS": ROWS}
     args |= {"WIDTH": fitted(1 << 20, width), "INDEX": index_type(max(reach(g), y.size))}
-    args |= lying("g", g, AXES)
+    args |= lying("g", g)
     multiply = prepare(_delta_kernel, triton.cdiv(rows.size, ROWS), args, loose=loose({"g": g}))
 
     def run(xs: Sequence[Any], ys: Sequence[Any]) -> None:

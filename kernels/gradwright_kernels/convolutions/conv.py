@@ -29,7 +29,7 @@ from gradwright.ops.convolutions.windows import Windows
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
+from ..launch import Strided, accumulator, fitted, index_type, loose, named, prepare, reach
 from .sliding import geometry, met, padded, place, strides
 
 TILES = {2: (128, 64, 32, 8), 4: (64, 32, 16, 8), 8: (32, 32, 16, 4)}
@@ -200,7 +200,6 @@ def _bound(
         args |= {"BM": bm, "BN": bn, "BK": bk, "OPERAND": named(x.dtype) if same else acc}
         kernel, warps = _product_kernel, most[3]
     args = {name: args[name] for name in kernel.arg_names}
-    given = {"x_ptr": x, "w_ptr": w, "bias_ptr": bias}
-    loose = frozenset(k for k, z in given.items() if z is not None and z.ctypes.data % 16)
-    run, n = prepare(kernel, grid, args, warps, loose), 2 + (bias is not None)
+    open_at = loose({"x": x, "w": w, "bias": bias})
+    run, n = prepare(kernel, grid, args, warps, open_at), 2 + (bias is not None)
     return lambda xs, ys: run(*xs[:n], *ys)

@@ -25,10 +25,12 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
 from ..launch import (
+    PROGRAMS,
     Strided,
     accumulator,
     fitted,
     index_type,
+    loose,
     named,
     prepare,
     reach,
@@ -38,8 +40,6 @@ from .sliding import geometry, met, padded, place, strides
 
 TILES = {2: (64, 64, 64, 4), 4: (32, 32, 32, 8), 8: (32, 32, 16, 4)}
 """Channels, columns of the weight and positions of a tile, and warps, by bytes of an element."""
-PROGRAMS = 264
-"""Programs to be made at least, by cutting positions into parts; the same on every GPU."""
 DEEP = 4
 """Tiles of positions that a part has at least."""
 BLOCK = 256
@@ -132,8 +132,8 @@ def _bind(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
         "INDEX": index_type(max(space.size, *map(reach, xs[:2]))),
     }
     args = {name: args[name] for name in _weight_kernel.arg_names}
-    loose = frozenset(f"{k}_ptr" for k, z in (("x", x), ("g", g)) if z.ctypes.data % 16)
-    multiply = prepare(_weight_kernel, (*tiles, groups * parts), args, warps, loose)
+    open_at = loose({"x": x, "g": g})
+    multiply = prepare(_weight_kernel, (*tiles, groups * parts), args, warps, open_at)
     args = {"parts_ptr": space.dtype, "dw_ptr": dw.dtype, "n": dw.size, "parts": parts}
     args |= {"BLOCK": BLOCK, "INDEX": index_type(space.size)}
     add = prepare(_sum_parts_kernel, triton.cdiv(dw.size, BLOCK), args)

@@ -28,7 +28,7 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, kind
 
 from ..compile.compiler import POINTERS
-from ..launch import Strided, accumulator, index_type, named, prepare, reach
+from ..launch import Strided, accumulator, index_type, loose, named, prepare, reach
 from .sliding import geometry, met, padded, place, strides
 
 BLOCK = 512
@@ -200,7 +200,9 @@ def _pool(op: Any, how: str, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     acc = accumulator(TensorSpec((), x.dtype)) if kind(x.dtype) == "f" else named(x.dtype)
     args |= {"HOW": how, "BLOCK": BLOCK, "ACC": acc, "INDEX": index_type(max(reach(x), y.size))}
     args = {name: args[name] for name in _pool_kernel.arg_names}
-    run = prepare(_pool_kernel, triton.cdiv(y.size, BLOCK), args, loose=_loose(x=x, tap=taps))
+    run = prepare(
+        _pool_kernel, triton.cdiv(y.size, BLOCK), args, loose=loose({"x": x, "tap": taps})
+    )
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
         if how == "max":
@@ -223,7 +225,9 @@ def _unpool(op: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Launch:
     acc = accumulator(TensorSpec((), g.dtype)) if kind(g.dtype) == "f" else named(g.dtype)
     args |= {"BLOCK": BLOCK, "ACC": acc, "INDEX": index_type(max(reach(g), dx.size))}
     args = {name: args[name] for name in _unpool_kernel.arg_names}
-    run = prepare(_unpool_kernel, triton.cdiv(dx.size, BLOCK), args, loose=_loose(g=g, tap=taps))
+    run = prepare(
+        _unpool_kernel, triton.cdiv(dx.size, BLOCK), args, loose=loose({"g": g, "tap": taps})
+    )
     n = 1 if taps is None else 2
     return lambda xs, ys: run(*xs[:n], *ys)
 
@@ -246,9 +250,3 @@ def _settings(
         after = [int(b) for _, b in ends]
     args |= {f"BEFORE{n}": v for n, v in enumerate(padded(before, 0))}
     return args | {f"AFTER{n}": v for n, v in enumerate(padded(after, 0))}
-
-
-def _loose(**given: Any) -> frozenset[str]:
-    return frozenset(
-        f"{name}_ptr" for name, z in given.items() if z is not None and z.ctypes.data % 16
-    )

@@ -66,6 +66,16 @@ class Terms(Builder):
         self.views.append(x)
         return Table(self, len(self.views) - 1, axes, x.dtype)
 
+    def along(self, axis: int, x: Array, at: Term) -> Term:
+        """Return what lies at places of one axis of an array whose others are those of the space.
+
+        Of a single place there is nothing to choose.
+        """
+        if x.shape[axis] < 2:
+            return self.read(x)
+        kept = (i for i, n in enumerate(x.shape) if n != 1)
+        return self.table(x, *(-1 if i == axis else i for i in kept)).at(at)
+
     def write(self, y: Array, term: Term, mode: str = "set") -> None:
         """Have an array be a term, or with ``mode="sum"`` its sum over axes that it lacks."""
         self.stores.append((term, y, mode))

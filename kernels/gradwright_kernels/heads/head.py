@@ -26,6 +26,7 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
 from ..launch import (
+    PROGRAMS,
     accumulator,
     alarm,
     contiguous,
@@ -39,9 +40,6 @@ from .logits import BELOW, grown, logits
 
 TILES = {2: (64, 128, 64, 8), 4: (64, 64, 32, 8), 8: (32, 32, 16, 4)}
 """Rows, words and features of a tile, and warps, by bytes of an element."""
-PROGRAMS = 264
-"""Programs to be made at least, two for each processor of an H100; the same on every GPU, so that
-parts are joined in the same order everywhere."""
 BLOCK = 128
 """Rows that a program joins."""
 
@@ -154,7 +152,7 @@ def _join_parts_kernel(
 
 def taken(floats: Sequence[Any], weight: Any, ids: Any) -> Any:
     """Return what sums are in; None declines these inputs."""
-    acc = accumulator(*(s for s in floats if s is not None))
+    acc = accumulator(*floats)
     return acc if ids.size and 0 < weight.shape[0] < 2**31 else None
 
 

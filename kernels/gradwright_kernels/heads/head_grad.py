@@ -43,6 +43,17 @@ COLUMNS, ROWS = 64, 32
 
 
 @triton.jit
+def _read(
+    x_at, bias_ptr, word, there, CAP: tl.constexpr, TEMPERATURE: tl.constexpr, ACC: tl.constexpr
+):
+    """Return logits of some words of a row, and their slope in its products at ``x_at``."""
+    x = tl.load(x_at + word, mask=there, other=0.0).to(ACC)
+    if bias_ptr is not None:
+        x += tl.load(bias_ptr + word, mask=there, other=0.0).to(ACC)
+    return logits(x, CAP, TEMPERATURE)
+
+
+@triton.jit
 def _slopes_kernel(
     x_ptr, bias_ptr, a_ptr, b_ptr, c_ptr, d_ptr, id_ptr, dx_ptr, alarm_ptr, n_words,
     IGNORED: tl.constexpr, CAP: tl.constexpr, TEMPERATURE: tl.constexpr, LEAST: tl.constexpr,
@@ -63,20 +74,14 @@ def _slopes_kernel(
     for first in range(0, n_words, CHUNK):
         word = first + tl.arange(0, CHUNK)
         there = word < n_words
-        x = tl.load(x_at + word, mask=there, other=0.0).to(ACC)
-        if bias_ptr is not None:
-            x += tl.load(bias_ptr + word, mask=there, other=0.0).to(ACC)
-        x, _ = logits(x, CAP, TEMPERATURE)
+        x, _ = _read(x_at, bias_ptr, word, there, CAP, TEMPERATURE, ACC)
         top, size, tilt, squares = grown(x[None, :], there[None, :], top, size, tilt, squares)
     a, b = tl.load(a_ptr + row).to(ACC), tl.load(b_ptr + row).to(ACC)
     c, d = tl.load(c_ptr + row).to(ACC), tl.load(d_ptr + row).to(ACC)
     for first in range(0, n_words, CHUNK):
         word = first + tl.arange(0, CHUNK)
         there = word < n_words
-        x = tl.load(x_at + word, mask=there, other=0.0).to(ACC)
-        if bias_ptr is not None:
-            x += tl.load(bias_ptr + word, mask=there, other=0.0).to(ACC)
-        x, slope = logits(x, CAP, TEMPERATURE)
+        x, slope = _read(x_at, bias_ptr, word, there, CAP, TEMPERATURE, ACC)
         back = tl.maximum(x - top, BELOW)
         e = tl.exp(x - top)
         p = e / size

@@ -54,12 +54,7 @@ def kv_scatter(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> N
         i = k.read(numbers) - start.to(INT64)
         i = k.call("mod", i, room) if op.mode == "circular" else i
         is_new = k.call("ge", i, 0) & k.call("lt", i, n)
-        if n > 1:
-            kept = [a for a, size in enumerate(new.shape) if size != 1]
-            table = k.table(new, *(-1 if a == 1 else a for a in kept))
-            fresh = table.at(k.call("where", is_new, i, k.integer(0)))
-        else:
-            fresh = k.read(new)
+        fresh = k.along(1, new, k.call("where", is_new, i, k.integer(0)))
         held = k.read(old)
         k.write(rows, k.call("where", is_new, fresh.to(held.dtype), held))
 
@@ -74,9 +69,5 @@ def kv_take(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None
     batch, room, n = len(rows), rows.shape[1], y.shape[1]
     place = numbered(work, op, at, batch, room, n)
     with work.over(y.shape) as k:
-        if room < 2:
-            k.write(y, k.read(rows))
-            return
-        kept = [a for a, size in enumerate(rows.shape) if size != 1]
-        table = k.table(rows, *(-1 if a == 1 else a for a in kept))
-        k.write(y, table.at(k.read(place.reshape(batch, n, *(1,) * (y.ndim - 2)))))
+        found = k.read(place.reshape(batch, n, *(1,) * (y.ndim - 2)))
+        k.write(y, k.along(1, rows, found))

@@ -23,7 +23,7 @@ from gradwright.fuse.builder import INT64
 
 from ..fused.elements import triton_type
 from ..fused.terms import Array, Work, written
-from ..launch import fitted, index_type, prepare, reach
+from ..launch import fitted, index_type, loose, prepare, reach
 
 TILES = {2: (64, 64, 32, 4), 4: (64, 32, 32, 4), 8: (32, 32, 16, 4)}
 """Rows, columns and depth of a tile, and warps, by bytes of an element."""
@@ -148,8 +148,7 @@ def grouped_matmul(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) 
     args |= {"BM": bm, "BN": bn, "BK": bk, "ACC": triton_type(work.wide(y.dtype))}
     args |= {"INDEX": index_type(max(x.size, reach(w), y.size))}
     grid = triton.cdiv(len(x), bm) + n_groups, triton.cdiv(width, bn), 1
-    loose = frozenset({"w_ptr"} if w.ctypes.data % 16 else ())
-    run = prepare(_rows_kernel, grid, args, warps, loose)
+    run = prepare(_rows_kernel, grid, args, warps, loose({"w": w}))
     work.call(lambda xs, ys: run(*xs, *ys), [x, w, sizes], [y])
 
 

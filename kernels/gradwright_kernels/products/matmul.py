@@ -26,7 +26,7 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
 from ..fused.terms import Work, lowered
-from ..launch import Strided, accumulator, fitted, index_type, named, prepare, reach
+from ..launch import Strided, accumulator, fitted, index_type, loose, named, prepare, reach
 from .integers import integer_matmul
 
 # Rows, columns and depth of a tile, and warps, by bytes of an element: what the compiler reports
@@ -147,8 +147,7 @@ def product(a: Any, b: Any, y: Any, bias: Any = None, added: Any = None) -> Call
     Numbers of two dtypes are multiplied in that of the sums. Axes of batches are walked in
     ``MOST_BATCHES`` ways at most.
     """
-    loose = (("a", a), ("b", b), ("bias", bias), ("added", added), ("y", y))
-    open_at = frozenset(f"{n}_ptr" for n, x in loose if x is not None and x.ctypes.data % 16)
+    open_at = loose({"a": a, "b": b, "bias": bias, "added": added, "y": y})
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and y.flags.c_contiguous:
         a, y = a.reshape(-1, a.shape[-1]), y.reshape(-1, y.shape[-1])  # batches are rows
     if a.ndim == 1:

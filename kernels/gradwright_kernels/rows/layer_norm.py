@@ -25,6 +25,7 @@ from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
 from ..launch import (
+    PROGRAMS,
     accumulator,
     contiguous,
     index_type,
@@ -42,9 +43,6 @@ from ..launch import (
 TILE = 2_048
 TILE_BACKWARD = 1_024
 WIDEST_ROW = {32: 8_192, 64: 2_048}
-# Programs that share out the rows of the backward pass, two for each processor of an H100. The same
-# on every GPU, so that dw and db are added up in the same order everywhere.
-PROGRAMS = 264
 SUM_COLUMNS = 64
 SUM_ROWS = 32
 

@@ -20,7 +20,7 @@ from ..fused.terms import Array, Terms, Work, written
 from .along import last
 
 
-def places(work: Work, k: Terms, rows: Array) -> tuple[Term, Term]:
+def places(k: Terms, rows: Array) -> tuple[Term, Term]:
     """Return the row and the column of each element of matrices."""
     return k.read(rows[:, None]), k.column()
 
@@ -36,7 +36,7 @@ def triangle(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> Non
         low, high = (None, op.k) if isinstance(op, Tril) else (op.k, None)
     rows = work.places(y.shape[-2])
     with work.over(y.shape, 1) as k:
-        i, j = places(work, k, rows)
+        i, j = places(k, rows)
         seen: Term = k.const(True, BOOL)
         if low is not None:
             seen = seen & k.call("ge", j - i, low)
@@ -54,7 +54,7 @@ def visible_keys(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) ->
     rows, n_queries = work.places(y.shape[-2]), y.shape[-2]
     right = 0 if op.is_causal else op.right_window_size
     with work.over(y.shape, 1) as k:
-        i, j = places(work, k, rows)
+        i, j = places(k, rows)
         seen: Term = k.const(True, BOOL)
         offset: Term = k.integer(op.offset)
         if length is not None:
@@ -107,12 +107,7 @@ def reverse_sequence(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]
         end = k.read(lengths.reshape(-1, 1, *inner)).to(INT64)
         inside = k.call("lt", t, end) & k.call("le", end, n)
         at = k.call("where", inside, end - 1 - t, t)
-        if n < 2:
-            k.write(y, k.read(x))
-            return
-        kept = [i for i, size in enumerate(x.shape) if size != 1]
-        table = k.table(x, *(-1 if i == 1 else i for i in kept))
-        k.write(y, table.at(at))
+        k.write(y, k.along(1, x, at))
 
 
 @written("dropout")
@@ -151,6 +146,6 @@ def apply_alibi(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> 
     rows, wide = work.places(n_queries), work.wide(y.dtype)
     table = work.constant(slopes(heads).astype(wide)[:, None, None])
     with work.over(y.shape, 1) as k:
-        i, j = places(work, k, rows)
+        i, j = places(k, rows)
         away = k.call("abs", j - i - (n_keys - n_queries)).to(wide)
         k.write(y, k.read(x) - k.read(table) * away)

@@ -146,27 +146,23 @@ def checked(work: Work, indices: Array, low: int, high: int, ignored: int | None
 def weighted_rows(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Add up weight·x over the taps of each row."""
     x, index, weight = xs
-    y = ys[0]
-    if not y.size:
-        return
-    taps = tapped(work, x, index)
-    with work.over((*y.shape, index.shape[1]), 1) as k:
-        wide = work.wide(y.dtype)
-        by, of = (k.read(t).to(wide) for t in (weight[:, None, :], taps.transpose(0, 2, 1)))
-        k.write(y[..., None], (by * of).reduce("sum"))
+    if ys[0].size:
+        taps = tapped(work, x, index)
+        products(work, ys[0], weight[:, None, :], taps.transpose(0, 2, 1))
 
 
 @written("row_products")
 def row_products(work: Work, op: Any, xs: Sequence[Any], ys: Sequence[Array]) -> None:
     """Multiply each row of g with the rows of its taps."""
     g, x, index = xs
-    y = ys[0]
-    if not y.size:
-        return
-    taps = tapped(work, x, index)
-    with work.over(taps.shape, 1) as k:
-        wide = work.wide(y.dtype)
-        by, of = (k.read(t).to(wide) for t in (g[:, None, :], taps))
+    if ys[0].size:
+        products(work, ys[0], g[:, None, :], tapped(work, x, index))
+
+
+def products(work: Work, y: Array, a: Array, b: Array) -> None:
+    """Add up a·b along the last axis of b, which a is broadcast to."""
+    with work.over(b.shape, 1) as k:
+        by, of = (k.read(t).to(work.wide(y.dtype)) for t in (a, b))
         k.write(y[..., None], (by * of).reduce("sum"))
 
 
