@@ -1,8 +1,10 @@
 """Tests of alignment run in numpy, and find plans of theirs again on disk.
 
 They look at losses, steps, what is kept and resumed; that kernels compute what numpy does is held
-elsewhere, for every op and for random programs. Most of them train a model of a few hundred weights
-for a few steps: compiling kernels of a plan, and making one again, took a third of their time.
+elsewhere, for every op and for random programs. Kernels that come in the background change last
+bits from when on they are compiled: in numpy what is killed and goes on has the bits of what was
+not. Pipelines, policies and rollouts took 41 s of processor time with kernels, 36 in numpy, and 30
+with plans on disk, too (each once, on a busy machine).
 """
 
 from __future__ import annotations

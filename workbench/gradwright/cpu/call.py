@@ -22,9 +22,8 @@ class Cut:
 
     Its ``length`` stands in ``block[slot]``. ``steps`` are pairs (place of an address in the block,
     bytes that it advances for one index); each piece but the last is a multiple of ``grain``, and
-    none is shorter than ``least``. ``scratch`` is a place with memory that each piece has for
-    itself, and how many bytes. Where pieces may compute other bits than the whole, ``keeps`` tells
-    whether those between such indices do not, and ``instead`` how else the call is cut.
+    none is shorter than ``least``. Where pieces may compute other bits than the whole, ``keeps``
+    tells whether those between such indices do not, and ``instead`` how else the call is cut.
     """
 
     slot: int
@@ -32,7 +31,6 @@ class Cut:
     steps: Sequence[tuple[int, int]]
     least: int
     grain: int = 1
-    scratch: tuple[int, int] | None = None
     keeps: Callable[[Sequence[int]], bool] | None = None
     instead: Cut | None = None
 
@@ -42,7 +40,8 @@ class Call:
     """Machine code bound to arrays: ``void f(int64_t *block)`` and the block to call it with.
 
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
-    an address within that operand, which moves with it. ``held`` is memory that the block names.
+    an address within that operand, which moves with it. ``held`` is memory that the block names,
+    ``scratch`` the place of what no other call may use, and how many bytes: pieces have their own.
     Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
     If the alarm ``tells`` all, which place an index named, inputs may be gone by then; where it is
     ``about`` one operand, the others may, and ``forward`` is given zeros of their shapes.
@@ -60,6 +59,7 @@ class Call:
     label: Any = None
     tells: bool = False
     about: int | None = None
+    scratch: tuple[int, int] | None = None
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> Any:
@@ -70,15 +70,21 @@ def layout_of(array: np.ndarray[Any, Any]) -> Any:
 def moved(call: Call, arrays: Sequence[np.ndarray[Any, Any]]) -> Call:
     """Return a call for other arrays of the same layouts, each of which it names by its start.
 
-    What a piece has for itself this call has, too: both may run at the same time.
+    Its scratch is its own: both may run at the same time.
     """
-    block, held = call.block.copy(), call.held
+    call = apart(call)
     for slot, operand in call.slots:
-        block[slot] = arrays[operand].ctypes.data
-    if isinstance(call.cut, Cut) and call.cut.scratch is not None:
-        slot, size = call.cut.scratch
-        held = np.empty(size, np.uint8)
-        block[slot] = held.ctypes.data
+        call.block[slot] = arrays[operand].ctypes.data
+    return call
+
+
+def apart(call: Call) -> Call:
+    """Return a call with a block, and scratch, of its own."""
+    block, held = call.block.copy(), call.held
+    if call.scratch is not None:
+        slot, size = call.scratch
+        scratch = np.empty(size, np.uint8)
+        block[slot], held = scratch.ctypes.data, (held, scratch)
     return replace(call, block=block, held=held)
 
 

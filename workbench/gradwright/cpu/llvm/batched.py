@@ -76,15 +76,15 @@ def bind_batched(
     loop = counts.index(max(counts))
     steps = [(operand, own[loop]) for operand, own in enumerate(strides)]
     least = -(-LEAST * counts[loop] // (batch * each))
-    own = (BATCHED.index("scratch"), scratch.nbytes) if turns else None
     return Call(
         _compiled(c.dtype.char, at.rows(m, n), turns),
         np.array([of[name] for name in BATCHED], np.int64),
         [(i, i) for i in range(3)],
         scratch,
-        cut=Cut(BATCHED.index(f"n{loop}"), counts[loop], steps, least, scratch=own),
+        cut=Cut(BATCHED.index(f"n{loop}"), counts[loop], steps, least),
         cost=batch * each / PER_NS,
         label=f"small products {c.dtype.char} {turns:d} {m}x{k}x{n}",
+        scratch=(BATCHED.index("scratch"), scratch.nbytes) if turns else None,
     )
 
 

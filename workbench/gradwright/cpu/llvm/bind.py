@@ -43,10 +43,8 @@ def bind_kernel(
     key = id(kernel), shape, *map(layout_of, arrays)
     found = None if named else CALLS.find(key)
     if found is not None and found[0] is kernel:
-        scratch = np.empty(found[2], np.uint8)
         made = moved(found[1], arrays)
-        made.block[len(arrays)] = scratch.ctypes.data
-        return [replace(made, held=(scratch, arrays))]
+        return [replace(made, held=(made.held, arrays))]
     begun = _begun(kernel, arrays)
     if begun is None:
         return None
@@ -73,13 +71,14 @@ def bind_kernel(
     numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data, named)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
     held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
-    call = Call(address, numbers, slots, held, alarm, tells=alarm is not None)
+    own = (Slots.of(kernel, loops.pattern).scratch, scratch.nbytes) if scratch.nbytes else None
+    call = Call(address, numbers, slots, held, alarm, tells=alarm is not None, scratch=own)
     if elements >= 2 * _LEAST:
         label = (kernel, loops.pattern, (elements - 1).bit_length())
         ns = elements * (0.1 + 0.02 * kernel.cost)
         call = replace(call, cut=_cut(kernel, loops, elements), cost=ns, label=label)
     if not calls and alarm is None:
-        CALLS.keep(key, (kernel, replace(call, held=None), scratch.nbytes))
+        CALLS.keep(key, (kernel, replace(call, held=None)))
     return [*calls, call]
 
 
@@ -109,8 +108,8 @@ def _filling(how: str, dtype: np.dtype[Any], rank: int) -> Kernel:
     return Kernel(rank, rank, (Operand(dtype, (True,) * rank),), 0, (number,), (Store(0, 0),))
 
 
-CALLS = Bounded[tuple[Kernel, Call, int]](4096)
-"""Calls of kernels by layouts, and their scratch memory: layers alike are laid out once."""
+CALLS = Bounded[tuple[Kernel, Call]](4096)
+"""Calls of kernels by layouts: layers alike are laid out once."""
 
 
 def narrow() -> int:
@@ -125,19 +124,17 @@ def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
     """
     slots = Slots.of(kernel, loops.pattern)
     outputs = loops.pattern.accesses[kernel.n_inputs :]
-    bytes_ = scratch_bytes(kernel, loops)
-    scratch = (slots.scratch, bytes_) if bytes_ else None
     for loop, size in enumerate(loops.outer):
         if size > 1 and all(access.outer[loop] for access in outputs):
             steps = [(n, strides[loop]) for n, strides in enumerate(loops.strides)]
             least = -(-_LEAST * size // elements)
-            return Cut(slots.outer(loop), size, steps, least, scratch=scratch)
+            return Cut(slots.outer(loop), size, steps, least)
     if has_border(kernel) or any(access.column == "zero" for access in outputs):
         return None
     steps = [(n, strides[-1]) for n, strides in enumerate(loops.strides)]
     least = -(-_LEAST * loops.columns // elements)
     grain = LANES if any(store.places for store in kernel.stores) else 64
-    return Cut(slots.columns, loops.columns, steps, least, grain, scratch)
+    return Cut(slots.columns, loops.columns, steps, least, grain)
 
 
 def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:

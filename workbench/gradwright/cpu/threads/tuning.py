@@ -22,11 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ...files.trusted import OBJECTS
 from ...shared import module_lock
-from ..call import Call, Cut
+from ..call import Call, Cut, apart
 from ..llvm import cache
 from ..llvm.blas import blas, default_threads
 from .forks import PARALLEL, SERIAL
@@ -49,6 +47,7 @@ def pieces(call: Call, n: int, *, alike: bool = False) -> list[Call]:
     With ``alike`` it is cut only so that every result has the bits of the whole.
 
     >>> from gradwright.cpu.call import Call, Cut
+    >>> import numpy as np
     >>> call = Call(0, np.array([4096, 100]), [(0, 0)], cut=Cut(1, 100, [(0, 8)], 10, 4))
     >>> [piece.block.tolist() for piece in pieces(call, 2)]
     [[4096, 48], [4480, 52]]
@@ -82,15 +81,11 @@ def parts(call: Call, cut: Cut, found: Sequence[int]) -> list[Call]:
     """Return the pieces of a call that begin and end at these indices."""
     made = []
     for start, stop in itertools.pairwise(found):
-        block, held = call.block.copy(), call.held
-        block[cut.slot] = stop - start
+        own = apart(call)
+        own.block[cut.slot] = stop - start
         for slot, step in cut.steps:
-            block[slot] += start * step
-        if cut.scratch is not None:
-            slot, size = cut.scratch
-            scratch = np.empty(size, np.uint8)
-            block[slot], held = scratch.ctypes.data, (held, scratch)
-        made.append(Call(call.address, block, call.slots, held))
+            own.block[slot] += start * step
+        made.append(Call(own.address, own.block, own.slots, own.held))
     return made
 
 

@@ -79,7 +79,6 @@ def bind_cached(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[C
         rows,
         [(n, a.strides[0]) for n, a in enumerate(arrays.values())],
         -(-LEAST // numbers),
-        scratch=(BLOCK.index("scores"), scores.nbytes),
     )
     return [
         Call(
@@ -90,6 +89,7 @@ def bind_cached(op: Any, xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[C
             cut=cut if rows > 1 else None,
             cost=0.1 * rows * numbers,
             label=f"cached {xs[0].shape} of {xs[4].shape}",
+            scratch=(BLOCK.index("scores"), scores.nbytes),
         )
     ]
 

@@ -76,12 +76,12 @@ def bind_sum(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
         order=order.ctypes.data, wide=wide.ctypes.data, rows=len(rows), size=size,
     )  # fmt: skip
     steps = [(1, sums.strides[0]), (2, ends.itemsize)]
-    cut = Cut(SUM.index("rows"), len(rows), steps, 1 + 8192 // size, scratch=(4, wide.nbytes))
+    cut = Cut(SUM.index("rows"), len(rows), steps, 1 + 8192 // size)
     label = f"sums of rows {values.dtype.char} {size} {len(rows).bit_length()}"
     address = _compiled("sum", values.dtype.char + "s" * (size == 1))
     second = Call(
         address, block, [(0, 1), (1, 4)], (held, wide), cut=cut,
-        cost=0.25 * values.size, label=label,
+        cost=0.25 * values.size, label=label, scratch=(4, wide.nbytes),
     )  # fmt: skip
     return [first, second]
 

@@ -144,11 +144,11 @@ def bind_running(
     steps = [(k, size * operands[k].itemsize) for k in number]  # type: ignore[union-attr]
     scratch = None if held is None else (BLOCK.index("scratch"), held.nbytes)
     least, grain = -(-LEAST * length // x.size), TOGETHER if outer > 1 else 64
-    cut = Cut(BLOCK.index(along), length, steps, least, grain, scratch) if length > 1 else None
+    cut = Cut(BLOCK.index(along), length, steps, least, grain) if length > 1 else None
     return [
         Call(
             _compiled(what, inner > 1), block, slots, (held, given), cut=cut,
-            cost=0.6 * x.size, label=(what, x.size.bit_length(), inner > 1),
+            cost=0.6 * x.size, label=(what, x.size.bit_length(), inner > 1), scratch=scratch,
         )
     ]  # fmt: skip
 

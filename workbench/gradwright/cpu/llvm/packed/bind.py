@@ -221,13 +221,13 @@ def by_panel(name: str, m: Machine, x: Array, w: Array, y: Array, *, as_bytes: b
     )  # fmt: skip
     slots = [(0, 1), (2, 2), *([] if as_bytes else [(1, 0)])]
     address = _compiled("panels", name, m, as_bytes, tile)
-    call = Call(address, block, slots, (held, scratch))
-    return [*calls, _cut(call, name, x, w, scratch=(3, size))]
+    call = Call(address, block, slots, (held, scratch), scratch=(3, size))
+    return [*calls, _cut(call, name, x, w)]
 
 
-def _cut(call: Call, name: str, x: Array, w: Array, scratch: tuple[int, int] | None = None) -> Call:
+def _cut(call: Call, name: str, x: Array, w: Array) -> Call:
     """Return a product that may be cut between rows of the weight: each has the same bits."""
-    cut = Cut(4, len(w), [(0, w.strides[0]), (2, 4)], GRAIN, GRAIN, scratch)
+    cut = Cut(4, len(w), [(0, w.strides[0]), (2, 4)], GRAIN, GRAIN)
     label = f"packed {name} {len(x).bit_length()} {w.nbytes.bit_length()}"
     return replace(call, cut=cut, cost=len(x) ** 0.5 * w.nbytes / PER_NS, label=label)
 
